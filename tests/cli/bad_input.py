@@ -224,6 +224,7 @@ TABLE = [
         file("m/vocab.txt", "<S>\n</S>\n<UNK>\nThe\n")),
     bad("vocabulary and --json on stdout", "vocab a.txt -o - --json"),
     bad("a vocabulary of nothing", "vocab a.txt -o v.txt --min-count 4"),
+    bad("no tokens to count", "vocab b.txt -o v.txt", file("b.txt", "\n")),
     bad("columns as raw text", "tokenize a.conllu.gz", file("a.conllu.gz")),
     bad("perplexity without a softmax", "perplexity -q a.txt -m tiny", stocked("tiny")),
 ]

@@ -11,8 +11,11 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from command_line import Done, documented, elmo, made, only_tiny
+from command_line import Done, documented, elmo, made, refused
 
+from elmo_cli.analysis.neighbors import nearest
+from elmo_cli.analysis.query import find_token
+from elmo_cli.analysis.vectors import LayerView
 from elmo_cli.cli import console
 from elmo_cli.store.reader import open_embeddings
 
@@ -27,13 +30,10 @@ LINES = (
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(folder: Path) -> None:
     """A working directory with a text and its embeddings a.hdf5."""
-    only_tiny(monkeypatch, tiny)
-    monkeypatch.chdir(tmp_path)
     Path("a.txt").write_text("".join(line + "\n" for line in LINES), encoding="utf-8")
     made("embed", "a.txt", "-o", "a.hdf5", "-q")
-    return tmp_path
 
 
 def rows(done: Done) -> list[list[str]]:
@@ -49,39 +49,28 @@ def neighbors(*words: object) -> dict[str, Any]:
     return found
 
 
-def brute_force(key: int, position: int, layer: int, k: int) -> list[tuple[float, str]]:
-    """Cosines and positions of the nearest tokens."""
-    with open_embeddings("a.hdf5") as embeddings:
-        query = embeddings[key][layer, position]
-        found = [
-            (float(row @ query / np.linalg.norm(row) / np.linalg.norm(query)), f"{other}:{n}")
-            for other in embeddings
-            for n, row in enumerate(embeddings[other][layer])
-            if LINES[other] != LINES[key]
-        ]
-    return sorted(found, key=lambda one: -one[0])[:k]
-
-
-def test_table_of_neighbors() -> None:
-    done = made("neighbors", "a.hdf5", "0:play", "2:0", "-k", "3")
+def test_neighbors_in_a_table_and_as_json() -> None:
+    words = ("neighbors", "a.hdf5", "0:play", "2:0", "-k", "3", "--layer", "1")
+    done = made(*words)
     first, *found = rows(done)
     assert first == ["cosine", "position", "before", "token", "after"]
     assert found[0] == ["query", "0:1", "the", "play", "began at eight in the old …"]
-    for start, key, position in ((0, 0, 1), (4, 2, 0)):
-        expected = [[f"{cosine:.3f}", place] for cosine, place in brute_force(key, position, 2, 3)]
-        assert [row[:2] for row in found[start + 1 : start + 4]] == expected
-    for _, place, before, token, after in found:
-        key, position = map(int, place.split(":"))
-        assert LINES[key].split()[position] == token
-        assert f"{before} {token} {after}".strip(" …") in LINES[key]
-    assert done.err == "a.hdf5: layer 2, 36 tokens\n"
-    assert made("neighbors", "a.hdf5", "0:play", "-q").err == ""
-
-
-def test_neighbors_as_json() -> None:
-    facts = neighbors("a.hdf5", "0:play", "--layer", "1")
-    assert facts == neighbors("a.hdf5", "0:play", "--layer", "1")
-    [query] = facts.pop("queries")
+    assert done.err == "a.hdf5: layer 1, 36 tokens\n"
+    assert made(*words, "-q").err == ""
+    facts = neighbors(*words[1:])
+    queries = facts.pop("queries")
+    with open_embeddings("a.hdf5") as embeddings:
+        view = LayerView(embeddings, 1)
+        tokens = [find_token(view, query) for query in words[2:4]]
+        expected = nearest(view, tokens, 3).neighbors
+    near = [one for query in queries for one in query["neighbors"]]
+    names = ("cosine", "key", "position", "token", "tokens")
+    pairs = [(cosine, token) for some in expected for token, cosine in some]
+    for row, one, (cosine, token) in zip([*found[1:4], *found[5:]], near, pairs, strict=True):
+        assert row == [f"{cosine:.3f}", str(token), *token.context(6)]
+        line = LINES[token.key].split()
+        values = (cosine, token.key, token.position, line[token.position], line)
+        assert one == dict(zip(names, values, strict=True))
     assert facts == {
         "file": "a.hdf5",
         "query_file": None,
@@ -91,21 +80,9 @@ def test_neighbors_as_json() -> None:
         "sentences_without_tokens": 0,
         "warnings": [],
     }
-    near = query.pop("neighbors")
-    tokens = [line.split() for line in LINES]
-    assert query == {
-        "query": "0:play", "n_occurrences": None,
-        "key": 0, "position": 1, "token": "play", "tokens": tokens[0],
-    }  # fmt: skip
-    expected = [(round(cosine, 6), place) for cosine, place in brute_force(0, 1, 1, 5)]
-    found = [(one["cosine"], f"{one['key']}:{one['position']}") for one in near]
-    assert [place for _, place in found] == [place for _, place in expected]
-    assert [cosine for cosine, _ in found] == pytest.approx([one[0] for one in expected], abs=2e-6)
-    for one in near:
-        assert set(one) == {"cosine", "key", "position", "token", "tokens"}
-        assert (one["tokens"], one["token"]) == (tokens[one["key"]], one["tokens"][one["position"]])
+    assert [query["query"] for query in queries] == ["0:play", "2:0"]
     occurrences = json.loads(made("kwic", "a.hdf5", "a", "--json", "-q").out)
-    for name in {*facts, "queries", *query, "neighbors", *near[0], *occurrences}:
+    for name in {*facts, "queries", *queries[0], *near[0], *occurrences}:
         assert f"`{name}`" in documented("neighbors"), name
 
 
@@ -184,14 +161,11 @@ def test_typed_sentence_for_carried_states(tiny: Path) -> None:
     assert [row[1] for row in rows(done) if row[0] == "query"] == ["0:1", "1:0"]
 
 
-def test_file_without_tokens() -> None:
+def test_files_without_tokens_and_of_pooled_sentences() -> None:
     made("embed", "a.txt", "-o", "b.hdf5", "-q", "--layout", "bilm")
     done = made("neighbors", "b.hdf5", "0:1", "-k", "1")
     assert rows(done)[1] == ["query", "0:1", "", "", ""]
     assert done.err.splitlines()[1].startswith("b.hdf5: the tokens of some sentences")
-
-
-def test_pooled_sentences() -> None:
     made("embed", "a.txt", "-o", "p.hdf5", "-q", "--pool", "mean")
     done = made("neighbors", "p.hdf5", "0", "-k", "2")
     found = rows(done)
@@ -217,9 +191,8 @@ def test_corrupt_file_is_read_in_a_child_process() -> None:
     with h5py.File("a.hdf5", "a") as file:
         del file["3"]
         file["3"] = np.zeros((3, 5), np.int32)
-    done = elmo("neighbors", "a.hdf5", "0:1")
-    assert done.code == 1
-    assert done.err.startswith("error: a.hdf5: sentence '3' holds int32 in shape (3, 5), ")
+    what = "a.hdf5: sentence '3' holds int32 in shape (3, 5), "
+    refused(elmo("neighbors", "a.hdf5", "0:1"), 1, what, "")
 
 
 def test_torch_is_not_imported() -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import elmo, made, only_tiny
+from command_line import elmo, made, refused
 
 from elmo_cli.pretrained.parts import write_parts
 
@@ -18,22 +17,13 @@ PAIR = "--options-file options --weight-file model/weights.hdf5"
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, tiny: Path, golden: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(folder: Path, tiny: Path, golden: Path) -> None:
     """A working folder with `model`, a language model, and `text`; $ELMO_MODEL has no softmax."""
-    shutil.copytree(tiny, tmp_path / "model")
+    shutil.copytree(tiny, folder / "model")
     for name in ("softmax.hdf5", "vocab.txt"):
-        shutil.copy(golden / "lm" / name, tmp_path / "model")
-    write_parts(tmp_path / "model")
-    shutil.copy(golden / "lm" / "sentences.txt", tmp_path / "text")
-    only_tiny(monkeypatch, tiny)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture(scope="module")
-def expected(golden: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((golden / "lm" / "expected.json").read_text())
-    return content
+        shutil.copy(golden / "lm" / name, folder / "model")
+    write_parts(folder / "model")
+    shutil.copy(golden / "lm" / "sentences.txt", folder / "text")
 
 
 def measured(*words: object) -> dict[str, Any]:
@@ -43,23 +33,24 @@ def measured(*words: object) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("words", "average", "counts"),
-    [
-        ((), 96.0623815, (294, 0)),
-        (("--state", "carry"), 112.6548194, (294, 0)),
-        (("--state", "carry", "--batch-size", 4), 109.6402844, (272, 22)),
-    ],
-)
-def test_figures_equal_those_of_bilm_tf(
-    words: tuple[object, ...], average: float, counts: tuple[int, int]
-) -> None:
-    found = measured(*words)
-    assert found["perplexity"]["average"] == pytest.approx(average, rel=1e-6)
-    assert (found["predictions"], found["not_scored"]) == counts
-    assert (found["model"], found["tokens"], found["sentences"]) == ("model", 264, 30)
-    assert found["bits_per_byte"]["average"] > found["bits_per_byte"]["spelling"] > 0
-    assert found["state"] == ("carry" if words else "zero")
+def test_figures_equal_those_of_bilm_tf() -> None:
+    carry = ("--state", "carry", "--batch-size", 4)
+    for words, average, counts in (((), 96.0623815, (294, 0)), (carry, 109.6402844, (272, 22))):
+        found = measured(*words)
+        assert found["perplexity"]["average"] == pytest.approx(average, rel=1e-6)
+        assert (found["predictions"], found["not_scored"]) == counts
+        assert (found["model"], found["tokens"], found["sentences"]) == ("model", 264, 30)
+        assert found["bits_per_byte"]["average"] > found["bits_per_byte"]["spelling"] > 0
+        assert found["state"] == ("carry" if words else "zero")
+    done = made("perplexity", "text", "-m", "model", *carry)
+    lines = done.out.decode().splitlines()
+    assert lines[0].split() == ["forward", "backward", "average"]
+    assert lines[1].split() == ["perplexity", "136.00", "88.39", "109.64"]
+    assert lines[2].startswith("bits per byte")
+    assert "272 predictions in each direction; 264 tokens in 30 sentences; " in lines[3]
+    assert "% unknown" in lines[3]
+    assert lines[4].startswith("22 more predictions were not scored")
+    assert lines[5] == "model model, state carry"
 
 
 def test_warm_states_and_tokenized_input_reach_the_model() -> None:
@@ -73,21 +64,9 @@ def test_warm_states_and_tokenized_input_reach_the_model() -> None:
     assert raw["sentences"] == 2
 
 
-def test_the_summary_states_what_was_measured() -> None:
-    carry = ("--state", "carry", "--batch-size", 4)
-    done = made("perplexity", "text", "-m", "model", *carry)
-    lines = done.out.decode().splitlines()
-    assert lines[0].split() == ["forward", "backward", "average"]
-    assert lines[1].split() == ["perplexity", "136.00", "88.39", "109.64"]
-    assert lines[2].startswith("bits per byte")
-    assert "272 predictions in each direction; 264 tokens in 30 sentences; " in lines[3]
-    assert "% unknown" in lines[3]
-    assert lines[4].startswith("22 more predictions were not scored")
-    assert lines[5] == "model model, state carry"
-
-
-def test_the_table_has_a_row_per_sentence(expected: dict[str, Any]) -> None:
+def test_the_table_has_a_row_per_sentence(golden: Path) -> None:
     """With its file and line, also after blank lines and in a second file."""
+    expected = json.loads((golden / "lm" / "expected.json").read_text())["zero_state"]
     lines = Path("text").read_text().splitlines()
     Path("text").write_text("\n" + "\n\n".join(lines[:3]) + "\n")
     Path("second").write_text("\n".join(lines[3:]) + "\n")
@@ -98,8 +77,8 @@ def test_the_table_has_a_row_per_sentence(expected: dict[str, Any]) -> None:
     where = [("text", n) for n in (2, 4, 6)] + [("second", n + 1) for n in range(27)]
     assert [(row[0], int(row[1])) for row in rows] == where
     for k, row in enumerate(rows):
-        forward = sum(expected["zero_state"]["forward_ll"][k])
-        backward = sum(expected["zero_state"]["backward_ll_reading_order"][k])
+        forward = sum(expected["forward_ll"][k])
+        backward = sum(expected["backward_ll_reading_order"][k])
         n = len(lines[k].split())
         assert [int(row[2]), int(row[4])] == [n, n + 1]
         perplexity = math.exp(-(forward + backward) / 2 / (n + 1))
@@ -110,58 +89,46 @@ def test_the_table_has_a_row_per_sentence(expected: dict[str, Any]) -> None:
     assert "bits per byte" in done.err
 
 
-def test_a_file_name_is_one_cell_of_the_table() -> None:
-    name = b"a\tb\n\\\xfe.txt"
-    os.rename("text", name)
-    made("perplexity", os.fsdecode(name), "-m", "model", "-o", "table.tsv", "-q")
-    for number, row in enumerate(Path("table.tsv").read_bytes().split(b"\n")[1:-1], 1):
-        cells = row.split(b"\t")
-        assert (cells[:2], len(cells)) == ([rb"a\tb\n\\" + b"\xfe.txt", b"%d" % number], 8)
-
-
 @pytest.mark.parametrize(
-    ("words", "code", "message"),
+    ("words", "code", "message", "hint"),
     [
-        ("latin -m model --on-error skip", 1, "latin: contains no sentences"),
-        ("text -m model --batch-size 4", 2, "--batch-size 4: has no meaning"),
-        ("text -m model --state carry --batch-size 99", 2, "the text has 30 sentences"),
-        ("text -m model --json -o -", 2, "--json: standard output"),
-        ("text -m model -f", 2, "--overwrite: no file is written"),
-        ("text -m model -o table", 1, "table: exists"),
-        ("text -m model -o text -f", 2, "text: is also "),
-        ("text -m model -o model/vocab.txt -f", 2, "is also a file of the model"),
-        (f"text {PAIR} -o model/softmax.hdf5 -f", 2, "is also a file of the model"),
+        ("latin -m model --on-error skip", 1, "latin: contains no sentences", ""),
+        ("text -m model --batch-size 4", 2, "--batch-size 4: has no meaning", "--state carry"),
+        (
+            "text -m model --state carry --batch-size 99",
+            2,
+            "`--batch-size 99`: the text has 30",
+            "",
+        ),
+        ("text -m model --json -o -", 2, "--json: standard output", "`-o FILE`"),
+        ("text -m model -f", 2, "--overwrite: no file is written", "`-o FILE`"),
+        ("text -m model -o table", 1, "table: exists", "--overwrite"),
+        ("text -m model -o text -f", 2, "text: is also ", ""),
+        (f"text {PAIR} -o model/softmax.hdf5 -f", 2, "model/softmax.hdf5: is also a file of", ""),
     ],
 )
-def test_refused_commands_change_nothing(words: str, code: int, message: str) -> None:
+def test_refused_commands_change_nothing(words: str, code: int, message: str, hint: str) -> None:
     Path("table").write_text("mine")
     Path("latin").write_bytes(b"\xff\n")
     shutil.copy("model/options.json", "options")
     before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
     done = elmo("perplexity", *words.split())
-    error, hint = done.err.splitlines()[-2:]
-    assert (done.code, done.out) == (code, b"")
-    assert error.startswith("error: ")
-    assert message in error
-    assert hint.startswith("hint: ")
-    after = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
-    assert after == before
+    refused(done, code, message, hint)
+    assert done.out == b""
+    assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
 
 
-def test_a_text_of_unknown_tokens_has_a_warning() -> None:
+def test_unknown_tokens_and_skipped_lines() -> None:
     """A low perplexity of nothing but <UNK> must not pass for a good one."""
+    content = Path("text").read_bytes()
     Path("text").write_text("xyzzy qqq\nfrobnicate\n")
     done = made("perplexity", "text", "-m", "model")
     assert b"100.00% unknown" in done.out
     assert done.err.startswith("warning: the vocabulary lacks 100% of the tokens")
     assert made("perplexity", "text", "-m", "model", "-q").err == ""
-
-
-def test_skipped_lines_end_in_exit_code_3() -> None:
-    Path("text").write_bytes(Path("text").read_bytes() + b"caf\xe9 .\n")
+    Path("text").write_bytes(content + b"caf\xe9 .\n")
     done = elmo("perplexity", "text", "-m", "model", "--on-error", "skip", "--json")
-    assert done.code == 3
+    refused(done, 3, "1 line was left out", "")
     found = json.loads(done.out)
     assert found["perplexity"]["average"] == pytest.approx(96.0623815, rel=1e-6)
     assert len(found["skipped"]) == 1
-    assert "1 line was left out" in done.err

@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 import pytest
 import torch
-from command_line import documented, elmo, made, only_tiny
+from command_line import documented, elmo, made, only_tiny, refused
 
 from elmo_cli.analysis import linear
 
@@ -75,17 +75,21 @@ def figures(*words: object, **options: Any) -> dict[str, Any]:
     return found
 
 
-def test_table() -> None:
-    done = made(*probe())
-    rows = [row.split("\t") for row in done.out.decode().splitlines()]
-    found = figures()
-    assert rows[0] == ["%", "test", "dev", "test, unseen words", "weight decay"]
+def rows(*words: str) -> list[list[str]]:
+    """The cells of the table."""
+    return [row.split("\t") for row in made(*words, "-q").out.decode().splitlines()]
+
+
+def test_table_and_json() -> None:
+    done, found = made(*probe()), figures()
+    table = rows(*probe())
+    assert table[0] == ["%", "test", "dev", "test, unseen words", "weight decay"]
     names = ["majority label per word", "layer 0", "layer 1", "layer 2"]
     results = [found["majority_label_per_word"], *found["layers"]]
-    assert [row[0] for row in rows[1:]] == names
-    for row, one in zip(rows[1:], results, strict=True):
-        assert row[1:4] == [f"{one[name]:.2f}" for name in ("test", "dev", "unseen_words")]
-        assert row[4] == (f"{one['weight_decay']:.0e}" if "weight_decay" in one else "")
+    for name, row, one in zip(names, table[1:], results, strict=True):
+        cells = [f"{one[name]:.2f}" for name in ("test", "dev", "unseen_words")]
+        decay = f"{one['weight_decay']:.0e}" if "weight_decay" in one else ""
+        assert row == [name, *cells, decay]
     n = {split: sum(map(len, tagged(split))) for split in N_SENTENCES}
     counts = f"train {n['train']}, dev {n['dev']}, test {n['test']}"
     notes = [line for line in done.err.splitlines() if " epochs of " not in line]  # progress
@@ -96,11 +100,6 @@ def test_table() -> None:
         f"5 labels in column xpos; tokens: {counts}",
         "model tiny, state zero",
     ]
-    assert (made(*probe(), "-q").err, made(*probe(), "-q").out) == ("", done.out)
-
-
-def test_json() -> None:
-    found = figures()
     keys = [
         *("model", "state", "unit", "column", "n_labels", "train", "dev", "test"),
         *("n_unseen_words", "dev_from_train", "majority_label", "majority_label_per_word"),
@@ -110,12 +109,9 @@ def test_json() -> None:
     for key in [*keys, *found["test"], *found["layers"][0]]:
         assert f"`{key}`" in documented("probe"), key
     assert [found[key] for key in keys[:5]] == ["tiny", "zero", "token", "xpos", 5]
-    assert found["test"] == {
-        "files": ["test.hdf5", "test.conllu"],
-        "sentences": 9,
-        "labels": sum(map(len, tagged("test"))),
-        "unknown_labels": 1,
-    }
+    files = ["test.hdf5", "test.conllu"]
+    expected = {"files": files, "sentences": 9, "labels": n["test"], "unknown_labels": 1}
+    assert found["test"] == expected
     # The last word of each sentence occurs there only, and three of NEW are new.
     assert found["n_unseen_words"] == N_SENTENCES["test"] + 3
     assert (found["dev_from_train"], found["seed"]) == (False, 0)
@@ -125,37 +121,18 @@ def test_json() -> None:
 def test_control_and_mdl() -> None:
     """Their columns and fields are added to those of the probe alone."""
     alone, found = figures(), figures("--control", "--mdl")
-    for one, layer in zip(alone["layers"], found["layers"], strict=True):
+    table = rows(*probe(), "--control", "--mdl")
+    assert [row[:5] for row in table] == rows(*probe())
+    columns = ["control", "selectivity", "code length, bits", "compression"]
+    assert [row[5:] for row in table[:2]] == [columns, [""] * 4]
+    for one, layer, row in zip(alone["layers"], found["layers"], table[2:], strict=True):
+        mdl, control = layer["mdl"], layer["control"]
         assert list(layer) == [*one, "control", "selectivity", "mdl"]
         assert {key: layer[key] for key in one} == one
-        keys = [*layer, *layer["control"], *layer["mdl"]]
-        assert all(f"`{key}`" in documented("probe") for key in keys)
-        assert layer["selectivity"] == layer["test"] - layer["control"]["test"]
-    for name, columns in {
-        "control": ["control", "selectivity"],
-        "mdl": ["code length, bits", "compression"],
-    }.items():
-        lines = made(*probe(), "-q", f"--{name}").out.decode().splitlines()
-        rows = [row.split("\t") for row in lines]
-        plain = [row.split("\t") for row in made(*probe(), "-q").out.decode().splitlines()]
-        assert [row[:5] for row in rows] == plain
-        assert [row[5:] for row in rows[:2]] == [columns, ["", ""]]
-        for row, layer in zip(rows[2:], found["layers"], strict=True):
-            mdl, control = layer["mdl"], layer["control"]
-            assert (
-                row[5:]
-                == {
-                    "control": [f"{control['test']:.2f}", f"{layer['selectivity']:.2f}"],
-                    "mdl": [f"{mdl['code_length']:,.0f}", f"{mdl['compression']:.2f}"],
-                }[name]
-            )
-
-
-def test_lines_of_labels() -> None:
-    columns, lines = figures(), figures(labels="tags")
-    assert lines["column"] is None
-    for name in ("layers", "majority_label", "majority_label_per_word"):
-        assert lines[name] == columns[name]
+        assert all(f"`{key}`" in documented("probe") for key in [*layer, *control, *mdl])
+        assert layer["selectivity"] == layer["test"] - control["test"]
+        assert row[5:7] == [f"{control['test']:.2f}", f"{layer['selectivity']:.2f}"]
+        assert row[7:] == [f"{mdl['code_length']:,.0f}", f"{mdl['compression']:.2f}"]
 
 
 def test_options(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,6 +142,8 @@ def test_options(monkeypatch: pytest.MonkeyPatch) -> None:
     assert some == [every[2], every[0]]
     other = figures("--seed", 1)
     assert (other["seed"], other["layers"] == every) == (1, False)
+    lines = figures(labels="tags")
+    assert (lines["column"], lines["layers"]) == (None, every)
     found = figures(splits=("train", "test"))
     assert (found["dev_from_train"], found["train"]["sentences"]) == (True, 27)
     n_threads = torch.get_num_threads()
@@ -176,7 +155,7 @@ def test_options(monkeypatch: pytest.MonkeyPatch) -> None:
         assert one["test"] == pytest.approx(two["test"], abs=5)
 
 
-def test_pooled_sentences(tmp_path: Path) -> None:
+def test_pooled_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for split in N_SENTENCES:
         sentences = tagged(split)
         text = "".join(" ".join(word for word, _ in one) + "\n" for one in sentences)
@@ -184,17 +163,14 @@ def test_pooled_sentences(tmp_path: Path) -> None:
         labels = "".join(f"{'short' if len(one) < 6 else 'long'}\n" for one in sentences)
         (tmp_path / f"{split}.tags").write_text(labels)
     made("embed", *sorted(tmp_path.glob("*.txt")), "-o", f"{tmp_path}/", "-q", "--pool", "mean")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path)
-        done, found = made(*probe(labels="tags")), figures(labels="tags")
+    monkeypatch.chdir(tmp_path)
+    done, found = made(*probe(labels="tags")), figures(labels="tags")
     assert (found["unit"], found["majority_label_per_word"]) == ("sentence", None)
     assert found["n_unseen_words"] is None
     assert "sentences: train 30, dev 8, test 9\n" in done.err
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path)
-        refused = elmo(*probe(labels="tags"), "--control", "-q")
-    assert (refused.code, refused.err.startswith("error: `--control`: control labels")) == (2, True)
     assert done.out.startswith(b"%\ttest\tdev\tweight decay\nmajority label\t")
+    done = elmo(*probe(labels="tags"), "--control", "-q")
+    refused(done, 2, "`--control`: control labels", "")
 
 
 def test_corrupt_embeddings_are_read_in_a_child_process(tmp_path: Path) -> None:
@@ -203,11 +179,10 @@ def test_corrupt_embeddings_are_read_in_a_child_process(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "test.hdf5", "r+") as file:
         file["8"][1, 3, 5] = np.nan
     words = [word.replace("test.hdf5", str(tmp_path / "test.hdf5")) for word in probe()]
-    done = elmo(*words)
     where = f"{tmp_path / 'test.hdf5'}: sentence 8, token 3 (`quickly`): a value in layer 1"
-    assert (done.code, done.err.startswith(f"error: {where}")) == (1, True)
+    refused(elmo(*words), 1, where, "")
     (tmp_path / "test.hdf5").write_bytes(content[:-200])
-    assert elmo(*words).err.startswith(f"error: {tmp_path / 'test.hdf5'}: truncated")
+    refused(elmo(*words), 1, f"{tmp_path / 'test.hdf5'}: truncated", "")
 
 
 @pytest.mark.parametrize(
@@ -222,8 +197,4 @@ def test_corrupt_embeddings_are_read_in_a_child_process(tmp_path: Path) -> None:
     ids=lambda one: " ".join(one[-2:]) if isinstance(one, list) else "",
 )
 def test_wrong_command_lines(words: list[str], code: int, error: str) -> None:
-    done = elmo(*words)
-    first, second = done.err.splitlines()
-    assert (done.code, done.out) == (code, b"")
-    assert first.startswith(f"error: {error}")
-    assert second.startswith("hint: ")
+    refused(elmo(*words), code, error, "")

@@ -8,12 +8,11 @@ import os
 from pathlib import Path
 
 import pytest
-from command_line import elmo, made
+from command_line import elmo, made, refused
 
-from elmo_cli.errors import InputError, UsageError
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.text.input import InputSettings, read_sentences
-from elmo_cli.text.vocabulary import TypeCounts, Vocabulary
+from elmo_cli.text.vocabulary import Vocabulary
 
 TEXT = "b a c a\n\nd b a <UNK> <S>\nC zebra b\n"
 TYPES = ["<S>", "</S>", "<UNK>", "a", "b", "C", "c", "d", "zebra"]
@@ -24,76 +23,52 @@ TOKENS = (
 )
 
 
-@pytest.fixture
-def text(tmp_path: Path) -> Path:
-    path = tmp_path / "text.txt"
-    path.write_text(TEXT)
-    return path
-
-
-@pytest.fixture
-def raw(tmp_path: Path) -> Path:
-    path = tmp_path / "raw.txt"
-    path.write_text(RAW, encoding="utf-8")
-    return path
+@pytest.fixture(autouse=True)
+def here(folder: Path) -> None:
+    """A working folder with a tokenized text and a raw text."""
+    Path("text.txt").write_text(TEXT)
+    Path("raw.txt").write_text(RAW, encoding="utf-8")
 
 
 @pytest.mark.parametrize(
     ("more", "n_entries"),
     [("", 9), ("--min-count 2", 5), ("--vocabulary-size 6", 6)],
 )
-def test_specials_then_types_by_count(more: str, n_entries: int, text: Path) -> None:
+def test_specials_then_types_by_count(more: str, n_entries: int) -> None:
     """The sampled softmax takes the number of a type for its rank; ties are in one order."""
-    out = text.with_name("vocab.txt")
-    done = made("vocab", text, "-o", out, "--json", *more.split())
+    done = made("vocab", "text.txt", "-o", "out", "--json", *more.split())
     found, kept = json.loads(done.out), TYPES[:n_entries]
-    assert Vocabulary.read(out).types == tuple(kept)
-    assert (found["vocabulary"], found["size"]) == (str(out), n_entries)
+    assert Vocabulary.read(Path("out")).types == tuple(kept)
+    assert (found["vocabulary"], found["size"]) == ("out", n_entries)
     assert (found["types"], found["tokens"], found["sentences"]) == (8, 12, 3)
     tokens = TEXT.replace("<S>", "-").split()
     assert found["coverage"] == pytest.approx(sum(t in kept for t in tokens) / 12)
     assert "boundary or padding tokens (<S>" in done.err
-    assert f"{out}: {n_entries} entries for the 8 types of the text" in done.err
+    assert f"out: {n_entries} entries for the 8 types of the text" in done.err
     to_stdout = made("vocab", "-", "-o", "-", "-q", *more.split(), stdin=TEXT.encode())
-    assert (to_stdout.out, to_stdout.err) == (out.read_bytes(), "")
+    assert (to_stdout.out, to_stdout.err) == (Path("out").read_bytes(), "")
+    counted = Corpus.read(line.split() for line in TEXT.splitlines())
+    options = {"max_types": 6} if "size" in more else {"min_count": int(more[-1:] or 1)}
+    assert counted.vocabulary(**options).types == tuple(kept)  # that of training
 
 
-def test_vocabulary_is_that_of_training(tmp_path: Path, golden: Path) -> None:
-    path, out = golden / "lm" / "sentences.txt", tmp_path / "vocab.txt"
-    corpus = Corpus.read(line.split() for line in path.read_text().splitlines())
-    made("vocab", path, "-o", out, "--min-count", "2", "--vocabulary-size", "40")
-    assert Vocabulary.read(out).types == corpus.vocabulary(min_count=2, max_types=40).types
-
-
-def test_vocabulary_of_several_raw_files(text: Path) -> None:
-    packed = text.with_name("text.txt.xz")
-    packed.write_bytes(lzma.compress(b"a I don't. b\n"))
-    found = made("vocab", text, packed, "--tokenize", "-o", "-").out.decode().split()
+def test_vocabulary_of_several_raw_files() -> None:
+    Path("text.xz").write_bytes(lzma.compress(b"a I don't. b\n"))
+    found = made("vocab", "text.txt", "text.xz", "--tokenize", "-o", "-").out.decode().split()
     assert {"a", "n't", "do", ".", "zebra"} <= set(found)
 
 
-def test_types_that_do_not_fit_a_line_are_left_out(tmp_path: Path) -> None:
+def test_types_that_do_not_fit_a_line_are_left_out() -> None:
     """They would move the numbers of all following types when the file is read again."""
-    text, out = tmp_path / "text.jsonl", tmp_path / "vocab.txt"
     tokens = ["New York", "a\nb", " c", "d\u2028", "!!!MAXTERMID", "e\rf"]
-    text.write_text(json.dumps({"tokens": tokens}) + "\n")
-    assert "4 types are left out" in made("vocab", text, "-o", out).err
-    assert Vocabulary.read(out).types == ("<S>", "</S>", "<UNK>", "New York", "e\rf")
+    Path("text.jsonl").write_text(json.dumps({"tokens": tokens}) + "\n")
+    assert "4 types are left out" in made("vocab", "text.jsonl", "-o", "out").err
+    assert Vocabulary.read(Path("out")).types == ("<S>", "</S>", "<UNK>", "New York", "e\rf")
 
 
-def test_counting_keeps_no_text() -> None:
-    counts = TypeCounts.of(["a", "b"] for _ in range(1000))
-    assert (counts.n_tokens, counts.n_sentences, len(counts.counts)) == (2000, 1000, 2)
-    assert counts.coverage(Vocabulary(["<S>", "</S>", "<UNK>", "b"])) == 0.5
-    with pytest.raises(InputError):
-        TypeCounts.of([[], []])
-    with pytest.raises(UsageError):
-        counts.vocabulary(min_count=1001)
-
-
-def test_one_sentence_per_line_and_blank_lines_between_documents(raw: Path) -> None:
+def test_one_sentence_per_line_and_blank_lines_between_documents() -> None:
     """Training with `--shuffle documents` finds the documents by these lines."""
-    done = made("tokenize", raw)
+    done = made("tokenize", "raw.txt")
     assert done.out.decode() == TOKENS
     assert done.err == "standard output: 4 sentences, 29 tokens\n"
     assert made("tokenize", "-", "-q", stdin=RAW.encode()).out.decode() == TOKENS
@@ -101,82 +76,59 @@ def test_one_sentence_per_line_and_blank_lines_between_documents(raw: Path) -> N
     assert made("tokenize", "-", stdin=b"One.\n").out == b"One .\n"
 
 
-def test_tokenized_text_is_read_back(raw: Path) -> None:
+def test_tokenized_text_is_read_back() -> None:
     """A token with a space in it would come back as two."""
-    out = raw.with_name("tokens.txt")
-    made("tokenize", raw, raw, "-o", out)
-    split = [s.tokens for s in read_sentences([raw, raw], InputSettings(tokenize=True))]
-    assert [s.tokens for s in read_sentences(out)] == [*split[:5], (), *split[5:]]
-    begins = [s.starts_document for s in read_sentences(out, InputSettings(blank="skip"))]
+    made("tokenize", "raw.txt", "raw.txt", "-o", "out")
+    split = [s.tokens for s in read_sentences(["raw.txt"] * 2, InputSettings(tokenize=True))]
+    assert [s.tokens for s in read_sentences("out")] == [*split[:5], (), *split[5:]]
+    begins = [s.starts_document for s in read_sentences("out", InputSettings(blank="skip"))]
     assert begins == [True, False, False, True, True, False, False, True]
 
 
 @pytest.mark.parametrize("content", [RAW, f"\n{RAW}\n \n\n{RAW}\n", "One. Two."])
-def test_tokenized_text_has_the_keys_of_raw_text(content: str, tmp_path: Path) -> None:
+def test_tokenized_text_has_the_keys_of_raw_text(content: str) -> None:
     """Otherwise sentence k of the one file is another sentence in the other."""
-    raw, out = tmp_path / "raw.txt", tmp_path / "tokens.txt"
-    raw.write_text(content, encoding="utf-8")
-    made("tokenize", raw, "-o", out, "-q")
+    Path("raw.txt").write_text(content, encoding="utf-8")
+    made("tokenize", "raw.txt", "-o", "out", "-q")
     texts = [
         [(s.key, s.tokens, s.text, s.starts_document) for s in read_sentences(*arguments)]
-        for arguments in ((out,), (raw, InputSettings(tokenize=True)))
+        for arguments in (("out",), ("raw.txt", InputSettings(tokenize=True)))
     ]
     assert texts[0] == texts[1]
 
 
-COMMANDS = pytest.mark.parametrize(
-    ("command", "content", "result"),
-    [("vocab", TEXT, "".join(f"{t}\n" for t in TYPES)), ("tokenize", RAW, TOKENS)],
+@pytest.mark.parametrize(
+    ("command", "name", "result"),
+    [("vocab", "text.txt", "".join(f"{t}\n" for t in TYPES)), ("tokenize", "raw.txt", TOKENS)],
     ids=["vocab", "tokenize"],
 )
-
-
-@COMMANDS
-def test_existing_output_stays(command: str, content: str, result: str, tmp_path: Path) -> None:
-    path, out, link = (tmp_path / name for name in ("in.part", "in", "link"))
-    path.write_text(content)
+def test_outputs(
+    command: str, name: str, result: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An existing file stays, as do a link and a FIFO; lines that were skipped give exit code 3."""
+    path, out, link, pipe = (folder / one for one in (name, "out", "link", "pipe"))
+    content = path.read_bytes()
     out.write_text("mine")
     link.symlink_to(out)
-    assert elmo(command, path, "-o", out).code == 1
-    assert elmo(command, path, "-o", path, "-f").code == 2
-    assert (out.read_text(), path.read_text()) == ("mine", content)
+    refused(elmo(command, path, "-o", out), 1, f"{out}: exists", "--overwrite")
+    refused(elmo(command, path, "-o", path, "-f"), 2, f"{path}: is also", "")
+    assert (out.read_text(), path.read_bytes()) == ("mine", content)
     made(command, path, "-o", link, "-f")
-    assert (link.is_symlink(), out.read_text(), path.read_text()) == (True, result, content)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["in", "in.part", "link"]
-
-
-@COMMANDS
-def test_output_that_appears_meanwhile_stays(
-    command: str, content: str, result: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, out = tmp_path / "in", tmp_path / "out"
-    path.write_text(content)
+    assert (link.is_symlink(), out.read_text()) == (True, result)
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    made(command, path, "-o", pipe)
+    assert os.read(reader, 1000).decode() == result
+    os.close(reader)
+    assert pipe.is_fifo()
+    path.write_bytes(content + b"\xff\n")
+    assert elmo(command, path, "-o", folder / "new").code == 1
+    assert not (folder / "new").exists()
+    assert elmo(command, path, "-o", folder / "new", "--on-error", "skip").code == 3
+    assert (folder / "new").read_text() == result
+    # A file that appears while the text is read stays too.
+    path.write_bytes(content)
+    out.unlink()
     monkeypatch.setattr("elmo_cli.files.check_output_path", lambda *a, **k: out.write_text("other"))
     assert elmo(command, path, "-o", out).code == 1
     assert out.read_text() == "other"
-
-
-@COMMANDS
-def test_a_fifo_stays_a_fifo(command: str, content: str, result: str, tmp_path: Path) -> None:
-    path, pipe = tmp_path / "in", tmp_path / "pipe"
-    path.write_text(content)
-    os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        made(command, path, "-o", pipe)
-        assert os.read(reader, 1000).decode() == result
-    finally:
-        os.close(reader)
-    assert pipe.is_fifo()
-
-
-@COMMANDS
-def test_skipped_lines_end_in_exit_code_3(
-    command: str, content: str, result: str, tmp_path: Path
-) -> None:
-    path, out = tmp_path / "in", tmp_path / "out"
-    path.write_bytes(content.encode() + b"\xff\n")
-    assert elmo(command, path, "-o", out).code == 1
-    assert not out.exists()
-    assert elmo(command, path, "-o", out, "--on-error", "skip").code == 3
-    assert out.read_text() == result
