@@ -6,11 +6,13 @@ import io
 import os
 import sys
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
+import click
 import pytest
 
-from elmo_cli.cli.main import main
+from elmo_cli.cli.main import COMMANDS, cli, main
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,16 @@ def made(*words: object, stdin: bytes = b"") -> Done:
     done = elmo(*words, stdin=stdin)
     assert done.code == 0, done.err
     return done
+
+
+def commands() -> dict[tuple[str, ...], click.Command]:
+    """Every command and sub-command, by its words."""
+    found: dict[tuple[str, ...], click.Command] = {(): cli}
+    for name in COMMANDS:
+        command = found[(name,)] = getattr(import_module(f"elmo_cli.cli.{name}"), name)
+        for sub, nested in getattr(command, "commands", {}).items():
+            found[name, sub] = nested
+    return found
 
 
 def refused(done: Done, code: int, message: str, hint: str) -> None:

@@ -9,23 +9,11 @@ from pathlib import Path
 
 import click
 import pytest
-from command_line import elmo, made
+from command_line import commands, elmo, made
 
 import elmo_cli
-from elmo_cli.cli.main import COMMANDS, cli
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def commands():
-    """Every command and sub-command, by its words."""
-    context = click.Context(cli, info_name="elmo")
-    found = {(): cli}
-    for name in COMMANDS:
-        command = found[(name,)] = cli.get_command(context, name)
-        if isinstance(command, click.Group):
-            found |= {(name, sub): command.commands[sub] for sub in command.commands}
-    return found
 
 
 def test_all_public_names_can_be_imported():

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import click
 import pytest
+from command_line import commands
+from test_docs import PAGES, ROOT
 
-from elmo_cli.cli.main import COMMANDS, cli
-
-ROOT = Path(__file__).resolve().parents[2]
 PROSE = re.compile(
     r"(?:\b(?:looks? (?:at|of|in which)|told|tells|untold|goes on|go on with|begun|begin anew|anew"
     r"|stands? (?:beside|in)|lies (?:beside|in)|Of all random|so many|parted by|places? of"
@@ -21,12 +20,6 @@ CODE = re.compile(
     r"|goes on|go on with|stands? (?:beside|for itself)|lies beside|what is there|is not there"
     r"|side_by_side|heightened|looked_at|known_by|taken up|take_up)\b|_looks?\b)"
 )
-PAGES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
-    *sorted((ROOT / "docs").glob("*.md")),
-    ROOT / "elmo_cli" / "store" / "SCHEMA.md",
-    ROOT / "weights" / "elmo-en" / "README.md",
-]
 
 
 def prose_of(page: Path) -> str:
@@ -40,14 +33,9 @@ def test_pages(page: Path) -> None:
 
 
 def test_help_of_every_command() -> None:
-    context = click.Context(cli, info_name="elmo")
-    commands = [cli, *(cli.get_command(context, name) for name in COMMANDS)]
-    for command in commands:
-        assert command is not None
-        nested = command.commands.values() if isinstance(command, click.Group) else []
-        for one in (command, *(nested if command is not cli else [])):
-            text = " ".join(one.get_help(click.Context(one, info_name="elmo")).split())
-            assert PROSE.findall(text) == [], one.name
+    for words, command in commands().items():
+        text = " ".join(command.get_help(click.Context(command, info_name="elmo")).split())
+        assert PROSE.findall(text) == [], words
 
 
 def test_code() -> None:
