@@ -46,7 +46,7 @@ bench: install  ## time `elmo embed` on TEXT=a tokenised text, with random weigh
 bench-plain: install  ## time `elmo embed` and a plain PyTorch loop in turns on TEXT=a tokenised text
 	$(SPEED).plain_loop --text $(TEXT) $(ARGS)
 
-bench-cluster: install  ## time `elmo embed --ray` beside one process on TEXT=…, and on short lines; installs Ray
+bench-cluster: install  ## time `elmo embed --ray` beside one process on TEXT=…; installs Ray
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray,test]'
 	$(SPEED).cluster $(TEXT) $(ARGS)
 

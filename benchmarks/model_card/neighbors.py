@@ -20,8 +20,7 @@ import lzma
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import table
-from benchmarks.model_card.vectors import elmo, embed, parser_of
+from benchmarks.common import elmo, embed, parser_of, table
 
 LAYER = 2
 CONTEXT = 6  # tokens shown on either side

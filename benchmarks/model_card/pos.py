@@ -19,8 +19,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from benchmarks.common import table
-from benchmarks.model_card.vectors import elmo, embed, parser_of
+from benchmarks.common import elmo, embed, parser_of, table
 from elmo_cli import read_sentences
 
 SPLITS = ("train", "dev", "test")

@@ -34,8 +34,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.common import table
-from benchmarks.model_card.vectors import embed, parser_of
+from benchmarks.common import embed, parser_of, table
 from elmo_cli import open_embeddings
 
 SETS = ("senseval2", "senseval3", "semeval2007", "semeval2013", "semeval2015")
@@ -125,31 +124,33 @@ def unit(vectors: Vectors) -> Vectors:
     return scaled
 
 
+def by_lemma(rows: Iterable[tuple[Lemma, str, Vectors]]) -> Senses:
+    """Senses with their vectors, normalized, for each lemma."""
+    found: dict[Lemma, list[tuple[str, Vectors]]] = defaultdict(list)
+    for lemma, sense, vector in rows:
+        found[lemma].append((sense, vector))
+    return {
+        lemma: ([sense for sense, _ in pairs], unit(np.stack([vector for _, vector in pairs])))
+        for lemma, pairs in found.items()
+    }
+
+
 def sense_means(instances: Sequence[Instance], vectors: Vectors) -> Senses:
     """The mean vector of each sense of each lemma.
 
     An instance with several senses counts for each of them.
     """
-    rows: dict[Lemma, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    rows: dict[tuple[Lemma, str], list[int]] = defaultdict(list)
     for number, instance in enumerate(instances):
         for sense in instance.senses:
-            rows[instance.lemma][sense].append(number)
-    means = {}
-    for lemma, of_sense in rows.items():
-        stacked = np.stack([vectors[numbers].mean(0) for numbers in of_sense.values()])
-        means[lemma] = list(of_sense), unit(stacked)
-    return means
+            rows[instance.lemma, sense].append(number)
+    return by_lemma((*key, vectors[numbers].mean(0)) for key, numbers in rows.items())
 
 
 def single_instances(instances: Sequence[Instance], vectors: Vectors) -> Senses:
     """The vector of each instance of each lemma, with the annotators' first sense."""
-    rows: dict[Lemma, list[int]] = defaultdict(list)
-    for number, instance in enumerate(instances):
-        rows[instance.lemma].append(number)
-    return {
-        lemma: ([instances[number].senses[0] for number in numbers], unit(vectors[numbers]))
-        for lemma, numbers in rows.items()
-    }
+    pairs = zip(instances, vectors, strict=True)
+    return by_lemma((instance.lemma, instance.senses[0], vector) for instance, vector in pairs)
 
 
 def nearest(

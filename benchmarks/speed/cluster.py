@@ -1,21 +1,17 @@
-"""Compare `elmo embed --ray` on this machine with one process, and see what a longer text costs.
+"""Compare `elmo embed --ray` on this machine with one process.
 
     python -m benchmarks.speed.cluster TEXT… [-m MODEL | --size small] [--tokens N] [--rounds 2]
 
 TEXT is a tokenised text, one sentence per line, plain or compressed (.gz, .xz); it is read as often
 as necessary. Outputs are written to $TMPDIR: 3 kB per token with the bundled model. Printed are
-
-- tokens per second of one process of 2 threads and of 2 workers of 1 thread, which take turns, and
-  the ratio of their medians. The time that a text of one line takes is subtracted from each run: it
-  is that of the start and the end;
-- for each number of short lines and a model so small that it hardly counts, the time of the command
-  and of its workers, and the peak memory of the command.
+tokens per second of one process of 2 threads and of 2 workers of 1 thread, which take turns, and
+the ratio of their medians. The time that a text of one line takes is subtracted from each run: it
+is that of the start and the end.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import statistics
@@ -24,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import ELMO, SIZES, Cost, model_path, run_timed, table, write_text
+from benchmarks.common import ELMO, SIZES, model_path, run_timed, table, write_text
 
 WORKERS = 2
 ALONE, ON_RAY = ("--threads", 2), ("--ray", "--workers", WORKERS, "--threads", 1)
@@ -38,15 +34,10 @@ def main() -> None:
     parser.add_argument("--size", choices=SIZES, help="a model of this size with random weights")
     parser.add_argument("--tokens", type=int, default=1_200_000, help="[default: 1200000]")
     parser.add_argument("--rounds", type=int, default=2, help="[default: 2]")
-    parser.add_argument("--lines", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
     given = parser.parse_args()
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        if given.rounds:
-            print(side_by_side(given, folder), flush=True)
-        if given.lines:
-            print(growth(given.lines, model_path("tiny", folder), folder))
+        print(side_by_side(given, Path(name)))
 
 
 def side_by_side(given: argparse.Namespace, folder: Path) -> str:
@@ -55,11 +46,11 @@ def side_by_side(given: argparse.Namespace, folder: Path) -> str:
     model = model_path(given.size or given.model, folder)
     n_tokens = write_text(given.texts, given.tokens, text)
     line.write_text("One line .\n", encoding="utf-8")
-    starts = {kind: embed(line, model, kind, folder)[0].wall for kind in NAMES}
+    starts = {kind: embed(line, model, kind, folder) for kind in NAMES}
     rates: dict[Any, list[float]] = {kind: [] for kind in NAMES}
     for _ in range(given.rounds):
         for kind, start in starts.items():
-            seconds = embed(text, model, kind, folder)[0].wall - start
+            seconds = embed(text, model, kind, folder) - start
             rates[kind].append(n_tokens / seconds)
     rows = [
         [name, f"{starts[kind]:.1f}", *(f"{rate:,.0f}" for rate in rates[kind])]
@@ -68,33 +59,15 @@ def side_by_side(given: argparse.Namespace, folder: Path) -> str:
     header = [given.size or given.model, "start and end, s"]
     header += [f"tokens/s, run {number + 1}" for number in range(given.rounds)]
     ratio = statistics.median(rates[ON_RAY]) / statistics.median(rates[ALONE])
-    return f"{n_tokens:,} tokens\n{table(header, rows)}\nratio {ratio:.2f}\n"
+    return f"{n_tokens:,} tokens\n{table(header, rows)}\nratio {ratio:.2f}"
 
 
-def growth(numbers: Sequence[int], model: str, folder: Path) -> str:
-    """The table of a cluster's runs over texts of short lines, one run per number of lines."""
-    text, rows = folder / "short.txt", []
-    for n_lines in numbers:
-        with text.open("w", encoding="utf-8") as file:
-            file.writelines(f"Line {number} is short .\n" for number in range(n_lines))
-        cost, summary = embed(text, model, ON_RAY, folder)
-        busy = sum(worker["seconds"] for worker in summary["workers"].values())
-        figures = f"{busy:.1f}", f"{1e6 * busy / n_lines:.0f}", f"{cost.wall:.1f}"
-        rows.append([f"{n_lines:,}", len(summary["shards"]), *figures, f"{cost.peak:,.0f}"])
-    header = ["lines", "shards", "workers, s", "workers, µs per line", "command, s", "peak, MB"]
-    return table(header, rows)
-
-
-def embed(
-    text: Path, model: str, words: Sequence[object], folder: Path
-) -> tuple[Cost, dict[str, Any]]:
-    """Run `elmo embed`; its cost and its JSON summary."""
-    output, summary = folder / "output", folder / "summary.json"
-    command = [*ELMO, "embed", text, "-o", f"{output}/", "-m", model, "--json", "-q", *words]
-    with summary.open("w") as stdout:
-        cost = run_timed(command, stdout=stdout)
+def embed(text: Path, model: str, words: Sequence[object], folder: Path) -> float:
+    """Run `elmo embed`, and return its wall time in seconds."""
+    output = folder / "output"
+    cost = run_timed([*ELMO, "embed", text, "-o", f"{output}/", "-m", model, "-q", *words])
     shutil.rmtree(output)
-    return cost, json.loads(summary.read_text())
+    return cost.wall
 
 
 if __name__ == "__main__":

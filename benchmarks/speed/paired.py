@@ -140,38 +140,35 @@ def embed(checkout: Path, text: Path, output: Path, words: Sequence[str]) -> Cos
 def vector_difference(old: Path, new: Path) -> str:
     """How the vectors of two embeddings files differ; "" if they are equal bit for bit."""
     with h5py.File(old, "r") as a, h5py.File(new, "r") as b:
-        names = [_vectors(file) for file in (a, b)]
-        if names[0] != names[1]:
-            only = sorted(names[0] ^ names[1])
+        first, second = vectors(a), vectors(b)
+        if only := sorted(first.keys() ^ second.keys()):
             return f"{len(only)} data sets are in one file only, such as {only[0]}"
-        worst = max((_worst(a[name], b[name]) for name in names[0]), default=0.0)
+        worst = max((difference(first[name], second[name]) for name in first), default=0.0)
     return "" if worst == 0 else f"by up to {worst:.3g}"
 
 
-def _vectors(file: h5py.File) -> set[str]:
-    """Names of the data sets of vectors: floats or int8, in two dimensions or more."""
-    found: set[str] = set()
+def vectors(file: h5py.File) -> dict[str, h5py.Dataset]:
+    """The data sets of vectors: floats or int8, in two dimensions or more."""
+    found: dict[str, h5py.Dataset] = {}
 
     def visit(name: str, item: Any) -> None:
-        is_vectors = isinstance(item, h5py.Dataset) and item.ndim >= 2
-        if is_vectors and (item.dtype.kind == "f" or item.dtype == "i1"):
-            found.add(name)
+        if isinstance(item, h5py.Dataset) and item.ndim >= 2 and item.dtype.kind in "fi":
+            found[name] = item
 
     file.visititems(visit)
     return found
 
 
-def _worst(a: h5py.Dataset, b: h5py.Dataset) -> float:
+def difference(a: h5py.Dataset, b: h5py.Dataset) -> float:
     """The largest absolute difference of two data sets; infinite where their shapes differ."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return float("inf")
     worst = 0.0
     for begin in range(0, len(a), _ROWS):
-        rows = slice(begin, begin + _ROWS)
-        one, other = a[rows], b[rows]
+        one, other = a[begin : begin + _ROWS], b[begin : begin + _ROWS]
         if one.tobytes() != other.tobytes():
-            apart = np.abs(one.astype(np.float64) - other.astype(np.float64))
-            worst = max(worst, float(apart.max()), float(np.finfo(np.float64).tiny))
+            found = np.abs(one.astype(np.float64) - other.astype(np.float64)).max()
+            worst = max(worst, float(found), float(np.finfo(np.float64).tiny))
     return worst
 
 

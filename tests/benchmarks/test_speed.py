@@ -19,7 +19,7 @@ RUNS = {
     "embed": ([*TINY, "--precision", "int8", "--", "--layout", "flat"], "int8, error of layer 2"),
     "writing": (["--sentences", "1000", "--dim", "4"], "allennlp, float32"),
     "training": ([*TINY, "--steps", "2", "--batch-size", "2"], "tiny"),
-    "cluster": ([*TINY, "--tokens", "50", "--lines", "100"], "100"),
+    "cluster": ([*TINY, "--tokens", "50"], "ratio"),
     "plain_loop": (["--text", *TINY, "--pairs", "1"], "median"),
     "paired": ([".", ".", "--text", *TINY, "--pairs", "1"], "median NEW/OLD"),
 }
