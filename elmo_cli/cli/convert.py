@@ -4,31 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from elmo_cli.cli import console
+from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import argument, command, value
-from elmo_cli.cli.options import (
-    LAYER_SPEC,
-    dtype_option,
-    hdf5_output,
-    json_option,
-    overwrite_option,
-    quiet_option,
-)
 
 
 @command
 @argument("file", metavar="FILE")
-@hdf5_output
+@options.hdf5_output
 @value(
     "Output",
     "--layout NAME",
     "Layout of the new file (see `elmo embed --help`).  [default: that of FILE]",
 )
-@dtype_option()
-@value("Output", "--layers SPEC", f"Layers to keep: {LAYER_SPEC}.  [default: all]")
-@overwrite_option
-@quiet_option
-@json_option
+@options.dtype_option()
+@value("Output", "--layers SPEC", f"Layers to keep: {options.LAYER_SPEC}.  [default: all]")
+@options.overwrite_option
+@options.quiet_option
+@options.json_option
 def convert(file: str, output: str, quiet: bool, as_json: bool, **settings: Any) -> None:
     """Convert an embeddings file to another layout, dtype or choice of layers.
 

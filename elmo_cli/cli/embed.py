@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import console
+from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import (
     FiniteRange,
     argument,
@@ -21,19 +21,6 @@ from elmo_cli.cli.click_options import (
     text_names,
     together,
     value,
-)
-from elmo_cli.cli.options import (
-    AT_LEAST_1,
-    LAYER_SPEC,
-    blank_lines_option,
-    dtype_option,
-    input_options,
-    input_settings,
-    json_option,
-    model_options,
-    overwrite_option,
-    processor_options,
-    quiet_option,
 )
 from elmo_cli.embed.settings import POOLS, STATES
 from elmo_cli.engine.names import ENGINES, PRECISIONS
@@ -74,9 +61,9 @@ _output_options = together(
     value("Output", "-o, --output PATH", "Output: an HDF5 file for all inputs, a folder (trailing "
           "/) with one file per input, or - for standard output; with --ray a folder or URL for "
           "shards."),
-    value("Output", "--layers SPEC", f"Layers to store: {LAYER_SPEC} for a weighted sum.",
+    value("Output", "--layers SPEC", f"Layers to store: {options.LAYER_SPEC} for a weighted sum.",
           default="all"),
-    dtype_option("float32"),
+    options.dtype_option("float32"),
     value("Output", "--layout NAME", "Layout of the file, which depends on the program that will "
           "read it: allennlp, bilm, bilm-types, e2e-coref, lsgn, dygie, manylangs or flat.",
           default="allennlp"),
@@ -90,32 +77,37 @@ _output_options = together(
     value("Output", "--output-format FORMAT",
           "Format of standard output (-o -): jsonl, npz or text.", "stream",
           type=click.Choice(["jsonl", "npz", "text"]), default="jsonl"),
-    overwrite_option,
+    options.overwrite_option,
     flag("Output", "--resume", "Continue an interrupted run, or start a new one."),
     value("Output", "--shard I/N", "Compute only shard I of N; `elmo merge` joins the shards."),
     flag("Output", "-n, --dry-run", "Print the expected sizes and write nothing.",
          callback=printed),
 )
 _computing_options = together(
-    model_options,
+    options.model_options,
     value("Model", "--state NAME", "Initial LSTM state of a sentence: zero, warm (stored with the "
           "model), carry (from the previous batch) or document (from the previous sentence).",
           type=click.Choice(STATES), default="zero"),
     value("Model", "--batch-size N", "Number of sentences computed together; with --state carry it "
-          "affects the vectors.  [default: 512, or 64 with carry]", type=AT_LEAST_1),
+          "affects the vectors.  [default: 512, or 64 with carry]", type=options.AT_LEAST_1),
     value("Compute", "--engine NAME",
           "Implementation: fast, or plain (the reference implementation).",
           type=click.Choice(ENGINES), default="fast"),
     value("Compute", "--precision NAME", "Precision of matrix products: float32, bf16 or int8; the "
           "latter two are faster and less accurate.",
           type=click.Choice(PRECISIONS), default="float32"),
-    processor_options,
+    options.processor_options,
+)
+_length_option = value(
+    "Input", "--max-sentence-length N", "Refuse sentences with more than N tokens.", "max_tokens",
+    type=int, default=100_000,
 )
 _cluster_options = together(
     flag("Cluster", "--ray", "Distribute the run over a Ray cluster; -o names a folder of shards."),
     value("Cluster", "--ray-address ADDRESS",
           "Address of the Ray cluster.  [default: $RAY_ADDRESS, or a local cluster]"),
-    value("Cluster", "--workers N", "Number of worker processes.", type=AT_LEAST_1, default=1),
+    value("Cluster", "--workers N", "Number of worker processes.",
+          type=options.AT_LEAST_1, default=1),
     value("Cluster", "--gpus-per-worker FLOAT",
           "GPUs per worker; 0.5 lets two workers share one.", type=FiniteRange(min=0), default=0.0),
 )
@@ -126,17 +118,12 @@ _cluster_options = together(
 @argument("files", nargs=-1, metavar="FILE…", callback=text_names)
 @_output_options
 @_computing_options
-@input_options
-@blank_lines_option
-@value(
-    *("Input", "--max-sentence-length N", "Refuse sentences with more than N tokens."),
-    "max_tokens",
-    type=int,
-    default=100_000,
-)
+@options.input_options
+@options.blank_lines_option
+@_length_option
 @_cluster_options
-@quiet_option
-@json_option
+@options.quiet_option
+@options.json_option
 @click.pass_context
 def embed(ctx: click.Context, /, **given: Any) -> None:
     """Compute embeddings of the sentences in text files and write them to an HDF5 file.
@@ -161,7 +148,7 @@ def embed(ctx: click.Context, /, **given: Any) -> None:
     if not given["files"]:
         raise UsageError("no input FILE is given", "name text files, or `-` for standard input")
     # Checked before numpy and h5py are imported, which takes half of the time of an error.
-    check_inputs(given["files"], input_settings(given))
+    check_inputs(given["files"], options.input_settings(given))
     target = "stdout" if given["output"] == "-" else "file"
     for where, names, hint in _REFUSED["ray" if given["ray"] else target]:
         refuse_options(ctx, names, where, hint)
@@ -188,7 +175,7 @@ def _job(given: dict[str, Any]) -> EmbedJob:
         inputs=tuple(given["files"]),
         output=given["output"],
         model=ModelSource(given["model"], given["options"], given["weights"]),
-        text=input_settings(given),
+        text=options.input_settings(given),
         embedder=EmbedderSettings(**{name: given[name] for name in _EMBEDDER}),
         file=FileSpec(
             layout=given["layout"],

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import console
+from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import (
     argument,
     command,
@@ -17,17 +17,6 @@ from elmo_cli.cli.click_options import (
     value,
 )
 from elmo_cli.cli.console import plural
-from elmo_cli.cli.options import (
-    AT_LEAST_1,
-    INPUT_FIELDS,
-    blank_lines_option,
-    input_options,
-    input_settings,
-    json_option,
-    model_options,
-    processor_options,
-    quiet_option,
-)
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 
 if TYPE_CHECKING:
@@ -37,7 +26,7 @@ if TYPE_CHECKING:
 # fmt: off
 _checks = together(
     value("Checks", "--recompute N",
-          "Recompute N sentences with the model and compare the vectors.", type=AT_LEAST_1),
+          "Recompute N sentences with the model and compare the vectors.", type=options.AT_LEAST_1),
     value("Checks", "--text FILE", "Compare the tokens (or their number, if the file has no "
           "tokens) with this text; --recompute then takes the sentences from it. May be repeated.",
           multiple=True, callback=text_names),
@@ -51,12 +40,12 @@ _SHOWN = 5  # maximum number of problems to print; --json contains more
 @command
 @argument("file", metavar="FILE")
 @_checks
-@model_options
-@processor_options
-@input_options
-@blank_lines_option
-@quiet_option
-@json_option
+@options.model_options
+@options.processor_options
+@options.input_options
+@options.blank_lines_option
+@options.quiet_option
+@options.json_option
 @click.pass_context
 def inspect(ctx: click.Context, /, **given: Any) -> None:
     """Describe an embeddings or weight file and verify it.
@@ -77,7 +66,7 @@ def inspect(ctx: click.Context, /, **given: Any) -> None:
     from elmo_cli.isolate import run_isolated
     from elmo_cli.text.input import check_inputs
 
-    path, text, quiet = given["file"], input_settings(given), given["quiet"]
+    path, text, quiet = given["file"], options.input_settings(given), given["quiet"]
     if not quiet:
         console.check_stdout()
     if not given["recompute"]:
@@ -87,7 +76,7 @@ def inspect(ctx: click.Context, /, **given: Any) -> None:
         check_inputs(given["text"], text)
     else:
         hint = "`--text FILE` names the text to compare with"
-        refuse_options(ctx, INPUT_FIELDS, "without --text", hint)
+        refuse_options(ctx, options.INPUT_FIELDS, "without --text", hint)
     # Read in a child process, because HDF5 may crash on a corrupt file.
     files = [path, *given["text"]]
     facts = run_isolated(lambda: _facts(path, text, given), files, EmbeddingsFileError)

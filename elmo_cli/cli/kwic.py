@@ -14,8 +14,8 @@ from elmo_cli.errors import EmbeddingsFileError
 if TYPE_CHECKING:
     from elmo_cli.analysis.query import Occurrence
 
-_CONTEXT = 6  # tokens shown on either side
 _COUNT = "Maximum number of occurrences to list.  [default: all]"
+_CONTEXT = 6  # tokens shown on either side
 
 
 @command
@@ -67,10 +67,6 @@ def in_context(occurrence: Occurrence) -> tuple[str, ...]:
 
 
 def print_in_context(columns: Sequence[str], groups: Sequence[Sequence[tuple[str, ...]]]) -> None:
-    """Print rows that end in the cells of `in_context`; a terminal aligns each group separately.
-
-    Args:
-        columns: the column names, except those of the text.
-    """
+    """Print the table of groups of rows with these columns, followed by those of a context."""
     names = (*columns, "before", "token", "after")
     console.table(names, *groups, right="before", bold="token")

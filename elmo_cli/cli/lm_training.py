@@ -82,12 +82,7 @@ compute_options: Option = together(
 
 
 class ConsoleReporter(Reporter):
-    """Reporter that prints evaluations of a `text` and shows progress, as a context manager.
-
-    Attributes:
-        quiet: print nothing.
-        notes: input warnings of the text readers.
-    """
+    """Reporter that prints evaluations of a `text` and shows progress, as a context manager."""
 
     def __init__(self, text: str, *, quiet: bool) -> None:
         self._text, self.quiet = text, quiet
@@ -161,4 +156,4 @@ def warn_of_unknown(fraction: float, tokens: str, *, quiet: bool) -> None:
     """Warn if most of some tokens, described for the message, are not in the vocabulary."""
     if fraction > _MUCH_UNKNOWN:
         what = f"the vocabulary lacks {fraction:.0%} of {tokens}; is it in the language of the "
-        console.note(f"warning: {what}text, and does raw text need `--tokenize`?", quiet=quiet)
+        console.warn(f"{what}text, and does raw text need `--tokenize`?", quiet=quiet)

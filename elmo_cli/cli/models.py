@@ -121,7 +121,9 @@ def pull_model(name: str, overwrite: bool, quiet: bool) -> None:
 @value("Model", "--like NAME|PATH", "Model whose sizes are copied.", required=True)
 @value("Model", "--seed N", "Random seed.", type=click.IntRange(0, MOST_SEED), default=0)
 @value(
-    *("Output", "-o, --output DIR", "New or empty folder for the model."),
+    "Output",
+    "-o, --output DIR",
+    "New or empty folder for the model.",
     required=True,
     callback=local_path,
 )

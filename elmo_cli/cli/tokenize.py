@@ -16,7 +16,8 @@ _RAW = {"format": "plain", "tokenize": True, "column": None}
 @command
 @argument("texts", nargs=-1, required=True, metavar="TEXT…", callback=text_names)
 @value(
-    *("Output", "-o, --output FILE"),
+    "Output",
+    "-o, --output FILE",
     "Output text file, one sentence per line; - for standard output.",
     default="-",
     callback=local_path,

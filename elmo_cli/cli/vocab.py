@@ -4,32 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from elmo_cli.cli import console
+from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import argument, command, local_path, text_names, value
 from elmo_cli.cli.console import plural
-from elmo_cli.cli.options import (
-    input_options,
-    input_settings,
-    json_option,
-    overwrite_option,
-    quiet_option,
-    vocabulary_size_options,
-)
 
 
 @command
 @argument("texts", nargs=-1, required=True, metavar="TEXT…", callback=text_names)
 @value(
-    *("Output", "-o, --output FILE"),
+    "Output",
+    "-o, --output FILE",
     "Vocabulary file to write, one type per line; - for standard output.",
     required=True,
     callback=local_path,
 )
-@overwrite_option
-@vocabulary_size_options("Vocabulary", None, 1)
-@input_options
-@quiet_option
-@json_option
+@options.overwrite_option
+@options.vocabulary_size_options("Vocabulary", None, 1)
+@options.input_options
+@options.quiet_option
+@options.json_option
 def vocab(*, texts: tuple[str, ...], output: str, quiet: bool, as_json: bool, **given: Any) -> None:
     """Count the types of a text and write a vocabulary file.
 
@@ -50,7 +43,7 @@ def vocab(*, texts: tuple[str, ...], output: str, quiet: bool, as_json: bool, **
     if output == "-" and as_json:
         raise UsageError("--json: standard output takes the vocabulary", "`-o FILE` writes a file")
     report = InputReport()
-    sentences = read_sentences(texts, input_settings(given), report)
+    sentences = read_sentences(texts, options.input_settings(given), report)
     console.check_output(output, texts, overwrite=given["overwrite"])
     counts = TypeCounts.of((s.tokens for s in sentences), name=shorten_list(texts))
     vocabulary = counts.vocabulary(min_count=given["min_count"], max_types=given["vocabulary_size"])
