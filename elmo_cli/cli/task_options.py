@@ -39,12 +39,7 @@ def embeddings_option(default: str) -> Option:
 def embeddings_folder(
     path: str, given: dict[str, Any], bilm: BiLMRecord | None = None
 ) -> EmbeddingsFolder:
-    """Return the folder of the embeddings of a command.
-
-    Args:
-        given: values of `model_option` and `task_compute_options`.
-        bilm: the biLM of a trained task model.
-    """
+    """Return the folder of the embeddings of a command, for the biLM of a trained task model."""
     from elmo_cli.tasks.embeddings_folder import EmbeddingsFolder
 
     default = os.environ.get("ELMO_MODEL") or BUNDLED
@@ -61,11 +56,7 @@ def use_threads(threads: int | None) -> None:
 
 
 def load_model(folder: str, given: dict[str, Any]) -> tuple[TrainedTask, str]:
-    """Load a task model; return also the format of its predictions.
-
-    Args:
-        given: values of `format_option` and `task_compute_options`.
-    """
+    """Load a task model; return also the format of its predictions."""
     from elmo_cli.engine.runtime import select_device
     from elmo_cli.tasks.trained_task import load_trained
 
@@ -83,18 +74,15 @@ class TaskReporter:
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
-        self._progress: console.Progress | None = None
+        self._progress = console.Progress(None, "tokens", quiet=quiet, is_estimate=True)
 
     def message(self, text: str) -> None:
         """Print a line about the run."""
-        self.__exit__()
         console.note(text, quiet=self._quiet)
+        self._progress.begin("", "tokens")
 
     def progress(self, done: int, total: int | None) -> None:
         """Show the progress since the last message."""
-        if self._progress is None:
-            self._progress = console.Progress(None, "tokens", quiet=self._quiet, is_estimate=True)
-            self._progress.__enter__()
         self._progress.update(done, total)
 
     def epoch(self, line: dict[str, Any]) -> None:
@@ -107,9 +95,7 @@ class TaskReporter:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._progress is not None:
-            self._progress.__exit__()
-            self._progress = None
+        self._progress.__exit__()
 
 
 def print_scores(title: str, facts: dict[str, Any]) -> None:
@@ -120,9 +106,7 @@ def print_scores(title: str, facts: dict[str, Any]) -> None:
         console.say(facts["note"])
     if by_type := facts["by_type"]:
         columns = list(next(iter(by_type.values())))
-        rows = [
-            [name, *(_cell(one[column]) for column in columns)] for name, one in by_type.items()
-        ]
+        rows = [[name, *map(_cell, one.values())] for name, one in by_type.items()]
         console.table(["type", *columns], rows)
 
 

@@ -27,6 +27,7 @@ from elmo_cli.cli.task_options import (
     use_threads,
 )
 from elmo_cli.errors import UsageError
+from elmo_cli.tasks.settings import TASKS, as_flat
 
 # Option -> the setting that it changes; `with_settings` parses the values.
 _SETTINGS = {
@@ -77,8 +78,6 @@ class _TrainCommand(GroupedCommand):
     """A command whose help lists the tasks."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        from elmo_cli.tasks.settings import TASKS
-
         with formatter.section("Tasks"):
             formatter.write_dl(list(TASKS.items()))
         super().format_options(ctx, formatter)
@@ -119,7 +118,6 @@ def train(*, task: str, as_json: bool, quiet: bool, **given: Any) -> None:
       elmo evaluate ner/ --test test.conll
       elmo predict ner/ new.txt -o new.conll
     """
-    from elmo_cli.tasks.settings import as_flat
     from elmo_cli.tasks.task import load_task
 
     chosen = load_task(task, _changes(given), given["preset"])

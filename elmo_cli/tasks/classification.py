@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from elmo_cli.errors import InputError
 from elmo_cli.lm.settings import at_least, bounded, one_of
-from elmo_cli.tasks.inputs import Inputs, TokenRepresentation, Tokens
+from elmo_cli.tasks.inputs import Inputs, Tokens
 from elmo_cli.tasks.labels import Span, score_labels
 from elmo_cli.tasks.layers import (
     BiLSTM,
@@ -25,7 +25,7 @@ from elmo_cli.tasks.layers import (
 )
 from elmo_cli.tasks.readers import checked_tokens, parse_tree, read_json_lines, read_lines
 from elmo_cli.tasks.settings import TaskSettings
-from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
+from elmo_cli.tasks.task import Example, Json, Scores, Split, Task, TaskModel
 
 _SHORT_TOKENS = 8  # longer subtrees are padded in a batch of their own
 _MAXOUT_MAPS = 4  # linear maps per unit of a maxout layer
@@ -34,23 +34,14 @@ _TREE = re.compile(r"\([^\s()]+ .*\)")
 
 @dataclass(frozen=True)
 class ClassifiedExample(Example):
-    """A sentence and its label.
-
-    Attributes:
-        subtrees: the labelled subtrees of a tree; empty for other formats.
-    """
+    """A sentence and its label, and for a tree its labelled subtrees."""
 
     subtrees: tuple[Span, ...] = ()
 
 
 @dataclass(frozen=True)
 class ClassificationSettings(TaskSettings):
-    """The settings of `classification`.
-
-    Attributes:
-        model: "bilstm" (a biLSTM with pooling) or "bcn" (the biattentive classification network).
-        subtrees: fraction of the subtrees of each batch to train on; 0 for none.
-    """
+    """The settings of `classification`."""
 
     model: str = one_of("bilstm", "bcn")
     subtrees: float = bounded(0.35, "a number from 0 to 1", lambda value: 0 <= value <= 1)
@@ -83,11 +74,7 @@ class Biattention(nn.Module):
 
 
 class Pooling(nn.Module):
-    """Max, mean and self-attentive pooling over tokens, and min pooling with `has_min`.
-
-    Attributes:
-        dim: dimension of the output.
-    """
+    """Max, mean and self-attentive pooling over tokens, and min pooling with `has_min`."""
 
     def __init__(self, dim: int, *, has_min: bool) -> None:
         super().__init__()
@@ -125,21 +112,14 @@ class Classifier(TaskModel):
     Source: Peters et al. 2018, A.8; McCann et al. 2017.
     """
 
-    def __init__(
-        self,
-        settings: ClassificationSettings,
-        labels: Sequence[str],
-        representation: TokenRepresentation,
-    ) -> None:
-        super().__init__(settings, labels, representation)
-        self.names = list(labels)
-        self.subtrees, is_bcn = settings.subtrees, settings.model == "bcn"
+    def build(self) -> None:
+        settings, is_bcn = self.settings, self.settings.model == "bcn"
         self.pooling = Pooling(self.state_dim, has_min=is_bcn)
         size, half, p = self.pooling.dim, 2 * settings.hidden, settings.dropout
         layers = [nn.Dropout(p), nn.Linear(size, half), nn.ReLU(), nn.Dropout(p)]
         if is_bcn:
             layers = [nn.Dropout(p), Maxout(size, 2 * half), nn.Dropout(p), Maxout(2 * half, half)]
-        self.output = nn.Sequential(*layers, nn.Linear(half, len(self.names)))
+        self.output = nn.Sequential(*layers, nn.Linear(half, len(self.labels)))
 
     def build_encoder(self, dim: int) -> nn.Module:
         is_bcn = self.settings.model == "bcn"
@@ -170,7 +150,7 @@ class Classifier(TaskModel):
     def loss(self, examples: Sequence[ClassifiedExample], inputs: Inputs) -> Tensor:
         """Return the mean loss of sentences, plus that of a sample of their subtrees."""
         states, sentences = self._encode(examples, inputs)
-        targets = torch.tensor([self.names.index(example.target) for example in examples])
+        targets = torch.tensor([self.labels.index(example.target) for example in examples])
         scores = self._scores(states, sentences)
         loss = functional.cross_entropy(scores, targets.to(scores.device))
         sample = self._sample_subtrees(examples).to(states.device)
@@ -184,16 +164,16 @@ class Classifier(TaskModel):
     def _sample_subtrees(self, examples: Sequence[ClassifiedExample]) -> Tensor:
         """Sample subtrees, each as row, start, end and label, (subtree, 4)."""
         found = [
-            (row, start, end, self.names.index(label))
+            (row, start, end, self.labels.index(label))
             for row, example in enumerate(examples)
             for start, end, label in example.subtrees
         ]
-        kept = torch.rand(len(found)) < self.subtrees
+        kept = torch.rand(len(found)) < self.settings.subtrees
         return torch.tensor(found, dtype=torch.long).reshape(-1, 4)[kept]
 
     def predict(self, examples: Sequence[ClassifiedExample], inputs: Inputs) -> list[str]:
         scores = self._scores(*self._encode(examples, inputs))
-        return [self.names[number] for number in scores.argmax(1).tolist()]
+        return [self.labels[number] for number in scores.argmax(1).tolist()]
 
 
 class ClassificationTask(Task):
@@ -218,7 +198,7 @@ class ClassificationTask(Task):
     def score(self, examples: Sequence[ClassifiedExample], predictions: Sequence[str]) -> Scores:
         return score_labels((example.target for example in examples), predictions)
 
-    def to_json(self, example: Example, sentences: list[Tokens], prediction: str) -> dict[str, Any]:
+    def to_json(self, example: Example, sentences: list[Tokens], prediction: str) -> Json:
         return {"tokens": sentences[0], "label": prediction}
 
     def to_text(self, example: Example, sentences: list[Tokens], prediction: str) -> str:

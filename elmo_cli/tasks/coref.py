@@ -14,7 +14,7 @@ from elmo_cli.errors import InputError, UsageError
 from elmo_cli.tasks.coref_model import Clusters, CorefSettings, Document, Mention, SpanRanker
 from elmo_cli.tasks.inputs import Tokens
 from elmo_cli.tasks.readers import Row, checked_tokens, read_json_lines, read_rows, tokens_of_json
-from elmo_cli.tasks.task import Scores, Split, Task
+from elmo_cli.tasks.task import Json, Scores, Split, Task
 from elmo_cli.text.input import InputSettings, read_sentences
 
 Counts = tuple[float, float, float, float]  # recall's numerator and denominator, then precision's
@@ -28,8 +28,7 @@ _CLUSTERS_HINT = "a cluster is a list of [first, last], token numbers from 0 in 
 class CorefTask(Task):
     """Clusters of mentions, from CoNLL-2012 columns or the JSON lines of e2e-coref.
 
-    Files whose names end in .jsonl or .json are JSON lines. Clusters that share a mention are
-    joined, as in e2e-coref. In text, blank lines separate documents.
+    In text, blank lines separate documents.
     """
 
     name = "coref"
@@ -45,7 +44,7 @@ class CorefTask(Task):
 
     def fill(self, split: Split, *, labelled: bool) -> None:
         if labelled:
-            ceaf_phi4([], [])  # refuses a missing scipy before training, not after
+            _count([], [])  # refuses a missing scipy before training, not after
         (_read_json if split.is_jsonl else _read_conll)(split, labelled)
 
     def read_text(self, paths: Sequence[str], text: InputSettings) -> Split:
@@ -66,12 +65,10 @@ class CorefTask(Task):
         return {"singletons": 1 in sizes}
 
     def score(self, examples: Sequence[Document], predictions: Sequence[Clusters]) -> Scores:
-        true = [example.target for example in examples]
+        true = (example.target for example in examples)
         return score_clusters(list(zip(true, predictions, strict=True)))
 
-    def to_json(
-        self, example: Document, sentences: list[Tokens], prediction: Clusters
-    ) -> dict[str, Any]:
+    def to_json(self, example: Document, sentences: list[Tokens], prediction: Clusters) -> Json:
         name, part = _name_of(example.heading)
         key = name if part is None else f"{name}_{part}"
         fields: dict[str, Any] = {"doc_key": key, "sentences": sentences}
@@ -102,8 +99,8 @@ def _read_conll(split: Split, labelled: bool) -> None:
         rows = [row for sentence in document for row in sentence.rows]
         numbers = split.add(*(_tokens_of(sentence.rows) for sentence in document))
         clusters = _clusters_of(rows) if labelled else None
-        where, heading = rows[0].where, document[0].heading or split.path
-        split.examples.append(Document(numbers, where, clusters, heading))
+        heading = document[0].heading or split.path
+        split.examples.append(Document(numbers, rows[0].where, clusters, heading))
 
 
 def _tokens_of(rows: Sequence[Row]) -> Tokens:
@@ -132,14 +129,14 @@ def _clusters_of(rows: Sequence[Row]) -> Clusters:
             if ends:
                 clusters[entity].add((unfinished[entity].pop()[0], position))
     for entity, starts in unfinished.items():
-        if starts:
-            what = f"{starts[0][1]}: a mention of entity {entity} does not end"
+        for _, where in starts:
+            what = f"{where}: a mention of entity {entity} does not end"
             raise InputError(what, _COLUMN_HINT)
     return _merge_overlapping(clusters.values())
 
 
 def _merge_overlapping(clusters: Iterable[set[Mention]]) -> Clusters:
-    """Merge clusters that share a mention."""
+    """Merge clusters that share a mention, as in e2e-coref."""
     found: list[set[Mention]] = []
     for cluster in clusters:
         sharing = [one for one in found if one & cluster]
@@ -186,44 +183,6 @@ def _cells(clusters: Clusters, n_tokens: int) -> list[str]:
     return ["|".join(one) or "-" for one in marks]
 
 
-def muc(true: Clusters, predicted: Clusters) -> Counts:
-    """Count the links between mentions that both clusterings share (Vilain et al. 1995)."""
-    ours, theirs = _owners(true), _owners(predicted)
-    pairs = [(ours[mention], theirs[mention]) for mention in ours.keys() & theirs.keys()]
-    n_shared = len(pairs) - len(set(pairs))
-    return n_shared, len(ours) - len(true), n_shared, len(theirs) - len(predicted)
-
-
-def b_cubed(true: Clusters, predicted: Clusters) -> Counts:
-    """Sum the overlap of the two clusters of each mention (Bagga and Baldwin 1998)."""
-    return *_overlaps(true, predicted), *_overlaps(predicted, true)
-
-
-def ceaf_phi4(true: Clusters, predicted: Clusters) -> Counts:
-    """Align clusters one to one by phi4 = 2 |K & R| / (|K| + |R|) (Luo 2005).
-
-    Raises:
-        UsageError: scipy is not installed.
-    """
-    try:
-        from scipy.optimize import linear_sum_assignment
-    except ImportError:
-        what, hint = "coref: scipy is not installed", "run `pip install '.[tasks]'` in a clone"
-        raise UsageError(what, hint) from None
-    similarity = np.zeros((len(true), len(predicted)))
-    for row, cluster in enumerate(true):
-        similarity[row] = [2 * len(cluster & one) / (len(cluster) + len(one)) for one in predicted]
-    total = float(similarity[linear_sum_assignment(similarity, maximize=True)].sum())
-    return total, len(true), total, len(predicted)
-
-
-def mentions(true: Clusters, predicted: Clusters) -> Counts:
-    """Count the mentions that both have, whatever their clusters."""
-    ours, theirs = _owners(true), _owners(predicted)
-    n_common = len(ours.keys() & theirs.keys())
-    return n_common, len(ours), n_common, len(theirs)
-
-
 def score_clusters(documents: Sequence[tuple[Clusters, Clusters]]) -> Scores:
     """Score the clusters of documents, given as (true, predicted).
 
@@ -246,15 +205,44 @@ def _score_metrics(
 ) -> dict[str, dict[str, float]]:
     """Return the scores of each metric for clusters of at least `least` mentions."""
     kept = [[[c for c in side if len(c) >= least] for side in document] for document in documents]
+    counts = [_count(true, predicted) for true, predicted in kept]
+    return {name: _percentages([one[name] for one in counts]) for name in counts[0]}
+
+
+def _count(true: Clusters, predicted: Clusters) -> dict[str, Counts]:
+    """Return what each metric counts in a document.
+
+    MUC counts the links between mentions (Vilain et al. 1995), B-cubed adds up the overlaps of the
+    two clusters of each mention (Bagga and Baldwin 1998), CEAF aligns clusters one to one by
+    phi4 = 2 |K & R| / (|K| + |R|) (Luo 2005), and "mentions" ignores the clusters.
+
+    Raises:
+        UsageError: scipy is not installed.
+    """
+    try:
+        from scipy.optimize import linear_sum_assignment
+    except ImportError:
+        what, hint = "coref: scipy is not installed", "run `pip install '.[tasks]'` in a clone"
+        raise UsageError(what, hint) from None
+    shared = np.array([[len(one & other) for other in predicted] for one in true], np.float64)
+    shared = shared.reshape(len(true), len(predicted))
+    rows, columns = (np.array(list(map(len, side)), np.float64) for side in (true, predicted))
+    phi4 = 2 * shared / (rows[:, None] + columns)
+    aligned = phi4[linear_sum_assignment(phi4, maximize=True)].sum()
+    n_true, n_predicted, n_shared = rows.sum(), columns.sum(), shared.sum()
+    n_links = n_shared - np.count_nonzero(shared)
+    recalled, precise = (shared**2 / rows[:, None]).sum(), (shared**2 / columns).sum()
     return {
-        metric.__name__: _percentages([metric(true, predicted) for true, predicted in kept])
-        for metric in (muc, b_cubed, ceaf_phi4, mentions)
+        "muc": (n_links, n_true - len(true), n_links, n_predicted - len(predicted)),
+        "b_cubed": (recalled, n_true, precise, n_predicted),
+        "ceaf_phi4": (aligned, len(true), aligned, len(predicted)),
+        "mentions": (n_shared, n_true, n_shared, n_predicted),
     }
 
 
 def _percentages(counts: Sequence[Counts]) -> dict[str, float]:
     """Return precision, recall and F1 in percent; 0 where a denominator is 0."""
-    found, true, correct, predicted = np.array(counts, np.float64).sum(0).tolist()
+    found, true, correct, predicted = np.sum(counts, 0).tolist()
     precision = correct / predicted if predicted else 0.0
     recall = found / true if true else 0.0
     total = precision + recall
@@ -264,18 +252,3 @@ def _percentages(counts: Sequence[Counts]) -> dict[str, float]:
 
 def _mean_f1(scores: dict[str, dict[str, float]]) -> float:
     return sum(scores[name]["f1"] for name in ("muc", "b_cubed", "ceaf_phi4")) / 3
-
-
-def _owners(clusters: Clusters) -> dict[Mention, int]:
-    """Map each mention to the index of its cluster."""
-    return {mention: i for i, cluster in enumerate(clusters) for mention in cluster}
-
-
-def _overlaps(clusters: Clusters, others: Clusters) -> tuple[float, int]:
-    """Return the sum of |cluster & other| / |cluster| over mentions, and their number."""
-    owner = _owners(others)
-    total = 0.0
-    for cluster in clusters:
-        for mention in cluster & owner.keys():
-            total += len(cluster & others[owner[mention]]) / len(cluster)
-    return total, sum(map(len, clusters))

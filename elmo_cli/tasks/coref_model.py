@@ -6,14 +6,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo_cli.lm.settings import at_least, bounded, positive
-from elmo_cli.tasks.inputs import Inputs, TokenRepresentation
+from elmo_cli.tasks.inputs import Inputs
 from elmo_cli.tasks.layers import MASKED, SequenceDropout, masked_softmax
 from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Example, TaskModel
@@ -29,33 +29,14 @@ _CHUNK_SPANS = 1_024  # whose pairs are scored at a time
 
 @dataclass(frozen=True)
 class Document(Example):
-    """A document; the target is its clusters of mentions.
+    """A document; the target is its clusters of mentions."""
 
-    Attributes:
-        heading: the text after `#begin document` in CoNLL-2012, or `doc_key` in JSON lines.
-    """
-
-    heading: str
+    heading: str  # the text after `#begin document` in CoNLL-2012, or `doc_key` in JSON lines
 
 
 @dataclass(frozen=True)
 class CorefSettings(TaskSettings):
-    """The settings of `coref`.
-
-    Attributes:
-        max_width: maximum length of a mention in tokens.
-        spans_per_token: number of candidate spans kept per token of the document.
-        max_antecedents: maximum number of antecedents per span that are scored in full.
-        span_dim: dimension of a span representation.
-        scorer_dim, scorer_layers: dimension and number of the layers of the mention scorer
-            and the antecedent scorer.
-        mention_loss: weight of the mention loss (is a span a mention?) relative to the antecedent
-            loss.
-        window_tokens: in training, a longer document is cut to a random window of about this many
-            tokens in every epoch.
-        singletons: whether to predict clusters of one mention; by default only if the training
-            data have any.
-    """
+    """The settings of `coref`."""
 
     batch_size: int = at_least(1, 1)
     epochs: int = at_least(1, 10)
@@ -110,8 +91,7 @@ class Scorer(nn.Module):
 class SpanVectors(nn.Module):
     """Vectors of all spans of up to `max_width` tokens: first, last and attended token, width.
 
-    Each part has its own linear layer before they are added, so that the matrix products are per
-    token, not per span.
+    The linear layers precede the sum, so that the matrix products are per token, not per span.
     """
 
     def __init__(self, dim: int, state_dim: int, settings: CorefSettings) -> None:
@@ -130,8 +110,7 @@ class SpanVectors(nn.Module):
         """Return the vectors of the spans, (span, span_dim), and the spans, in order.
 
         Args:
-            x: (token, dim) of a document.
-            states: (token, state_dim) of the biLSTM.
+            x, states: (token, dim) of a document, before and after the biLSTM.
             sentence_ends: (token,) the last token of the sentence of each token.
         """
         widths = torch.arange(self.max_width, device=x.device)
@@ -153,13 +132,10 @@ class SpanRanker(TaskModel):
         a span representation is a layer over its parts, and mentions have a loss of their own.
     """
 
-    def __init__(
-        self, settings: CorefSettings, labels: Any, representation: TokenRepresentation
-    ) -> None:
-        super().__init__(settings, labels, representation)
-        singletons = settings.singletons
-        self.singletons: bool = labels["singletons"] if singletons is None else singletons
-        self.spans = SpanVectors(representation.dim, self.state_dim, settings)
+    def build(self) -> None:
+        settings, singletons = self.settings, self.settings.singletons
+        self.singletons: bool = self.labels["singletons"] if singletons is None else singletons
+        self.spans = SpanVectors(self.representation.dim, self.state_dim, settings)
         size, dim = settings.span_dim, settings.scorer_dim
         self.mention_input, self.mention = nn.Linear(size, dim), Scorer(settings)
         self.coarse = nn.Linear(size, size)
@@ -264,7 +240,7 @@ def join_links(
     """Return the clusters of linked spans.
 
     Args:
-        links: for each span the index of its antecedent, which is before it; its own for none.
+        links: for each span the index of its antecedent, which precedes it; its own for none.
         is_mention: whether a span without links is a cluster of its own.
     """
     roots: dict[int, int] = {}  # span -> the first span of its cluster

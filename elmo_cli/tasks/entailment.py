@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo_cli.lm.settings import at_least
-from elmo_cli.tasks.inputs import Inputs, TokenRepresentation, Tokens
+from elmo_cli.tasks.inputs import Inputs, Tokens
 from elmo_cli.tasks.labels import score_labels
 from elmo_cli.tasks.layers import BiLSTM, align, masked_max, masked_mean
 from elmo_cli.tasks.readers import JsonLine, read_json_lines
 from elmo_cli.tasks.settings import ElmoSettings, TaskSettings, probability
-from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
+from elmo_cli.tasks.task import Example, Json, Scores, Split, Task, TaskModel
 
 _NO_LABEL = ("-", "-1")  # of pairs whose annotators disagree
 
@@ -36,20 +36,16 @@ class Esim(TaskModel):
 
     All sentences are one batch, the first ones of the pairs before the second ones.
 
-    Args:
-        size: number of outputs.
     Source: Chen et al. 2017, "Enhanced LSTM for Natural Language Inference".
     """
 
-    def __init__(
-        self, settings: PairSettings, labels: Any, representation: TokenRepresentation, size: int
-    ) -> None:
-        super().__init__(settings, labels, representation)
+    def build(self, n_outputs: int = 1) -> None:
+        settings = self.settings
         hidden, p = settings.hidden, settings.dropout
         self.comparison = nn.Linear(4 * self.state_dim, hidden)
         self.composition = BiLSTM(hidden, hidden, settings.layers, p)
         layers = [nn.Dropout(p), nn.Linear(8 * hidden, hidden), nn.Tanh(), nn.Dropout(p)]
-        self.output = nn.Sequential(*layers, nn.Linear(hidden, size))
+        self.output = nn.Sequential(*layers, nn.Linear(hidden, n_outputs))
 
     def scores(self, examples: Sequence[Example], inputs: Inputs) -> Tensor:
         """Return the outputs for pairs, (pair, output)."""
@@ -70,19 +66,16 @@ class Esim(TaskModel):
 class EntailmentModel(Esim):
     """ESIM with a softmax over labels."""
 
-    def __init__(
-        self, settings: PairSettings, labels: Sequence[str], representation: TokenRepresentation
-    ) -> None:
-        super().__init__(settings, labels, representation, len(labels))
-        self.names = list(labels)
+    def build(self, n_outputs: int = 1) -> None:
+        super().build(len(self.labels))
 
     def loss(self, examples: Sequence[Example], inputs: Inputs) -> Tensor:
         scores = self.scores(examples, inputs)
-        targets = torch.tensor([self.names.index(example.target) for example in examples])
+        targets = torch.tensor([self.labels.index(example.target) for example in examples])
         return functional.cross_entropy(scores, targets.to(scores.device))
 
     def predict(self, examples: Sequence[Example], inputs: Inputs) -> list[str]:
-        return [self.names[number] for number in self.scores(examples, inputs).argmax(1).tolist()]
+        return [self.labels[number] for number in self.scores(examples, inputs).argmax(1).tolist()]
 
 
 class EntailmentTask(Task):
@@ -106,18 +99,15 @@ class EntailmentTask(Task):
     def score(self, examples: Sequence[Example], predictions: Sequence[str]) -> Scores:
         return score_labels((example.target for example in examples), predictions)
 
-    def to_json(self, example: Example, sentences: list[Tokens], prediction: str) -> dict[str, Any]:
+    def to_json(self, example: Example, sentences: list[Tokens], prediction: str) -> Json:
         return {"premise": sentences[0], "hypothesis": sentences[1], "label": prediction}
 
 
 def fill_pairs(split: Split, read_target: Callable[[JsonLine], Any], labelled: bool) -> None:
     """Add the pairs of a file of JSON lines with the fields of SNLI or SICK.
 
-    Args:
-        read_target: reads the target of a line, None if it has none.
-        labelled: whether to skip pairs without a target, such as those that annotators disagree on.
-    Raises:
-        InputError: a line is invalid.
+    `read_target` returns the target of a line, None if it has none; labelled pairs without a target
+    are skipped, such as those that annotators disagree on.
     """
     n_skipped = 0
     for line in read_json_lines(split.path):

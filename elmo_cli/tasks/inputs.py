@@ -57,10 +57,11 @@ class WordVectors:
     Args:
         words: distinct words.
         vectors: (word, dim); they are kept in float16.
+        n_seen: how many of the words, the first ones, training data contain; by default all.
     """
 
-    def __init__(self, words: Sequence[str], vectors: Array) -> None:
-        self.words = list(words)
+    def __init__(self, words: Sequence[str], vectors: Array, n_seen: int | None = None) -> None:
+        self.words, self._n_seen = list(words), n_seen
         with np.errstate(over="ignore"):  # `read` refuses what does not fit
             self.vectors = np.asarray(vectors, np.float16)
         self._rows = {word: row for row, word in enumerate(self.words, _UNKNOWN + 1)}
@@ -96,20 +97,18 @@ class WordVectors:
         rows = self._rows
         return [rows.get(token) or rows.get(token.lower(), _UNKNOWN) for token in tokens]
 
-    def with_first(self, tokens: Iterable[str]) -> tuple[WordVectors, int]:
-        """Move the words of tokens to the front; return also the number of these words."""
-        first = [
-            row - _UNKNOWN - 1 for row in dict.fromkeys(self.rows_of(tokens)) if row > _UNKNOWN
-        ]
-        order = list(dict.fromkeys([*first, *range(len(self.words))]))
-        return WordVectors([self.words[i] for i in order], self.vectors[order]), len(first)
+    def with_first(self, tokens: Iterable[str]) -> WordVectors:
+        """Move the words of tokens of training data to the front."""
+        seen = dict.fromkeys(row - _UNKNOWN - 1 for row in self.rows_of(tokens) if row > _UNKNOWN)
+        order = list(dict.fromkeys([*seen, *range(len(self.words))]))
+        return WordVectors([self.words[i] for i in order], self.vectors[order], len(seen))
 
-    def table(self, n_words: int | None = None) -> Tensor:
-        """Return the initial rows up to the first `n_words` words, (row, dim) float32.
+    def table(self) -> Tensor:
+        """Return the initial rows up to the last seen word, (row, dim) float32.
 
         The row of unknown words is the mean of these words.
         """
-        found = torch.from_numpy(self.vectors[:n_words].astype(np.float32))
+        found = torch.from_numpy(self.vectors[: self._n_seen].astype(np.float32))
         unknown = found.mean(0, keepdim=True) if len(found) else found.new_zeros(1, found.shape[1])
         return torch.cat([torch.zeros_like(unknown), unknown, found])
 
@@ -136,10 +135,8 @@ class Inputs:
     """Makes batches of the sentences of a data file.
 
     Args:
-        sentences: those of the `Split`.
         read_layers: reads the layers of a sentence; None without ELMo.
         words: the words of the embedding; None without word vectors.
-        device: device of the tensors.
     """
 
     def __init__(
@@ -188,20 +185,15 @@ def character_ids(token: str) -> list[int]:
 
 
 class MixedLayers(nn.Module):
-    """Equation (1) of the paper: a learned weighted sum of layers, then dropout and a projection.
-
-    Attributes:
-        mix: the weighted sum.
-        dim: dimension of the output.
-    """
+    """Equation (1) of the paper, then dropout and a projection."""
 
     def __init__(self, n_layers: int, dim: int, settings: ElmoSettings) -> None:
         super().__init__()
         self.mix = ElmoMix(n_layers, layer_norm=settings.layer_norm, l2=settings.l2)
         self.dropout = SequenceDropout(settings.dropout)
         self.dim = settings.projection or dim
-        is_mapped = bool(settings.projection)
-        self.projection = nn.Linear(dim, self.dim, bias=False) if is_mapped else nn.Identity()
+        has_projection = bool(settings.projection)
+        self.projection = nn.Linear(dim, self.dim, bias=False) if has_projection else nn.Identity()
 
     def forward(self, batch: SentenceBatch) -> Tensor:
         assert batch.layers is not None
@@ -213,7 +205,6 @@ class TokenRepresentation(nn.Module):
     """Computes the token vectors that a task model reads, and adds ELMo to its states.
 
     Args:
-        settings: settings of the task.
         table: (row, dim) initial word vectors, or None.
         n_layers, elmo_dim: number and dimension of the biLM layers; 0 without ELMo.
     Attributes:
@@ -277,6 +268,16 @@ class TokenRepresentation(nn.Module):
         """The weighted sums of layers at "input" and "output"."""
         both = {"input": self.input_mix, "output": self.output_mix}
         return {where: mixed.mix for where, mixed in both.items() if mixed is not None}
+
+    def layer_weights(self) -> dict[str, dict[str, Any]]:
+        """Return the normalized layer weights and gamma of each mix."""
+        return {
+            where: {
+                "weights": torch.softmax(mix.weights.detach(), 0).tolist(),
+                "gamma": mix.gamma.item(),
+            }
+            for where, mix in self.mixes.items()
+        }
 
     def penalty(self) -> Tensor:
         """Return the L2 penalty on the layer weights, lambda * ||w||^2 summed over the mixes."""

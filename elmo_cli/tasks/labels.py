@@ -83,8 +83,7 @@ def labels_of_types(types: Iterable[str], scheme: str) -> list[str]:
 def allowed_transitions(labels: Sequence[str], scheme: str) -> list[list[bool]]:
     """Return which labels may follow each other in a scheme such as "BIO".
 
-    Returns:
-        a row per label and a column per next label; the last of each is the sentence boundary.
+    There is a row per label and a column per next label; the last is the sentence boundary.
     """
     names = [*labels, OUTSIDE]
     return [[_may_follow(before, after, scheme) for after in names] for before in names]

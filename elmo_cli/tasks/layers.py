@@ -43,9 +43,6 @@ class BiLSTM(nn.Module):
 
     The backward direction reads each row reversed within its length, which on a CPU takes half the
     time of packed sequences.
-
-    Attributes:
-        dim: dimension of the output.
     """
 
     def __init__(self, dim: int, hidden: int, n_layers: int = 1, dropout: float = 0.0) -> None:
@@ -72,8 +69,6 @@ class AlternatingLSTM(nn.Module):
     A highway gate combines the output of each layer with its input. It is applied to the output,
     not within the recurrence as in the paper, so that torch computes a layer in one call.
 
-    Attributes:
-        dim: dimension of the output.
     Source: He et al. 2017, section 2.
     """
 
@@ -116,14 +111,11 @@ def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def align(scores: Tensor, mask: Tensor, states: Tensor) -> Tensor:
-    """Attend from each token to the states of another sentence.
+    """Attend from each token to the states of another sentence; return (batch, token, dim).
 
     Args:
         scores: (batch, token, other token).
-        mask: (batch, other token).
-        states: (batch, other token, dim).
-    Returns:
-        (batch, token, dim).
+        mask, states: (batch, other token) and (batch, other token, dim).
     """
     return masked_softmax(scores, mask[:, None].expand_as(scores)) @ states
 

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.lm.settings import one_of
-from elmo_cli.tasks.inputs import Inputs, TokenRepresentation, Tokens
+from elmo_cli.tasks.inputs import Inputs, Tokens
 from elmo_cli.tasks.labels import (
     OUTSIDE,
     Labels,
@@ -27,20 +27,14 @@ from elmo_cli.tasks.labels import (
 )
 from elmo_cli.tasks.layers import CRF, pad_targets, viterbi
 from elmo_cli.tasks.settings import TaskSettings
-from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
+from elmo_cli.tasks.task import Example, Json, Scores, Split, Task, TaskModel
 from elmo_cli.text.conll import label_column
 from elmo_cli.text.input import InputSettings, format_of, read_columns
 
 
 @dataclass(frozen=True)
 class NerSettings(TaskSettings):
-    """The settings of `ner`.
-
-    Attributes:
-        label_column: column of the labels: a number from 1, -1 for the last, or in CoNLL-U a name;
-            by default "xpos" in CoNLL-U, else the last.
-        crf_scheme: label scheme of the CRF, "BIO" or "BIOUL", whatever the scheme in the files.
-    """
+    """The settings of `ner`."""
 
     label_column: str | None = None
     crf_scheme: str = one_of("BIO", "BIOUL")
@@ -52,12 +46,9 @@ class Tagger(TaskModel):
     Source: Peters et al. 2018, A.6; Lample et al. 2016.
     """
 
-    def __init__(
-        self, settings: NerSettings, labels: Any, representation: TokenRepresentation
-    ) -> None:
-        super().__init__(settings, labels, representation)
-        self.file_scheme, names = labels["scheme"], labels["names"]
-        self.scheme = settings.crf_scheme if self.file_scheme else None
+    def build(self) -> None:
+        self.file_scheme, names = self.labels["scheme"], self.labels["names"]
+        self.scheme = self.settings.crf_scheme if self.file_scheme else None
         self.names = labels_of_types(names, self.scheme) if self.scheme else names
         self.output = nn.Linear(self.state_dim, len(self.names))
         self.crf = CRF(allowed_transitions(self.names, self.scheme)) if self.scheme else None
@@ -142,9 +133,7 @@ class NerTask(Task):
             return score_labels(chain.from_iterable(gold), chain.from_iterable(predictions))
         return score_spans(map(spans_of, gold), map(spans_of, predictions))
 
-    def to_json(
-        self, example: Example, sentences: list[Tokens], prediction: Labels
-    ) -> dict[str, Any]:
+    def to_json(self, example: Example, sentences: list[Tokens], prediction: Labels) -> Json:
         return {"tokens": sentences[0], "labels": prediction}
 
     def to_text(self, example: Example, sentences: list[Tokens], prediction: Labels) -> str:

@@ -17,11 +17,11 @@ from torch.nn import functional
 from elmo_cli.errors import InputError
 from elmo_cli.lm.settings import at_least
 from elmo_cli.model.char_cnn import Highway
-from elmo_cli.tasks.inputs import Inputs, TokenRepresentation, Tokens
+from elmo_cli.tasks.inputs import Inputs, Tokens
 from elmo_cli.tasks.layers import MASKED, BiLSTM, masked_softmax
 from elmo_cli.tasks.readers import checked_tokens, parse_json, read_lines
 from elmo_cli.tasks.settings import ElmoSettings, TaskSettings, probability
-from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
+from elmo_cli.tasks.task import Example, Json, Scores, Split, Task, TaskModel
 
 Range = tuple[int, int]  # of characters or of tokens: first and last, or start and end
 _TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -35,7 +35,6 @@ class Question(Example):
     """A question: its sentences are the context and the question, its target correct answers.
 
     Attributes:
-        id: its id in the file.
         context: the text that contains the answer.
         offsets: start and end of each token of the context, in characters.
         span: first and last token of the first answer; None where it is unknown.
@@ -48,13 +47,7 @@ class Question(Example):
 
 
 class Answer(NamedTuple):
-    """A predicted answer.
-
-    Attributes:
-        text: the answer as in the context.
-        start: its first character in the context.
-        probability: probability of its span of tokens.
-    """
+    """A predicted answer: a part of the context, its first character and its probability."""
 
     text: str
     start: int
@@ -63,14 +56,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class QaSettings(TaskSettings):
-    """The settings of `qa`; `layers` is that of the modelling biLSTM, which follows the attention.
-
-    Attributes:
-        elmo: how the model uses the biLM layers; by default at input and output, as in the paper.
-        highways: number of highway layers between the token representation and the first biLSTM.
-        match_feature: whether the model marks the context tokens that also occur in the question.
-        max_answer: maximum length of a predicted answer in tokens.
-    """
+    """The settings of `qa`; `layers` are those of the modelling biLSTM, after the attention."""
 
     elmo: ElmoSettings = field(default_factory=lambda: ElmoSettings(where="both"))
     hidden: int = at_least(1, 64)
@@ -88,11 +74,9 @@ class BiDAF(TaskModel):
     Source: Seo et al. 2017; the layer after the attention is that of Clark and Gardner 2018.
     """
 
-    def __init__(
-        self, settings: QaSettings, labels: None, representation: TokenRepresentation
-    ) -> None:
-        super().__init__(settings, labels, representation)
-        hidden, size = settings.hidden, self.state_dim
+    def build(self) -> None:
+        settings, size = self.settings, self.state_dim
+        hidden = settings.hidden
         self.of_context, self.of_question = (nn.Linear(size, 1, bias=False) for _ in range(2))
         self.of_both = nn.Parameter(torch.ones(size) / size**0.5)
         self.merge = nn.Linear(4 * size + settings.match_feature, 2 * hidden)
@@ -154,8 +138,7 @@ class BiDAF(TaskModel):
 def best_spans(start: Tensor, end: Tensor, max_length: int) -> tuple[list[Range], Tensor]:
     """Return the spans of up to `max_length` tokens with the largest sums of scores, and the sums.
 
-    Args:
-        start, end: (batch, token) scores of tokens as first and as last.
+    The scores of tokens as first and as last are (batch, token).
     """
     n = start.shape[1]
     sums = start[:, :, None] + end[:, None]
@@ -217,9 +200,7 @@ class QaTask(Task):
         values = {"f1": 100 * f1 / n, "exact_match": 100 * exact / n}
         return Scores("f1", values, note="the best of a question's answers counts, as for SQuAD")
 
-    def to_json(
-        self, example: Question, sentences: list[Tokens], prediction: Answer
-    ) -> dict[str, Any]:
+    def to_json(self, example: Question, sentences: list[Tokens], prediction: Answer) -> Json:
         return {"id": example.id, **prediction._asdict()}
 
     def format_lines(

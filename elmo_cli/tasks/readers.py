@@ -27,11 +27,7 @@ _tokenizer = cache(EnglishTokenizer)
 
 
 def read_lines(path: str) -> Iterator[tuple[str, str]]:
-    """Yield the lines of a text file, which may be compressed, each with its "FILE, line N".
-
-    Raises:
-        InputError: the file cannot be read.
-    """
+    """Yield the lines of a text file, which may be compressed, each with its "FILE, line N"."""
     settings = InputSettings(format="plain")  # whatever the file suffix
     check_inputs(path, settings)
     for number, line in enumerate(LineReader(path, settings, InputReport()).lines(), 1):
@@ -39,13 +35,9 @@ def read_lines(path: str) -> Iterator[tuple[str, str]]:
 
 
 class JsonLine(NamedTuple):
-    """An object of a file of JSON lines.
+    """An object of a file of JSON lines, with its "FILE, line N" for messages.
 
     A method takes possible names of a field; the first that is present and not null counts.
-
-    Attributes:
-        where: "FILE, line N", for messages.
-        fields: its content.
     """
 
     where: str
@@ -130,12 +122,7 @@ class Row(NamedTuple):
 
 
 class SentenceRows(NamedTuple):
-    """The rows of a sentence, with the document that it belongs to.
-
-    Attributes:
-        document: the number of its document in the file.
-        heading: the text after `#begin document`; "" outside documents.
-    """
+    """The rows of a sentence, the number of its document, and the text after `#begin document`."""
 
     rows: list[Row]
     document: int
@@ -167,8 +154,7 @@ def parse_tree(line: str, where: str) -> tuple[Tokens, list[Span]]:
     """Parse a labelled tree such as `(3 (2 A) (4 gem))`.
 
     Returns:
-        the tokens, with the Penn Treebank escapes of brackets and slashes resolved, and all nodes
-        with their labels, each after its children.
+        the tokens, with the Penn Treebank escapes resolved, and all nodes, each after its children.
     Raises:
         InputError: the line is not one complete tree.
     """

@@ -34,18 +34,7 @@ S = TypeVar("S", bound="TaskSettings")
 
 @dataclass(frozen=True)
 class ElmoSettings:
-    """How a task model uses the biLM layers (section 3.3 of the paper).
-
-    Attributes:
-        layers: "all" (a learned weighted sum of the layers), "last", "type" (the token layer) or
-            "none" (no ELMo).
-        where: where ELMo is concatenated: "input" (to the word vectors), "output" (to the biLSTM
-            states) or "both", each with its own weights.
-        l2: strength lambda of the L2 penalty on the layer weights.
-        dropout: dropout probability after the weighted sum.
-        projection: dimension of a linear projection of the sum; 0 for none, as in the paper.
-        layer_norm: whether to normalise each layer before it is weighted.
-    """
+    """How a task model uses the biLM layers (section 3.3 of the paper); see docs/train.md."""
 
     layers: str = one_of("all", "last", "type", "none")
     where: str = one_of("input", "output", "both")
@@ -60,28 +49,10 @@ class ElmoSettings:
 
 @dataclass(frozen=True)
 class TaskSettings:
-    """The settings that all tasks share; an invalid value raises a SettingError.
+    """The settings that all tasks share, described in docs/train.md.
 
-    Attributes:
-        elmo: how the model uses the biLM layers.
-        train_word_vectors: whether to train the word vectors, or keep them fixed.
-        char_filters: number of filters of the character CNN; 0 for no character CNN.
-        char_dim: dimension of a character embedding.
-        char_width: width of a filter in characters (UTF-8 bytes).
-        hidden: hidden size of each LSTM direction.
-        layers: number of biLSTM layers.
-        dropout: dropout probability; all tokens of a sequence share one mask.
-        optimizer: "adam", or "adadelta" with rho 0.95.
-        learning_rate: learning rate of the optimizer.
-        lr_patience: number of epochs without a better dev score after which the learning rate is
-            halved, again after each further such number; 0 for never.
-        max_grad_norm: maximum gradient norm.
-        batch_size: examples per step.
-        epochs: maximum number of passes over the training data.
-        patience: epochs without a better dev score before training stops, counted from the first
-            score above 0.
-        fraction: fraction of the training examples to train on.
-        seed: random seed.
+    Raises:
+        SettingError: a value is invalid.
     """
 
     elmo: ElmoSettings = field(default_factory=ElmoSettings)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,28 +10,23 @@ from torch.nn import functional
 
 from elmo_cli.errors import InputError
 from elmo_cli.tasks.entailment import EntailmentTask, Esim, PairSettings, fill_pairs
-from elmo_cli.tasks.inputs import Inputs, TokenRepresentation, Tokens
-from elmo_cli.tasks.task import Example, Scores, Split, Task
+from elmo_cli.tasks.inputs import Inputs, Tokens
+from elmo_cli.tasks.task import Example, Json, Scores, Split, Task
 
 
 class SimilarityModel(Esim):
     """ESIM with one output: the score in standard deviations from the mean."""
 
-    def __init__(
-        self, settings: PairSettings, labels: Any, representation: TokenRepresentation
-    ) -> None:
-        super().__init__(settings, labels, representation, 1)
-        self.mean, self.deviation = labels["mean"], labels["deviation"]
-
     def loss(self, examples: Sequence[Example], inputs: Inputs) -> Tensor:
         """Return the mean squared error of standardized scores."""
         found = self.scores(examples, inputs)[:, 0]
         scores = torch.tensor([example.target for example in examples], device=found.device)
-        return functional.mse_loss(found, (scores - self.mean) / self.deviation)
+        return functional.mse_loss(found, (scores - self.labels["mean"]) / self.labels["deviation"])
 
     def predict(self, examples: Sequence[Example], inputs: Inputs) -> list[float]:
         found = self.scores(examples, inputs)[:, 0]
-        return [self.mean + self.deviation * value for value in found.tolist()]
+        mean, deviation = self.labels["mean"], self.labels["deviation"]
+        return [mean + deviation * value for value in found.tolist()]
 
 
 class SimilarityTask(Task):
@@ -64,8 +58,6 @@ class SimilarityTask(Task):
         values = {"pearson": 100 * r, "mse": (gold - found).square().mean().item()}
         return Scores("pearson", values, note="pearson is 100 r")
 
-    def to_json(
-        self, example: Example, sentences: list[Tokens], prediction: float
-    ) -> dict[str, Any]:
+    def to_json(self, example: Example, sentences: list[Tokens], prediction: float) -> Json:
         first, second = sentences
         return {"premise": first, "hypothesis": second, "relatedness": round(prediction, 4)}

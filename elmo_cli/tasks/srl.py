@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from elmo_cli.errors import InputError
 from elmo_cli.lm.settings import at_least, one_of, positive
-from elmo_cli.tasks.inputs import Inputs, TokenRepresentation, Tokens
+from elmo_cli.tasks.inputs import Inputs, Tokens
 from elmo_cli.tasks.labels import (
     OUTSIDE,
     Labels,
@@ -38,7 +38,7 @@ from elmo_cli.tasks.layers import (
 )
 from elmo_cli.tasks.readers import checked_tokens, read_json_lines, read_rows
 from elmo_cli.tasks.settings import TaskSettings, probability
-from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
+from elmo_cli.tasks.task import Example, Json, Scores, Split, Task, TaskModel
 
 _SCHEME = "BIO"
 _PREDICATE = "V"
@@ -50,25 +50,14 @@ _NOTE = "spans of arguments without V; C-X is a separate span; frames without ar
 
 @dataclass(frozen=True)
 class Frame(Example):
-    """A predicate with its arguments; the target is one BIO label per token, V for the predicate.
+    """A predicate with its arguments; the target is a BIO label per token, V for the predicate."""
 
-    Attributes:
-        predicate: its position in the sentence.
-    """
-
-    predicate: int
+    predicate: int  # its position in the sentence
 
 
 @dataclass(frozen=True)
 class SrlSettings(TaskSettings):
-    """The settings of `srl`.
-
-    Attributes:
-        encoder: "bilstm" (a biLSTM; the state of the predicate is combined with that of each token)
-            or "alternating" (LSTM layers that alternate in direction, as in the paper).
-        encoder_dropout: dropout probability after each layer of the encoder.
-        predicate_dim: dimension of the embedding that marks the predicate.
-    """
+    """The settings of `srl`."""
 
     encoder: str = one_of("bilstm", "alternating")
     encoder_dropout: float = probability(0.2)
@@ -89,12 +78,10 @@ class RoleTagger(TaskModel):
 
     transitions: Tensor
 
-    def __init__(
-        self, settings: SrlSettings, labels: Sequence[str], representation: TokenRepresentation
-    ) -> None:
-        super().__init__(settings, labels, representation)
-        self.names = labels_of_types(labels, _SCHEME)
-        size, is_bilstm = self.encoder.dim, settings.encoder == "bilstm"
+    def build(self) -> None:
+        settings, size = self.settings, self.encoder.dim
+        self.names = labels_of_types(self.labels, _SCHEME)
+        is_bilstm = settings.encoder == "bilstm"
         self.pair = nn.Linear(2 * size, size) if is_bilstm else None
         self.dropout = SequenceDropout(settings.encoder_dropout)
         self.output = nn.Linear(self.state_dim, len(self.names))
@@ -159,7 +146,7 @@ class SrlTask(Task):
         gold = (_arguments(frame.target) for frame in examples)
         return score_spans(gold, map(_arguments, predictions), _NOTE)
 
-    def to_json(self, frame: Frame, sentences: list[Tokens], prediction: Labels) -> dict[str, Any]:
+    def to_json(self, frame: Frame, sentences: list[Tokens], prediction: Labels) -> Json:
         return {"predicate": frame.predicate, "tags": " ".join(prediction)}
 
     def format_lines(
@@ -200,11 +187,7 @@ def _parse_frame(
 
 
 def _read_conll(split: Split, labelled: bool) -> None:
-    """Read CoNLL-2012 columns.
-
-    Tokens are in column 4, framesets of predicates in column 8, and the roles of one predicate
-    each, including V, in columns 12 to the last but one.
-    """
+    """Read CoNLL-2012 columns, in which each predicate has a column of roles, including its V."""
     for sentence in read_rows(split.path):
         lines, rows = zip(*sentence.rows, strict=True)
         if len(set(map(len, rows))) > 1 or len(rows[0]) <= _FRAMESET:

@@ -17,6 +17,8 @@ from elmo_cli.tasks.layers import BiLSTM, SequenceDropout
 from elmo_cli.tasks.settings import TASKS, TaskSettings, suggest, with_settings
 from elmo_cli.text.input import InputSettings, format_of, read_sentences
 
+Json = dict[str, Any]  # an object, as `json.dumps` takes it
+
 
 @dataclass(frozen=True)
 class Example:
@@ -39,12 +41,9 @@ class Example:
 
 @dataclass
 class Split:
-    """The content of a data file.
+    """The content of a data file: its sentences, and its examples in the order of the file.
 
     Attributes:
-        path: name of the file.
-        sentences: its sentences, in an order that the task chooses.
-        examples: its examples, in the order of the file.
         note: message about skipped content; "" for none.
     """
 
@@ -71,7 +70,6 @@ class Scores:
 
     Attributes:
         main: name of the score that selects the best epoch.
-        values: scores by name, such as "f1".
         by_type: scores and counts of each label; empty for tasks without labels.
         note: what is counted, where that is not obvious.
     """
@@ -81,7 +79,7 @@ class Scores:
     by_type: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     note: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return the content of scores.json."""
         return {"main": self.main, **self.values, "by_type": self.by_type, "note": self.note}
 
@@ -96,7 +94,7 @@ class TaskModel(nn.Module, ABC):
         labels: from `Task.collect_labels`.
         representation: computes the token vectors.
     Attributes:
-        encoder: the encoder of token vectors, by default a biLSTM; models may replace it.
+        encoder: the encoder of token vectors.
         state_dim: dimension of the states that `encode` returns.
     """
 
@@ -104,15 +102,20 @@ class TaskModel(nn.Module, ABC):
 
     def __init__(self, settings: Any, labels: Any, representation: TokenRepresentation) -> None:
         super().__init__()
-        self.settings, self.representation = settings, representation
+        self.settings, self.labels, self.representation = settings, labels, representation
         self.encoder = self.build_encoder(representation.dim)
         self.dropout = SequenceDropout(settings.dropout)
         self.state_dim: int = self.encoder.dim + representation.output_dim
+        self.build()
 
     def build_encoder(self, dim: int) -> nn.Module:
-        """Return the encoder of token vectors of this dimension."""
+        """Return the encoder of token vectors of this dimension, by default a biLSTM."""
         settings = self.settings
         return BiLSTM(dim, settings.hidden, settings.layers, settings.dropout)
+
+    @abstractmethod
+    def build(self) -> None:
+        """Add the modules that follow the encoder."""
 
     def encode(self, x: Tensor, batch: SentenceBatch) -> Tensor:
         """Encode token vectors, (batch, token, dim), and append ELMo if it is used there."""
@@ -133,11 +136,9 @@ class Task(ABC):
 
     Attributes:
         name: name of the task, as in `elmo train NAME`.
-        settings_class: the dataclass of its settings.
-        model_class: the class of its models.
         presets: name -> changes of the default settings, NAME=VALUE separated by spaces.
         formats: output formats of predictions; the first is the default.
-        reads_text: whether `read_text` is defined.
+        reads_text: whether `elmo predict` reads text with `read_text`.
         settings: the settings; by default those of `settings_class`.
     """
 
@@ -152,12 +153,10 @@ class Task(ABC):
         self.settings: Any = settings or self.settings_class()
 
     def read(self, path: str, *, labelled: bool = True) -> Split:
-        """Read a data file.
+        """Read a data file, in which targets may be missing unless it is `labelled`.
 
-        Args:
-            labelled: whether the targets must be in the file; otherwise they may be missing.
         Raises:
-            InputError: the file or a line in it is invalid; the message names both.
+            InputError: the file or a line in it is invalid.
         """
         split = Split(path)
         self.fill(split, labelled=labelled)
@@ -168,11 +167,7 @@ class Task(ABC):
         """Add the sentences and examples of the file of a split; arguments as in `read`."""
 
     def read_text(self, paths: Sequence[str], text: InputSettings) -> Split:
-        """Read the text formats of `elmo embed`: one example per sentence that is not empty.
-
-        Raises:
-            InputError: a file cannot be read.
-        """
+        """Read text as `elmo embed` does: one example per sentence; InputError if that fails."""
         split = Split(", ".join(paths))
         for sentence in read_sentences(paths, text):
             if sentence.tokens:
@@ -184,10 +179,8 @@ class Task(ABC):
         return ()
 
     def collect_labels(self, train: Split) -> Any:
-        """Collect what the model must know about the training data, by default the label names.
+        """Return what the model must know about the training data, by default the label names.
 
-        Returns:
-            a value that JSON can represent.
         Raises:
             InputError: the data are unsuitable for training.
         """
@@ -202,7 +195,7 @@ class Task(ABC):
         """Score predictions against the targets of the examples."""
 
     @abstractmethod
-    def to_json(self, example: Any, sentences: list[Tokens], prediction: Any) -> dict[str, Any]:
+    def to_json(self, example: Any, sentences: list[Tokens], prediction: Any) -> Json:
         """Return a prediction as a JSON object, given the sentences of its example."""
 
     def to_text(self, example: Any, sentences: list[Tokens], prediction: Any) -> str:
@@ -238,13 +231,13 @@ def load_task(
         raise UsageError(f"`{name}`: no such task", suggest(name, TASKS))
     module = import_module(f"{__package__}.{name}")
     task: type[Task] = getattr(module, f"{name.capitalize()}Task")
-    chosen = {**(changes or {})}
+    chosen: dict[str, Any] = {}
     if preset is not None:
         if preset not in task.presets:
-            hint = suggest(preset, task.presets) if task.presets else "leave it out"
-            raise UsageError(f"`preset={preset}`: no such preset for this task", hint)
-        chosen = {**dict(one.split("=") for one in task.presets[preset].split()), **chosen}
-    return task(with_settings(task.settings_class(), chosen))
+            what = f"`preset={preset}`: no such preset for this task"
+            raise UsageError(what, suggest(preset, task.presets))
+        chosen = dict(one.split("=") for one in task.presets[preset].split())
+    return task(with_settings(task.settings_class(), {**chosen, **(changes or {})}))
 
 
 def check_labels(task: Task, train: Split, split: Split) -> None:

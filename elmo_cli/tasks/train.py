@@ -43,13 +43,7 @@ Data = tuple[Sequence[Any], Inputs]  # examples, and the inputs for their senten
 
 @dataclass(frozen=True)
 class TaskData:
-    """The data files of a run.
-
-    Attributes:
-        train, dev: data files of the task.
-        embeddings: folder of the embeddings.
-        word_vectors: a file of word vectors, or None.
-    """
+    """The data files of a run, the folder of their embeddings, and a file of word vectors."""
 
     train: str
     dev: str
@@ -68,14 +62,13 @@ class TaskData:
 
 
 class TaskTrainer:
-    """The training loop of a task model.
+    """The training loop of a task model, with one checkpoint and one line of the log per epoch.
 
     Random numbers depend only on the seed and the epoch, so that a resumed run ends with the
     weights of an uninterrupted one.
 
     Args:
         trained: the model, which is trained in place.
-        train, dev: examples and the inputs for their sentences.
         folder: existing folder for the checkpoint and the log.
         resume: continue from the checkpoint, if there is one.
     Attributes:
@@ -157,13 +150,7 @@ class TaskTrainer:
             "dev": dict(scores.values),
             "seconds": seconds,
             "learning_rate": group["lr"],
-            "mix": {
-                where: {
-                    "weights": torch.softmax(mix.weights.detach(), 0).tolist(),
-                    "gamma": mix.gamma.item(),
-                }
-                for where, mix in self._model.representation.mixes.items()
-            },
+            "mix": self._model.representation.layer_weights(),
         }
         self.log.append(line)
         patience = self._settings.lr_patience
@@ -176,8 +163,7 @@ class TaskTrainer:
 
     def _save(self) -> None:
         """Write the log, then the checkpoint, so that a resumed run repeats what either lacks."""
-        lines = (json.dumps(line) + "\n" for line in self.log)
-        write_text(self._folder / LOG_FILE, lines)
+        write_text(self._folder / LOG_FILE, (json.dumps(line) + "\n" for line in self.log))
         content = {
             "model": self._model.state_dict(),
             "best": self.best,
@@ -212,10 +198,10 @@ def train_task(
     train, dev = (read_split(task, path, reporter) for path in (data.train, data.dev))
     labels = task.collect_labels(train)
     check_labels(task, train, dev)
-    words, n_words = None, 0
+    words = None
     if data.word_vectors is not None:
         tokens = dict.fromkeys(chain.from_iterable([*train.sentences, *dev.sentences]))
-        words, n_words = WordVectors.read(data.word_vectors, tokens).with_first(tokens)
+        words = WordVectors.read(data.word_vectors, tokens).with_first(tokens)
     settings = task.settings
     train.examples = sample_examples(train.examples, settings.fraction, settings.seed)
     with RunFolder(Path(output), "train") as folder, torch.random.fork_rng():
@@ -224,7 +210,7 @@ def train_task(
         readers = [data.embeddings.find(split, layers, reporter) for split in (train, dev)]
         bilm = None if layers == "none" else data.embeddings.bilm
         torch.manual_seed(settings.seed)
-        trained = TrainedTask.build(task, labels, words, bilm, n_words)
+        trained = TrainedTask.build(task, labels, words, bilm)
         trained.model.to(select_device(device))
         config = trained.config(data.identity())
         if mode == "resume":
@@ -236,10 +222,8 @@ def train_task(
         else:
             folder.start()
             trained.write_config(folder.path, config)
-        on_train, on_dev = (
-            (split.examples, trained.inputs(split.sentences, reader))
-            for split, reader in zip((train, dev), readers, strict=True)
-        )
+        inputs = map(trained.inputs, (train.sentences, dev.sentences), readers)
+        on_train, on_dev = zip((train.examples, dev.examples), inputs, strict=True)
         trainer = TaskTrainer(trained, on_train, on_dev, folder.path, resume=mode == "resume")
         n = sum(one.numel() for one in trained.model.parameters())
         n_examples = f"{len(train.examples):,} examples, dev {len(dev.examples):,}"
@@ -270,11 +254,11 @@ def _check_same(folder: Path, config: dict[str, Any]) -> None:
         {**one, **one["settings"], **one["data"], "settings": None, "data": None}
         for one in (read_config(folder), json.loads(json.dumps(config)))
     )
-    for name in now:
-        if name != "elmo_version" and before.get(name) != now[name]:
-            what = f"{folder}: the run has other settings or data ({name}: {before.get(name)}, "
+    for name, value in now.items():
+        if name != "elmo_version" and before.get(name) != value:
+            change = f"{name}: {before.get(name)}, now {value}"
             hint = "use the settings and data of the first run, or another folder"
-            raise ResumeError(f"{what}now {now[name]})", hint)
+            raise ResumeError(f"{folder}: the run has other settings or data ({change})", hint)
 
 
 def sample_examples(examples: Sequence[Any], fraction: float, seed: int) -> list[Any]:

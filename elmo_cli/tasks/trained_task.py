@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +35,9 @@ class TrainedTask:
     """A task model with the word vectors and the biLM that it reads.
 
     Attributes:
-        task: the task.
         labels: from `Task.collect_labels`.
         words: the words of the model's embedding, and further words; None without word vectors.
         bilm: the biLM whose layers the model reads; None without ELMo.
-        model: the model, on the CPU unless it was moved.
     """
 
     task: Task
@@ -49,19 +48,10 @@ class TrainedTask:
 
     @classmethod
     def build(
-        cls,
-        task: Task,
-        labels: Any,
-        words: WordVectors | None,
-        bilm: BiLMRecord | None,
-        n_words: int | None = None,
+        cls, task: Task, labels: Any, words: WordVectors | None, bilm: BiLMRecord | None
     ) -> TrainedTask:
-        """Build an untrained model with random weights from torch's global generator.
-
-        Args:
-            n_words: how many of the words are in the model's embedding; by default all.
-        """
-        settings, table = task.settings, None if words is None else words.table(n_words)
+        """Build an untrained model with random weights from torch's global generator."""
+        settings, table = task.settings, None if words is None else words.table()
         n_layers, dim = (0, 0) if bilm is None else (bilm.n_layers, bilm.dim)
         if settings.elmo.layers != "all":
             n_layers = 1
@@ -91,16 +81,17 @@ class TrainedTask:
         self, split: Split, folder: EmbeddingsFolder, reporter: Reporter
     ) -> list[Any]:
         """Return one prediction per example, with embeddings that are computed and not stored."""
-        layers, sentences = self.task.settings.elmo.layers, split.sentences
-        total = sum(example.n_tokens(sentences) for example in split.examples)
+        sentences, layers = split.sentences, self.task.settings.elmo.layers
+        lengths = (example.n_tokens(sentences) for example in split.examples)
+        ends = list(accumulate(lengths, initial=0))
+        starts = zip(ends[:-1], split.examples, strict=True)
         predictions: list[Any] = []
-        done = 0
-        for examples in _chunks(split):
+        for _, chunk in groupby(starts, lambda pair: pair[0] // _CHUNK_TOKENS):
+            examples = [example for _, example in chunk]
             numbers = dict.fromkeys(number for one in examples for number in one.sentences)
             read_layers = folder.compute({i: sentences[i] for i in numbers}, layers)
             predictions += self.predict(examples, self.inputs(sentences, read_layers))
-            done += sum(example.n_tokens(sentences) for example in examples)
-            reporter.progress(done, total)
+            reporter.progress(ends[len(predictions)], ends[-1])
         return predictions
 
     def evaluate(
@@ -112,11 +103,7 @@ class TrainedTask:
         return predictions, self.task.score(split.examples, predictions)
 
     def config(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Return the content of task.json.
-
-        Args:
-            data: role of a data file, such as "train" -> its path and SHA-256.
-        """
+        """Return the content of task.json, with the identity of the data files."""
         return {
             "version": _VERSION,
             "elmo_version": __version__,
@@ -137,18 +124,6 @@ class TrainedTask:
         write_text(folder / TASK_FILE, [json.dumps(config, indent=1), "\n"])
 
 
-def _chunks(split: Split) -> Iterator[list[Any]]:
-    """Yield consecutive examples of about `_CHUNK_TOKENS` tokens."""
-    examples: list[Any] = []
-    n_tokens = 0
-    for example in split.examples:
-        examples.append(example)
-        n_tokens += example.n_tokens(split.sentences)
-        if n_tokens >= _CHUNK_TOKENS or example is split.examples[-1]:
-            yield examples
-            examples, n_tokens = [], 0
-
-
 def read_split(task: Task, path: str, reporter: Reporter) -> Split:
     """Read labelled data; InputError if the file is invalid or contains no example."""
     split = task.read(path)
@@ -163,15 +138,13 @@ def read_config(folder: Path) -> dict[str, Any]:
     """Read task.json; ModelError if it is missing or invalid."""
     path = folder / TASK_FILE
     try:
-        config: dict[str, Any] = read_json(path, ModelError, _HINT)
+        config = read_json(path, ModelError, _HINT)
     except FileNotFoundError:
         raise ModelError(f"{folder}: contains no task model ({TASK_FILE})", _HINT) from None
-    is_config = isinstance(config, dict) and config.get("version") == _VERSION
-    if not is_config or not all(
-        isinstance(config.get(part), dict) for part in ("settings", "data")
-    ):
-        raise ModelError(f"{path}: not a task model that this version of elmo can read", _HINT)
-    return config
+    match config:
+        case {"version": version, "settings": dict(), "data": dict()} if version == _VERSION:
+            return dict(config)
+    raise ModelError(f"{path}: not a task model that this version of elmo can read", _HINT)
 
 
 def load_trained(folder: str | Path, device: str = "cpu") -> TrainedTask:

@@ -13,6 +13,7 @@ from tiny_models import build, read
 from elmo_cli.errors import InputError
 from elmo_cli.tasks.classification import ClassificationTask, Classifier
 from elmo_cli.tasks.labels import Span
+from elmo_cli.tasks.settings import with_settings
 from elmo_cli.tasks.task import check_labels
 from elmo_cli.text.input import InputSettings
 
@@ -116,7 +117,7 @@ def test_the_loss_is_that_of_sentences_and_subtrees(tmp_path: Path, model_name: 
     with torch.no_grad():
         whole = model.loss(split.examples, inputs).item()
         both = [model.loss([example], inputs).item() for example in split.examples]
-        model.subtrees = 0.0
+        model.settings = with_settings(model.settings, {"subtrees": 0})
         sentences = [model.loss([example], inputs).item() for example in split.examples]
     n_subtrees = [len(example.subtrees) for example in split.examples]
     of_subtrees = np.average(np.subtract(both, sentences), weights=n_subtrees)
@@ -167,7 +168,7 @@ def test_a_fraction_of_the_subtrees_is_sampled(tmp_path: Path, fraction: float) 
     sample = model._sample_subtrees(split.examples)
     assert len(sample) == pytest.approx(fraction * n, abs=0.06 * n if fraction == 0.3 else 0)
     for row, start, end, label in sample.tolist():
-        assert Span(start, end, model.names[label]) in split.examples[row].subtrees
+        assert Span(start, end, model.labels[label]) in split.examples[row].subtrees
 
 
 @pytest.mark.parametrize("form", ["tsv", "jsonl"])

@@ -56,10 +56,10 @@ def test_bad_word_vectors_are_refused(tmp_path: Path, content: bytes, words: str
 
 def test_words_of_the_data_come_first() -> None:
     vectors = WordVectors(["the", "cat", "Paris"], np.array([[1, 2], [3, 4], [5, 6]]))
-    ordered, n_words = vectors.with_first(["Paris", "dog", "The", "the"])
-    assert (ordered.words, n_words) == (["Paris", "the", "cat"], 2)
-    assert ordered.table(n_words).tolist() == [[0, 0], [3, 4], [5, 6], [1, 2]]
-    assert ordered.table().tolist()[4:] == [[3, 4]]
+    ordered = vectors.with_first(["Paris", "dog", "The", "the"])
+    assert ordered.words == ["Paris", "the", "cat"]
+    assert ordered.table().tolist() == [[0, 0], [3, 4], [5, 6], [1, 2]]
+    assert vectors.table().tolist()[2:] == [[1, 2], [3, 4], [5, 6]]
     assert WordVectors([], np.zeros((0, 2))).table().tolist() == [[0, 0], [0, 0]]
 
 
