@@ -60,8 +60,7 @@ def evaluate(*, folder: str, test: str, as_json: bool, quiet: bool, **given: Any
         split = read_split(trained.task, test, reporter)
         predictions, scores = trained.evaluate(split, vectors, reporter)
     if output is not None:
-        found = trained.task.format_lines(split, predictions, output_format)
-        lines = (f"{line}\n" for line in found)
+        lines = trained.task.format_lines(split, predictions, output_format)
         console.write_lines(output, lines, overwrite=given["overwrite"])
     facts = {"test": test, "examples": len(split.examples), **scores.to_dict()}
     if as_json:

@@ -61,6 +61,5 @@ def predict(*, folder: str, texts: tuple[str, ...], quiet: bool, **given: Any) -
     vectors = embeddings_folder("", given, trained.bilm)
     with TaskReporter(quiet=quiet) as reporter:
         predictions = trained.predict_unseen(split, vectors, reporter)
-    found = task.format_lines(split, predictions, output_format)
-    lines = (f"{line}\n" for line in found)
+    lines = task.format_lines(split, predictions, output_format)
     console.write_lines(given["output"], lines, overwrite=given["overwrite"])

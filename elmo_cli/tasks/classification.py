@@ -9,20 +9,12 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from elmo_cli.errors import InputError
 from elmo_cli.lm.settings import at_least, bounded, one_of
+from elmo_cli.tasks import layers
 from elmo_cli.tasks.inputs import Inputs, Tokens
 from elmo_cli.tasks.labels import Span, score_labels
-from elmo_cli.tasks.layers import (
-    BiLSTM,
-    SequenceDropout,
-    align,
-    masked_max,
-    masked_mean,
-    masked_softmax,
-)
 from elmo_cli.tasks.readers import checked_tokens, parse_tree, read_json_lines, read_lines
 from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Example, Json, Scores, Split, Task, TaskModel
@@ -59,15 +51,15 @@ class Biattention(nn.Module):
         hidden = settings.hidden
         self.dim = 2 * hidden
         self.reading = nn.Linear(dim, hidden)
-        self.encoder = BiLSTM(hidden, hidden, settings.layers, settings.dropout)
-        self.integrator = BiLSTM(3 * self.dim, hidden)
-        self.dropout = SequenceDropout(settings.dropout)
+        self.encoder = layers.BiLSTM(hidden, hidden, settings.layers, settings.dropout)
+        self.integrator = layers.BiLSTM(3 * self.dim, hidden)
+        self.dropout = layers.SequenceDropout(settings.dropout)
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
         read = self.dropout(torch.relu(self.reading(x)))
         states = self.dropout(self.encoder(read, lengths))
         mask = torch.arange(x.shape[1], device=x.device)[None] < lengths[:, None]
-        context = align(states @ states.transpose(1, 2), mask, states)
+        context = layers.align(states @ states.transpose(1, 2), mask, states)
         integrated = torch.cat([states, states - context, states * context], -1)
         found: Tensor = self.integrator(integrated, lengths)
         return found
@@ -84,11 +76,11 @@ class Pooling(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Pool (batch, token, dim) over the tokens of a mask (batch, token)."""
-        weights = masked_softmax(self.attention(x)[..., 0], mask)
+        weights = layers.masked_softmax(self.attention(x)[..., 0], mask)
         attended = (weights[:, None] @ x)[:, 0]
-        pooled = [masked_max(x, mask), masked_mean(x, mask), attended]
+        pooled = [layers.masked_max(x, mask), layers.masked_mean(x, mask), attended]
         if self.has_min:
-            pooled.append(-masked_max(-x, mask))
+            pooled.append(-layers.masked_max(-x, mask))
         return torch.cat(pooled, -1)
 
 
@@ -116,10 +108,10 @@ class Classifier(TaskModel):
         settings, is_bcn = self.settings, self.settings.model == "bcn"
         self.pooling = Pooling(self.state_dim, has_min=is_bcn)
         size, half, p = self.pooling.dim, 2 * settings.hidden, settings.dropout
-        layers = [nn.Dropout(p), nn.Linear(size, half), nn.ReLU(), nn.Dropout(p)]
+        parts = [nn.Dropout(p), nn.Linear(size, half), nn.ReLU(), nn.Dropout(p)]
         if is_bcn:
-            layers = [nn.Dropout(p), Maxout(size, 2 * half), nn.Dropout(p), Maxout(2 * half, half)]
-        self.output = nn.Sequential(*layers, nn.Linear(half, len(self.labels)))
+            parts = [nn.Dropout(p), Maxout(size, 2 * half), nn.Dropout(p), Maxout(2 * half, half)]
+        self.output = nn.Sequential(*parts, nn.Linear(half, len(self.labels)))
 
     def build_encoder(self, dim: int) -> nn.Module:
         is_bcn = self.settings.model == "bcn"
@@ -152,12 +144,12 @@ class Classifier(TaskModel):
         states, sentences = self._encode(examples, inputs)
         targets = torch.tensor([self.labels.index(example.target) for example in examples])
         scores = self._scores(states, sentences)
-        loss = functional.cross_entropy(scores, targets.to(scores.device))
+        loss = nn.functional.cross_entropy(scores, targets.to(scores.device))
         sample = self._sample_subtrees(examples).to(states.device)
         is_short = sample[:, 2] - sample[:, 1] <= _SHORT_TOKENS
         for some in filter(len, (sample[is_short], sample[~is_short])):
             scores = self._scores(states, some[:, :3])
-            summed = functional.cross_entropy(scores, some[:, 3], reduction="sum")
+            summed = nn.functional.cross_entropy(scores, some[:, 3], reduction="sum")
             loss = loss + summed / len(sample)
         return loss
 

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from elmo_cli.lm.settings import at_least, bounded, positive
 from elmo_cli.tasks.inputs import Inputs
@@ -191,7 +190,7 @@ class SpanRanker(TaskModel):
         hidden = hidden + self.antecedent(vectors)[antecedents] + self.anaphor(own)[:, None]
         hidden = hidden + self.distances(torch.bucketize(distance, bounds, right=True))
         scores = (self.pair(hidden) + coarse).masked_fill(distance <= 0, MASKED)
-        return torch.cat([rows[:, None], antecedents], 1), functional.pad(scores, (1, 0))
+        return torch.cat([rows[:, None], antecedents], 1), nn.functional.pad(scores, (1, 0))
 
     def loss(self, examples: Sequence[Document], inputs: Inputs) -> Tensor:
         return torch.stack([self._loss(example, inputs) for example in examples]).mean()
@@ -208,7 +207,7 @@ class SpanRanker(TaskModel):
         is_true[:, 0] = ~is_true[:, 1:].any(1)
         true_scores = found.scores.masked_fill(~is_true, MASKED)
         links = (found.scores.logsumexp(1) - true_scores.logsumexp(1)).mean()
-        mentions = functional.binary_cross_entropy_with_logits(
+        mentions = nn.functional.binary_cross_entropy_with_logits(
             found.mention, (entity > 0).float(), reduction="sum"
         )
         loss: Tensor = links + self.settings.mention_loss * mentions / len(kept)

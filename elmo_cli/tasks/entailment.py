@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from elmo_cli.lm.settings import at_least
 from elmo_cli.tasks.inputs import Inputs, Tokens
@@ -72,7 +71,7 @@ class EntailmentModel(Esim):
     def loss(self, examples: Sequence[Example], inputs: Inputs) -> Tensor:
         scores = self.scores(examples, inputs)
         targets = torch.tensor([self.labels.index(example.target) for example in examples])
-        return functional.cross_entropy(scores, targets.to(scores.device))
+        return nn.functional.cross_entropy(scores, targets.to(scores.device))
 
     def predict(self, examples: Sequence[Example], inputs: Inputs) -> list[str]:
         return [self.labels[number] for number in self.scores(examples, inputs).argmax(1).tolist()]

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.model.mix import ElmoMix
@@ -248,9 +247,9 @@ class TokenRepresentation(nn.Module):
         if self.characters is not None and self.filters is not None:
             # For so few dimensions, a matrix product of windows is faster than a convolution.
             padding = (0, 0, self._char_width // 2, (self._char_width - 1) // 2)
-            padded = functional.pad(self.characters(batch.characters), padding)
+            padded = nn.functional.pad(self.characters(batch.characters), padding)
             convolved = self.filters(padded.unfold(1, self._char_width, 1).flatten(2))
-            parts.append(functional.embedding(batch.types, torch.relu(convolved.amax(1))))
+            parts.append(nn.functional.embedding(batch.types, torch.relu(convolved.amax(1))))
         if parts:
             parts = [self.dropout(torch.cat(parts, -1))]
         if self.input_mix is not None:

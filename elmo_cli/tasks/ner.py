@@ -8,7 +8,6 @@ from itertools import chain
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
-from torch.nn import functional
 
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.lm.settings import one_of
@@ -63,7 +62,7 @@ class Tagger(TaskModel):
         labels = (convert_labels(example.target, self.scheme) for example in examples)
         targets = pad_targets(labels, self.names).to(scores.device)
         if self.crf is None:
-            return functional.cross_entropy(scores.flatten(0, 1), targets.flatten())
+            return nn.functional.cross_entropy(scores.flatten(0, 1), targets.flatten())
         return -self.crf.log_likelihood(scores, targets.clamp(min=0), mask).mean()
 
     def predict(self, examples: Sequence[Example], inputs: Inputs) -> list[Labels]:

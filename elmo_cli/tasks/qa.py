@@ -12,7 +12,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from elmo_cli.errors import InputError
 from elmo_cli.lm.settings import at_least
@@ -123,7 +122,7 @@ class BiDAF(TaskModel):
     def loss(self, examples: Sequence[Question], inputs: Inputs) -> Tensor:
         start, end = self.scores(examples, inputs)
         first, last = torch.tensor([one.span for one in examples], device=start.device).T
-        return functional.cross_entropy(start, first) + functional.cross_entropy(end, last)
+        return nn.functional.cross_entropy(start, first) + nn.functional.cross_entropy(end, last)
 
     def predict(self, examples: Sequence[Question], inputs: Inputs) -> list[Answer]:
         start, end = (torch.log_softmax(one, 1) for one in self.scores(examples, inputs))
@@ -209,7 +208,7 @@ class QaTask(Task):
         if output_format == "json":
             pairs = zip(split.examples, predictions, strict=True)
             answers = {example.id: found.text for example, found in pairs}
-            yield json.dumps(answers, ensure_ascii=False, indent=1)
+            yield json.dumps(answers, ensure_ascii=False, indent=1) + "\n"
         else:
             yield from super().format_lines(split, predictions, output_format)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
-from torch.nn import functional
+from torch import Tensor, nn
 
 from elmo_cli.errors import InputError
 from elmo_cli.tasks.entailment import EntailmentTask, Esim, PairSettings, fill_pairs
@@ -21,7 +20,8 @@ class SimilarityModel(Esim):
         """Return the mean squared error of standardized scores."""
         found = self.scores(examples, inputs)[:, 0]
         scores = torch.tensor([example.target for example in examples], device=found.device)
-        return functional.mse_loss(found, (scores - self.labels["mean"]) / self.labels["deviation"])
+        expected = (scores - self.labels["mean"]) / self.labels["deviation"]
+        return nn.functional.mse_loss(found, expected)
 
     def predict(self, examples: Sequence[Example], inputs: Inputs) -> list[float]:
         found = self.scores(examples, inputs)[:, 0]
@@ -54,7 +54,7 @@ class SimilarityTask(Task):
         """Return Pearson's r in percent, 0 if all scores are equal, and the mean squared error."""
         gold = torch.tensor([example.target for example in examples], dtype=torch.float64)
         found = torch.tensor(predictions, dtype=torch.float64)
-        r = functional.cosine_similarity(gold - gold.mean(), found - found.mean(), 0).item()
+        r = nn.functional.cosine_similarity(gold - gold.mean(), found - found.mean(), 0).item()
         values = {"pearson": 100 * r, "mse": (gold - found).square().mean().item()}
         return Scores("pearson", values, note="pearson is 100 r")
 

@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from elmo_cli.errors import InputError
 from elmo_cli.lm.settings import at_least, one_of, positive
+from elmo_cli.tasks import layers
 from elmo_cli.tasks.inputs import Inputs, Tokens
 from elmo_cli.tasks.labels import (
     OUTSIDE,
@@ -26,15 +26,6 @@ from elmo_cli.tasks.labels import (
     labels_of_types,
     score_spans,
     spans_of,
-)
-from elmo_cli.tasks.layers import (
-    MASKED,
-    AlternatingLSTM,
-    BiLSTM,
-    SequenceDropout,
-    gather_tokens,
-    pad_targets,
-    viterbi,
 )
 from elmo_cli.tasks.readers import checked_tokens, read_json_lines, read_rows
 from elmo_cli.tasks.settings import TaskSettings, probability
@@ -83,15 +74,15 @@ class RoleTagger(TaskModel):
         self.names = labels_of_types(self.labels, _SCHEME)
         is_bilstm = settings.encoder == "bilstm"
         self.pair = nn.Linear(2 * size, size) if is_bilstm else None
-        self.dropout = SequenceDropout(settings.encoder_dropout)
+        self.dropout = layers.SequenceDropout(settings.encoder_dropout)
         self.output = nn.Linear(self.state_dim, len(self.names))
         forbidden = ~torch.tensor(allowed_transitions(self.names, _SCHEME))
-        self.register_buffer("transitions", forbidden * MASKED, persistent=False)
+        self.register_buffer("transitions", forbidden * layers.MASKED, persistent=False)
 
     def build_encoder(self, dim: int) -> nn.Module:
         settings = self.settings
         self.mark = nn.Embedding(2, settings.predicate_dim)
-        encoder = BiLSTM if settings.encoder == "bilstm" else AlternatingLSTM
+        encoder = layers.BiLSTM if settings.encoder == "bilstm" else layers.AlternatingLSTM
         size, p = dim + settings.predicate_dim, settings.encoder_dropout
         return encoder(size, settings.hidden, settings.layers, p)
 
@@ -103,18 +94,19 @@ class RoleTagger(TaskModel):
         marked = torch.cat([self.representation(batch), self.mark(is_predicate)], -1)
         states = self.dropout(self.encoder(marked, batch.lengths))
         if self.pair is not None:
-            at_predicate = gather_tokens(states, predicates).expand_as(states)
+            at_predicate = layers.gather_tokens(states, predicates).expand_as(states)
             states = torch.relu(self.pair(torch.cat([states, at_predicate], -1)))
         return self.output(self.representation.at_output(states, batch)), batch.mask
 
     def loss(self, frames: Sequence[Frame], inputs: Inputs) -> Tensor:
         scores, _ = self._scores(frames, inputs)
-        targets = pad_targets((frame.target for frame in frames), self.names).to(scores.device)
-        return functional.cross_entropy(scores.flatten(0, 1), targets.flatten())
+        targets = layers.pad_targets((frame.target for frame in frames), self.names)
+        targets = targets.to(scores.device)
+        return nn.functional.cross_entropy(scores.flatten(0, 1), targets.flatten())
 
     def predict(self, frames: Sequence[Frame], inputs: Inputs) -> list[Labels]:
         scores, mask = self._scores(frames, inputs)
-        paths = viterbi(torch.log_softmax(scores, -1), mask, self.transitions)
+        paths = layers.viterbi(torch.log_softmax(scores, -1), mask, self.transitions)
         return [tuple(self.names[number] for number in path) for path in paths]
 
 
@@ -156,7 +148,8 @@ class SrlTask(Task):
         for frame, labels in zip(split.examples, predictions, strict=True):
             frames[frame.sentences[0]].append(self.to_json(frame, [], labels))
         for number, tokens in enumerate(split.sentences):
-            yield json.dumps({"tokens": tokens, "frames": frames[number]}, ensure_ascii=False)
+            line = {"tokens": tokens, "frames": frames[number]}
+            yield json.dumps(line, ensure_ascii=False) + "\n"
 
 
 def _arguments(labels: Labels) -> list[Span]:

@@ -205,14 +205,14 @@ class Task(ABC):
     def format_lines(
         self, split: Split, predictions: Sequence[Any], output_format: str
     ) -> Iterator[str]:
-        """Yield the lines of a file of predictions in one of `formats`, without line ends."""
+        """Yield the lines of a file of predictions in one of `formats`."""
         for example, prediction in zip(split.examples, predictions, strict=True):
             sentences = [split.sentences[number] for number in example.sentences]
             if output_format == "jsonl":
                 found = self.to_json(example, sentences, prediction)
-                yield json.dumps(found, ensure_ascii=False)
+                yield json.dumps(found, ensure_ascii=False) + "\n"
             else:
-                yield self.to_text(example, sentences, prediction)
+                yield self.to_text(example, sentences, prediction) + "\n"
 
 
 def load_task(

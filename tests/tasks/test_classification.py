@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from test_models import TREES
-from tiny_models import build, read
+from tiny_models import assert_refused, build, read
 
 from elmo_cli.errors import InputError
 from elmo_cli.tasks.classification import ClassificationTask, Classifier
@@ -95,9 +95,7 @@ def test_labels_may_lack_in_data_to_predict(
     ],
 )
 def test_bad_files_are_refused(tmp_path: Path, name: str, text: str, words: str) -> None:
-    with pytest.raises(InputError, match=words) as caught:
-        read("classification", tmp_path / name, text)
-    assert caught.value.hint
+    assert_refused("classification", tmp_path / name, text, words)
 
 
 def test_labels_are_those_of_sentences_and_subtrees(tmp_path: Path) -> None:
@@ -176,6 +174,6 @@ def test_predictions_are_written_in_a_form_that_is_read(tmp_path: Path, form: st
     (tmp_path / "new.txt").write_text("A day\n\nso (it is)\n", encoding="utf-8")
     split = ClassificationTask().read_text([str(tmp_path / "new.txt")], InputSettings())
     lines = list(ClassificationTask().format_lines(split, ["x", "y"], form))
-    again = read("classification", tmp_path / f"a.{form}", "\n".join(lines))
+    again = read("classification", tmp_path / f"a.{form}", "".join(lines))
     assert again.sentences == split.sentences
     assert [example.target for example in again.examples] == ["x", "y"]

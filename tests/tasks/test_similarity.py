@@ -61,6 +61,6 @@ def test_scores_are_pearson_and_squared_error(predictions: list[float]) -> None:
 def test_predictions_are_written_in_a_form_that_is_read(tmp_path: Path) -> None:
     split = read_scores(tmp_path / "a.jsonl", 1, 5)
     lines = SimilarityTask().format_lines(split, [1.23456, 4.0], "jsonl")
-    again = read("similarity", tmp_path / "b.jsonl", "\n".join(lines))
+    again = read("similarity", tmp_path / "b.jsonl", "".join(lines))
     assert again.sentences == split.sentences
     assert [example.target for example in again.examples] == [1.2346, 4.0]

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
+from elmo_cli.errors import ElmoError
 from elmo_cli.tasks.inputs import Inputs, TokenRepresentation, WordVectors
 from elmo_cli.tasks.settings import with_settings
 from elmo_cli.tasks.task import Example, Split, Task, TaskModel, load_task
@@ -20,6 +22,13 @@ def read(task: str, path: Path, text: str, *, labelled: bool = True, **settings:
     """Write a data file and read it."""
     path.write_text(text, encoding="utf-8")
     return load_task(task, settings).read(str(path), labelled=labelled)
+
+
+def assert_refused(task: str, path: Path, text: str, words: str, **settings: object) -> None:
+    """Reading the file raises an error with these words, a regular expression, and a hint."""
+    with pytest.raises(ElmoError, match=words) as caught:
+        read(task, path, text, **settings)
+    assert caught.value.hint
 
 
 class Silent:
