@@ -29,11 +29,7 @@ from elmo_cli.errors import UsageError
 )
 @format_option
 @overwrite_option
-@flag(
-    "Input",
-    "--as-data",
-    "Read TEXT in the format of the training data; labels may be missing.",
-)
+@flag("Input", "--as-data", "Read TEXT in the format of the training data; labels may be missing.")
 @model_option
 @input_options
 @task_compute_options

@@ -210,14 +210,11 @@ def _score_metrics(
 
 
 def _count(true: Clusters, predicted: Clusters) -> dict[str, Counts]:
-    """Return what each metric counts in a document.
+    """Return what each metric counts in a document; UsageError if scipy is not installed.
 
     MUC counts the links between mentions (Vilain et al. 1995), B-cubed adds up the overlaps of the
     two clusters of each mention (Bagga and Baldwin 1998), CEAF aligns clusters one to one by
     phi4 = 2 |K & R| / (|K| + |R|) (Luo 2005), and "mentions" ignores the clusters.
-
-    Raises:
-        UsageError: scipy is not installed.
     """
     try:
         from scipy.optimize import linear_sum_assignment

@@ -238,9 +238,8 @@ def join_links(
 ) -> Clusters:
     """Return the clusters of linked spans.
 
-    Args:
-        links: for each span the index of its antecedent, which precedes it; its own for none.
-        is_mention: whether a span without links is a cluster of its own.
+    `links` has for each span the index of its antecedent, which precedes it, or its own for none;
+    a span without links that `is_mention` is a cluster of its own.
     """
     roots: dict[int, int] = {}  # span -> the first span of its cluster
     for i, link in enumerate(links):

@@ -75,8 +75,6 @@ class EmbeddingsFolder:
         path: the folder, created when it is needed.
         model: the biLM that the user named; by default that of the files, else `default_model`.
         bilm: the biLM of a trained task model, which the files must match.
-        default_model: the biLM if neither the user nor a file names one.
-        device: device that computes missing embeddings.
     Attributes:
         bilm: the biLM of the embeddings; None before the first `find`.
     """
@@ -103,9 +101,7 @@ class EmbeddingsFolder:
         """Find the layers of the sentences of a data file, or compute them if they are missing.
 
         Args:
-            layers: "all", "last", "type" or "none".
-        Returns:
-            reads the layers of a sentence; None for "none".
+            layers: "all", "last", "type" or "none", for which the result is None.
         Raises:
             EmbeddingsFileError: a file has this text but another model, not all layers or, in the
                 sentences of the examples, a value that is not finite; or it appears to be meant for

@@ -54,7 +54,6 @@ class WordVectors:
     """Words and their pretrained vectors: rows of a word embedding after padding and unknown words.
 
     Args:
-        words: distinct words.
         vectors: (word, dim); they are kept in float16.
         n_seen: how many of the words, the first ones, training data contain; by default all.
     """
@@ -69,10 +68,8 @@ class WordVectors:
     def read(cls, path: str, seen: Collection[str] = ()) -> WordVectors:
         """Read GloVe or word2vec text, plain or .gz, or .npz with `words` and `vectors`.
 
-        Args:
-            seen: words to keep even if they are not among the first 100,000 of a text file.
-        Raises:
-            InputError: the file is not a file of word vectors.
+        Of a text file, the first 100,000 words are kept, and those that are `seen` in the data.
+        InputError if it is not a file of word vectors.
         """
         check_regular(path, InputError)
         try:
@@ -103,10 +100,7 @@ class WordVectors:
         return WordVectors([self.words[i] for i in order], self.vectors[order], len(seen))
 
     def table(self) -> Tensor:
-        """Return the initial rows up to the last seen word, (row, dim) float32.
-
-        The row of unknown words is the mean of these words.
-        """
+        """Return the rows up to the last seen word, (row, dim); unknown words have the mean."""
         found = torch.from_numpy(self.vectors[: self._n_seen].astype(np.float32))
         unknown = found.mean(0, keepdim=True) if len(found) else found.new_zeros(1, found.shape[1])
         return torch.cat([torch.zeros_like(unknown), unknown, found])
@@ -131,12 +125,7 @@ def _read_rows(path: str, wanted: set[str]) -> Iterator[tuple[str, Array]]:
 
 
 class Inputs:
-    """Makes batches of the sentences of a data file.
-
-    Args:
-        read_layers: reads the layers of a sentence; None without ELMo.
-        words: the words of the embedding; None without word vectors.
-    """
+    """Makes batches of sentences, with word vectors and layers of a biLM if they are given."""
 
     def __init__(
         self,

@@ -113,9 +113,7 @@ def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
 def align(scores: Tensor, mask: Tensor, states: Tensor) -> Tensor:
     """Attend from each token to the states of another sentence; return (batch, token, dim).
 
-    Args:
-        scores: (batch, token, other token).
-        mask, states: (batch, other token) and (batch, other token, dim).
+    `scores` are (batch, token, other token), `mask` and `states` (batch, other token, …).
     """
     return masked_softmax(scores, mask[:, None].expand_as(scores)) @ states
 
@@ -154,8 +152,7 @@ class CRF(nn.Module):
 
         Args:
             scores: (batch, token, label).
-            labels: (batch, token) indices of labels, any label where there is no token.
-            mask: (batch, token), true where there is a token.
+            labels: (batch, token) indices of labels, any label outside the mask (batch, token).
         """
         transitions = self.transitions
         n_labels = scores.shape[2]
@@ -185,10 +182,7 @@ class CRF(nn.Module):
 def viterbi(scores: Tensor, mask: Tensor, transitions: Tensor) -> list[list[int]]:
     """Return the best label sequence of each sentence.
 
-    Args:
-        scores: (batch, token, label).
-        mask: (batch, token), true where there is a token.
-        transitions: (label + 1, label + 1) transition scores, as in `CRF`.
+    Arguments as in `CRF.log_likelihood`; `transitions` are (label + 1, label + 1) as in `CRF`.
     """
     between = transitions[:-1, :-1]
     best = transitions[-1, :-1] + scores[:, 0]

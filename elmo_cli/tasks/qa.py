@@ -34,7 +34,6 @@ class Question(Example):
     """A question: its sentences are the context and the question, its target correct answers.
 
     Attributes:
-        context: the text that contains the answer.
         offsets: start and end of each token of the context, in characters.
         span: first and last token of the first answer; None where it is unknown.
     """

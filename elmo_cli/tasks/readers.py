@@ -94,8 +94,7 @@ def parse_json(text: str, where: str, hint: str) -> Any:
 def tokens_of_json(value: Any, where: str) -> Tokens:
     """Return a sentence from JSON: a list of tokens, or raw text, which is tokenized.
 
-    Raises:
-        InputError: it is neither, or contains no tokens or an invalid one.
+    InputError if it is neither, or contains no tokens or an invalid one.
     """
     if isinstance(value, str):
         value = list(chain.from_iterable(_tokenizer().sentences(value)))
@@ -151,12 +150,10 @@ def read_rows(path: str) -> Iterator[SentenceRows]:
 
 
 def parse_tree(line: str, where: str) -> tuple[Tokens, list[Span]]:
-    """Parse a labelled tree such as `(3 (2 A) (4 gem))`.
+    """Parse a labelled tree such as `(3 (2 A) (4 gem))`; InputError if it is not one.
 
     Returns:
         the tokens, with the Penn Treebank escapes resolved, and all nodes, each after its children.
-    Raises:
-        InputError: the line is not one complete tree.
     """
     tokens: list[str] = []
     nodes: list[Span] = []

@@ -49,11 +49,7 @@ class ElmoSettings:
 
 @dataclass(frozen=True)
 class TaskSettings:
-    """The settings that all tasks share, described in docs/train.md.
-
-    Raises:
-        SettingError: a value is invalid.
-    """
+    """The settings that all tasks share; see docs/train.md. SettingError for an invalid value."""
 
     elmo: ElmoSettings = field(default_factory=ElmoSettings)
     train_word_vectors: bool = True

@@ -41,11 +41,7 @@ class Example:
 
 @dataclass
 class Split:
-    """The content of a data file: its sentences, and its examples in the order of the file.
-
-    Attributes:
-        note: message about skipped content; "" for none.
-    """
+    """The content of a data file; `note` is a message about skipped content."""
 
     path: str
     sentences: list[Tokens] = field(default_factory=list)
@@ -90,11 +86,8 @@ class TaskModel(nn.Module, ABC):
     Random choices use only torch's global generator, so that a resumed run repeats them.
 
     Args:
-        settings: those of the task.
         labels: from `Task.collect_labels`.
-        representation: computes the token vectors.
     Attributes:
-        encoder: the encoder of token vectors.
         state_dim: dimension of the states that `encode` returns.
     """
 
@@ -153,11 +146,7 @@ class Task(ABC):
         self.settings: Any = settings or self.settings_class()
 
     def read(self, path: str, *, labelled: bool = True) -> Split:
-        """Read a data file, in which targets may be missing unless it is `labelled`.
-
-        Raises:
-            InputError: the file or a line in it is invalid.
-        """
+        """Read a data file, where `labelled` requires targets; InputError if it is invalid."""
         split = Split(path)
         self.fill(split, labelled=labelled)
         return split
@@ -181,8 +170,7 @@ class Task(ABC):
     def collect_labels(self, train: Split) -> Any:
         """Return what the model must know about the training data, by default the label names.
 
-        Raises:
-            InputError: the data are unsuitable for training.
+        The result is plain JSON. InputError if the data are unsuitable for training.
         """
         names = sorted({name for example in train.examples for name in self.labels_of(example)})
         if len(names) < 2:

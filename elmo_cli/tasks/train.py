@@ -69,13 +69,9 @@ class TaskTrainer:
 
     Args:
         trained: the model, which is trained in place.
-        folder: existing folder for the checkpoint and the log.
-        resume: continue from the checkpoint, if there is one.
+        resume: continue from the checkpoint, if there is one; ResumeError if it is corrupt.
     Attributes:
-        log: the lines of log.jsonl, one per finished epoch.
         best: the number, weights, layer weights and dev scores of the best epoch.
-    Raises:
-        ResumeError: the checkpoint is corrupt.
     """
 
     def __init__(
@@ -94,11 +90,7 @@ class TaskTrainer:
                 self.log, self.best = content["log"], content["best"]
 
     def run(self, reporter: Reporter) -> None:
-        """Train until a limit is reached; the model then has the weights of its best epoch.
-
-        Raises:
-            TrainingError: the loss is not finite.
-        """
+        """Train until a limit is reached, and restore the weights of the best epoch."""
         settings = self._settings
         while len(self.log) < settings.epochs and self._n_worse() < settings.patience:
             start_s = time.monotonic()
@@ -124,7 +116,7 @@ class TaskTrainer:
         return total / len(self._examples)
 
     def _step(self, examples: Sequence[Any]) -> float:
-        """Make one weight update, and return the loss."""
+        """Make one weight update, and return the loss; TrainingError if it is not finite."""
         model = self._model
         self._optimizer.zero_grad()
         loss = model.loss(examples, self._inputs) + model.representation.penalty()
@@ -182,13 +174,10 @@ def train_task(
     mode: str = "new",
     device: str = "cpu",
 ) -> dict[str, Any]:
-    """Train a task model, or resume its training, and write it to a folder.
+    """Train a task model, or resume its training, in a folder; return the content of scores.json.
 
     Args:
-        output: folder of the run.
         mode: "new", "resume" or "overwrite", as in `RunFolder.open`.
-    Returns:
-        the content of scores.json.
     Raises:
         InputError: the data are invalid, or dev has a label that is missing from train.
         EmbeddingsFileError: embeddings do not fit the data.

@@ -32,12 +32,9 @@ _CHUNK_TOKENS = 20_000  # predicted at a time; their vectors take 120 MB
 
 @dataclass
 class TrainedTask:
-    """A task model with the word vectors and the biLM that it reads.
+    """A task model with the word vectors and the biLM that it reads, each None without them.
 
-    Attributes:
-        labels: from `Task.collect_labels`.
-        words: the words of the model's embedding, and further words; None without word vectors.
-        bilm: the biLM whose layers the model reads; None without ELMo.
+    `words` are those of the model's embedding, and further ones for new text.
     """
 
     task: Task

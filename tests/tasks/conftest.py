@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from command_line import made, only_tiny
+from command_line import only_tiny
 
 TRAIN = """\
 Anna B-PER
@@ -38,17 +38,15 @@ cold O
 WORDS = "the 1 0 0\nanna 0 1 0\noslo 0 0 1\nrains 1 1 0\n"
 
 
-@pytest.fixture
-def folder(tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory with the data of a small task."""
-    only_tiny(monkeypatch, tiny)
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty working directory."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "train.conll").write_text(TRAIN)
-    (tmp_path / "dev.conll").write_text(DEV)
-    (tmp_path / "words.txt").write_text(WORDS)
-    return tmp_path
 
 
-def embed(text: str, output: str, *words: object) -> None:
-    """Embed a data file of the folder."""
-    made("embed", text, "-o", output, *words)
+@pytest.fixture
+def folder(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tiny biLM, and the data of a small task in the working directory."""
+    only_tiny(monkeypatch, tiny)
+    for name, text in (("train.conll", TRAIN), ("dev.conll", DEV), ("words.txt", WORDS)):
+        Path(name).write_text(text)

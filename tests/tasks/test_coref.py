@@ -72,18 +72,18 @@ def as_set(clusters: Clusters | None) -> set:
         ("a.json", changed(clusters=[[[0, 0], [2, 2]], *LATER, [[7, 7], [0, 0]]])),
     ],
 )
-def test_clusters_are_read(tmp_path: Path, name: str, text: str) -> None:
-    split = read("coref", tmp_path / name, text)
+def test_clusters_are_read(name: str, text: str) -> None:
+    split = read("coref", name, text)
     assert [" ".join(tokens) for tokens in split.sentences] == SENTENCES
     (document,) = split.examples
     assert document.sentences == (0, 1, 2)
     assert as_set(document.target) == CLUSTERS
-    (unlabelled,) = read("coref", tmp_path / name, text, labelled=False).examples
+    (unlabelled,) = read("coref", name, text, labelled=False).examples
     assert unlabelled.target is None
 
 
-def test_entities_of_two_documents_are_apart(tmp_path: Path) -> None:
-    split = read("coref", tmp_path / "a.conll", CONLL + CONLL.replace("part 000", "part 001"))
+def test_entities_of_two_documents_are_apart() -> None:
+    split = read("coref", "a.conll", CONLL + CONLL.replace("part 000", "part 001"))
     assert [one.sentences for one in split.examples] == [(0, 1, 2), (3, 4, 5)]
     assert [as_set(one.target) for one in split.examples] == [CLUSTERS, CLUSTERS]
     lines = TASK.format_lines(split, [[], []], "jsonl")
@@ -106,40 +106,39 @@ def test_entities_of_two_documents_are_apart(tmp_path: Path) -> None:
         ("a.jsonl", changed(clusters=[[[0, 12]]]), "line 1: `clusters`"),
     ],
 )
-def test_bad_files_are_refused(tmp_path: Path, name: str, text: str, where: str) -> None:
-    assert_refused("coref", tmp_path / name, text, re.escape(f"{tmp_path / name}, {where}"))
+def test_bad_files_are_refused(name: str, text: str, where: str) -> None:
+    assert_refused("coref", name, text, re.escape(f"{name}, {where}"))
 
 
-def test_clusters_are_needed_to_train(tmp_path: Path) -> None:
-    split = read("coref", tmp_path / "a.conll", rows("- - - - - | - - - - | - - -"))
+def test_clusters_are_needed_to_train() -> None:
+    split = read("coref", "a.conll", rows("- - - - - | - - - - | - - -"))
     with pytest.raises(InputError, match="no cluster"):
         TASK.collect_labels(split)
 
 
-def test_scipy_is_needed_to_train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scipy_is_needed_to_train(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "scipy.optimize", None)
-    assert read("coref", tmp_path / "a.conll", CONLL, labelled=False).examples
+    assert read("coref", "a.conll", CONLL, labelled=False).examples
     with pytest.raises(UsageError, match="scipy") as refused:
-        read("coref", tmp_path / "a.conll", CONLL)
+        read("coref", "a.conll", CONLL)
     assert "[tasks]" in refused.value.hint
 
 
-def test_blank_lines_separate_documents_of_text(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_text("Ada saw her dog .\nIt saw Ada .\n\n\nRain fell .\n")
-    split = TASK.read_text([str(path)], InputSettings())
+def test_blank_lines_separate_documents_of_text() -> None:
+    Path("a.txt").write_text("Ada saw her dog .\nIt saw Ada .\n\n\nRain fell .\n")
+    split = TASK.read_text(["a.txt"], InputSettings())
     assert [" ".join(tokens) for tokens in split.sentences] == SENTENCES
     assert [one.sentences for one in split.examples] == [(0, 1), (2,)]
     assert [one.heading for one in split.examples] == ["document_1", "document_2"]
 
 
-def test_predictions_are_read_back(tmp_path: Path) -> None:
-    split = read("coref", tmp_path / "a.conll", CONLL)
+def test_predictions_are_read_back() -> None:
+    split = read("coref", "a.conll", CONLL)
     found = [[frozenset({(0, 3), (2, 2)}), frozenset({(2, 3), (5, 8), (5, 5), (5, 7)})]]
     conll = "".join(TASK.format_lines(split, found, "conll"))
     cells = [line.split("\t")[-1] for line in conll.split("\n") if "\t" in line]
     assert " ".join(cells) == "(0 - (1|(0) 1)|0) - (1|(1|(1) - 1) 1) - - -"
-    again = read("coref", tmp_path / "b.conll", conll)
+    again = read("coref", "b.conll", conll)
     assert again.sentences == split.sentences
     assert again.examples[0].heading == "(nw/a); part 000"
     assert as_set(again.examples[0].target) == as_set(found[0])
@@ -167,8 +166,8 @@ def test_links_make_clusters(links: list, is_mention: list[int], clusters: set) 
 
 
 @pytest.fixture
-def split(tmp_path: Path) -> Split:
-    return read("coref", tmp_path / "a.jsonl", DOCUMENTS)
+def split() -> Split:
+    return read("coref", "a.jsonl", DOCUMENTS)
 
 
 def test_batches_change_no_score(split: Split, monkeypatch: pytest.MonkeyPatch) -> None:

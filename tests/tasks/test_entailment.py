@@ -20,8 +20,8 @@ SNLI = (
 SICK = '{"premise": "It rains", "hypothesis": "It snows", "label": "no", "relatedness": 2}\n'
 
 
-def test_pairs_are_read_with_the_fields_of_snli_and_of_sick(tmp_path: Path) -> None:
-    split = read("entailment", tmp_path / "a.jsonl", SNLI + SICK)
+def test_pairs_are_read_with_the_fields_of_snli_and_of_sick() -> None:
+    split = read("entailment", "a.jsonl", SNLI + SICK)
     assert [example.target for example in split.examples] == ["neutral", "yes", "no"]
     assert [example.sentences for example in split.examples] == [(0, 1), (2, 3), (4, 5)]
     texts = ["It rains .", "It is wet .", "It rains .", "It rains", "It rains", "It snows"]
@@ -38,12 +38,12 @@ def test_pairs_are_read_with_the_fields_of_snli_and_of_sick(tmp_path: Path) -> N
         ('{"premise": "a", "hypothesis": "b"}', 'line 1: no "gold_label" or "label"'),
     ],
 )
-def test_bad_files_are_refused(tmp_path: Path, text: str, words: str) -> None:
-    assert_refused("entailment", tmp_path / "a.jsonl", text, words)
+def test_bad_files_are_refused(text: str, words: str) -> None:
+    assert_refused("entailment", "a.jsonl", text, words)
 
 
 @pytest.mark.parametrize("label", ["-", -1])
-def test_pairs_without_a_label_are_left_out_and_counted(folder: Path, label: object) -> None:
+def test_pairs_without_a_label_are_left_out_and_counted(folder: None, label: object) -> None:
     pair = json.dumps({"premise": ["a"], "hypothesis": ["b"], "label": label}) + "\n"
     Path("a.jsonl").write_text(SNLI + SICK + pair)
     data = ("--train", "a.jsonl", "--dev", "a.jsonl")
@@ -53,14 +53,14 @@ def test_pairs_without_a_label_are_left_out_and_counted(folder: Path, label: obj
     assert json.loads(scored.out)["examples"] == 3
     assert "skipped: 2" in scored.err
     predicted = made("predict", "out", "a.jsonl", "--as-data").out.decode()
-    again = read("entailment", Path("b.jsonl"), predicted)
+    again = read("entailment", "b.jsonl", predicted)
     assert again.sentences[-4:] == [("It", "rains"), ("It", "snows"), ("a",), ("b",)]
     assert len(again.examples) == 5
 
 
-def test_scores_equal_those_of_each_pair(tmp_path: Path) -> None:
+def test_scores_equal_those_of_each_pair() -> None:
     """The layers above the encoder, for pairs without padding, written out from the paper."""
-    split = read("entailment", tmp_path / "a.jsonl", SNLI + SICK)
+    split = read("entailment", "a.jsonl", SNLI + SICK)
     model, inputs = build(EntailmentTask(), split, **{"elmo.where": "input"})
     assert isinstance(model.eval(), Esim)
     with torch.no_grad():

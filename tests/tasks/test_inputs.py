@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_cli.errors import InputError, UsageError
+from elmo_cli.errors import InputError
 from elmo_cli.tasks.inputs import Inputs, TokenRepresentation, WordVectors, character_ids
 from elmo_cli.tasks.settings import ElmoSettings, TaskSettings
 
@@ -23,15 +23,14 @@ def vectors_of(sentences: list[tuple[str, ...]], n_layers: int = 3) -> list[np.n
 
 
 @pytest.mark.parametrize("name", ["glove.txt", "glove.txt.gz", "word2vec.txt", "glove.npz"])
-def test_word_vectors_are_read(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
+def test_word_vectors_are_read(name: str) -> None:
     if name.endswith(".npz"):
-        np.savez(path, words=["the", "cat", "Paris"], vectors=[[1, 2], [3, 4], [5, 6]])
-    elif name.endswith(".gz"):
-        path.write_bytes(gzip.compress(GLOVE.encode()))
+        np.savez(name, words=["the", "cat", "Paris"], vectors=[[1, 2], [3, 4], [5, 6]])
     else:
-        path.write_text(GLOVE if name == "glove.txt" else "3 2\n" + GLOVE)
-    vectors = WordVectors.read(str(path))
+        text = "3 2\n" + GLOVE if name == "word2vec.txt" else GLOVE
+        with gzip.open(name, "wt") if name.endswith(".gz") else open(name, "w") as file:
+            file.write(text)
+    vectors = WordVectors.read(name)
     assert vectors.words == ["the", "cat", "Paris"]
     assert vectors.vectors.tolist() == [[1, 2], [3, 4], [5, 6]]
     assert vectors.rows_of(["The", "Paris", "paris", "dog", "cat"]) == [2, 4, 1, 1, 3]
@@ -48,10 +47,10 @@ def test_word_vectors_are_read(tmp_path: Path, name: str) -> None:
         (b"\xff\xfe the\n", "cannot be read as word vectors"),
     ],
 )
-def test_bad_word_vectors_are_refused(tmp_path: Path, content: bytes, words: str) -> None:
-    (tmp_path / "bad.txt").write_bytes(content)
+def test_bad_word_vectors_are_refused(content: bytes, words: str) -> None:
+    Path("bad.txt").write_bytes(content)
     with pytest.raises(InputError, match=words):
-        WordVectors.read(str(tmp_path / "bad.txt"))
+        WordVectors.read("bad.txt")
 
 
 def test_words_of_the_data_come_first() -> None:
@@ -74,14 +73,11 @@ def test_a_batch_is_padded() -> None:
     assert batch.types.tolist() == [[1, 0, 0], [2, 3, 4]]
     assert batch.characters[3].tolist()[:5] == character_ids("cat")
     assert batch.characters[0].count_nonzero() == 0
+    assert character_ids("a") == [257, ord("a") + 1, 258]
+    assert len(character_ids("é" * 50)) == 20
     assert batch.layers is not None
     assert torch.equal(batch.layers[:, 1], torch.from_numpy(layers[0]).float())
     assert batch.layers[:, 0, 1:].count_nonzero() == 0
-
-
-def test_characters_are_the_bytes_of_a_token() -> None:
-    assert character_ids("a") == [257, ord("a") + 1, 258]
-    assert len(character_ids("é" * 50)) == 20
 
 
 @pytest.mark.parametrize("where", ["input", "output", "both"])
@@ -139,9 +135,3 @@ def test_word_vectors_are_trained_or_fixed(is_trained: bool) -> None:
     words = TokenRepresentation(settings, torch.ones(9, 2), 0, 0).words
     assert words is not None
     assert words.weight.requires_grad == is_trained
-
-
-def test_a_model_must_read_something() -> None:
-    settings = TaskSettings(elmo=ElmoSettings(layers="none"), char_filters=0)
-    with pytest.raises(UsageError, match="the model has no input"):
-        TokenRepresentation(settings, None, 0, 0)

@@ -73,18 +73,13 @@ def test_schemes_are_recognised(labels: str, scheme: str | None) -> None:
     assert find_scheme(labels.split()) == scheme
 
 
-def test_scores_count_spans_with_their_type() -> None:
-    gold = [[Span(0, 1, "X"), Span(2, 4, "Y")], [Span(0, 2, "X")], []]
-    predicted = [[Span(0, 1, "Y"), Span(2, 4, "Y")], [Span(0, 1, "X")], [Span(5, 6, "Z")]]
-    scores = score_spans(gold, predicted, "a note")
-    assert scores.values == pytest.approx({"f1": 200 / 7, "precision": 25, "recall": 100 / 3})
-    assert scores.by_type["Y"] == pytest.approx(
-        {"f1": 200 / 3, "precision": 50, "recall": 100, "predicted": 2, "gold": 1}
-    )
-    assert scores.by_type["X"]["f1"] == 0
-    assert (scores.by_type["Z"]["predicted"], scores.by_type["Z"]["gold"]) == (1, 0)
+def test_scores_have_counts_by_type() -> None:
+    predicted = [[Span(0, 1, "X"), Span(5, 6, "Z")], []]
+    scores = score_spans([[Span(0, 1, "X")], [Span(0, 2, "X")]], predicted, "a note")
+    counts = {name: (one["predicted"], one["gold"]) for name, one in scores.by_type.items()}
+    assert counts == {"X": (1, 2), "Z": (1, 0)}
     assert (scores.main, scores.note) == ("f1", "a note")
-    assert score_spans([[]], [[]]).values["f1"] == 0
+    assert score_spans([[]], [[]]).values == {"f1": 0, "precision": 0, "recall": 0}
 
 
 def test_scores_of_labels() -> None:

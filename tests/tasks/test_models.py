@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -98,23 +97,21 @@ MODELS = [  # data, settings
 WITHOUT_DROPOUT = {"dropout": 0.0, "elmo.dropout": 0.0}
 
 
-def build_from(tmp_path: Path, data: str, **settings: Any) -> tuple:
+def build_from(data: str, **settings: Any) -> tuple:
     """A task, the model for its data, the data, and their inputs."""
     name, file, text = DATA[data]
     task = load_task(name, settings)
-    split = read(name, tmp_path / file, text)
+    split = read(name, file, text)
     return task, split, *build(task, split, **settings)
 
 
 @pytest.mark.parametrize("where", ["input", "both"])
 @pytest.mark.parametrize(("data", "settings"), MODELS, ids=str)
-def test_a_model_learns_its_examples(
-    tmp_path: Path, data: str, settings: dict[str, Any], where: str
-) -> None:
+def test_a_model_learns_its_examples(data: str, settings: dict[str, Any], where: str) -> None:
     options = {**settings, **WITHOUT_DROPOUT, "elmo.where": where}
     if data == "roles":
         options["encoder_dropout"] = 0.0
-    task, split, model, inputs = build_from(tmp_path, data, **options)
+    task, split, model, inputs = build_from(data, **options)
     examples = split.examples
     steps = 160 if data == "clusters" else 80
     train_on(model, examples, inputs, steps=steps, learning_rate=0.01)
@@ -136,9 +133,9 @@ def test_a_model_learns_its_examples(
 @pytest.mark.parametrize("where", ["input", "output", "both"])
 @pytest.mark.parametrize(("data", "settings"), MODELS, ids=str)
 def test_the_gradient_reaches_all_parameters(
-    tmp_path: Path, data: str, settings: dict[str, Any], where: str
+    data: str, settings: dict[str, Any], where: str
 ) -> None:
-    _, split, model, inputs = build_from(tmp_path, data, **settings, **{"elmo.where": where})
+    _, split, model, inputs = build_from(data, **settings, **{"elmo.where": where})
     found = without_gradient(model, split.examples, inputs)
     assert set(found) <= {"pooling.attention.bias"}  # a softmax over tokens does not depend on it
 
@@ -152,10 +149,8 @@ def test_the_gradient_reaches_all_parameters(
         ("roles", {}, "BIO"),
     ],
 )
-def test_untrained_predictions_are_valid(
-    tmp_path: Path, data: str, settings: dict[str, Any], scheme: str
-) -> None:
-    _, split, model, inputs = build_from(tmp_path, data, **settings)
+def test_untrained_predictions_are_valid(data: str, settings: dict[str, Any], scheme: str) -> None:
+    _, split, model, inputs = build_from(data, **settings)
     torch.nn.init.normal_(model.output.weight, std=3.0)
     for labels in model.eval().predict(split.examples * 3, inputs):
         assert convert_labels(labels, scheme) == labels
@@ -172,8 +167,8 @@ def test_untrained_predictions_are_valid(
     ],
 )
 def test_the_preset_has_the_published_sizes(
-    tmp_path: Path, data: str, parameter: str, shape: tuple[int, int]
+    data: str, parameter: str, shape: tuple[int, int]
 ) -> None:
     settings = as_flat(load_task(DATA[data][0], preset="paper").settings)
-    *_, model, _ = build_from(tmp_path, data, **settings)
+    *_, model, _ = build_from(data, **settings)
     assert model.get_parameter(parameter).shape == shape

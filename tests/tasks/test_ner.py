@@ -33,14 +33,12 @@ CONLLU = (
         ("a.conllu", CONLLU, {"label_column": "-3"}, ["nsubj root", "root"]),
     ],
 )
-def test_files_are_read(
-    tmp_path: Path, name: str, text: str, settings: dict, labels: list[str]
-) -> None:
-    split = read("ner", tmp_path / name, text, **settings)
+def test_files_are_read(name: str, text: str, settings: dict, labels: list[str]) -> None:
+    split = read("ner", name, text, **settings)
     assert [" ".join(example.target) for example in split.examples] == labels
     assert [len(tokens) for tokens in split.sentences] == [len(one.split()) for one in labels]
     assert [example.sentences for example in split.examples] == [(0,), (1,)]
-    unlabelled = read("ner", tmp_path / name, text, labelled=False)
+    unlabelled = read("ner", name, text, labelled=False)
     assert unlabelled.sentences == split.sentences
     assert {example.target for example in unlabelled.examples} == {None}
 
@@ -57,10 +55,8 @@ def test_files_are_read(
         ("a.jsonl", "{}", {}, "not from JSON lines"),
     ],
 )
-def test_bad_files_are_refused(
-    tmp_path: Path, name: str, text: str, settings: dict, words: str
-) -> None:
-    assert_refused("ner", tmp_path / name, text, words, **settings)
+def test_bad_files_are_refused(name: str, text: str, settings: dict, words: str) -> None:
+    assert_refused("ner", name, text, words, **settings)
 
 
 @pytest.mark.parametrize(
@@ -74,8 +70,8 @@ def test_bad_files_are_refused(
         ("a B-X\nb Person\n", "a.conll: label `Person` is neither O nor"),
     ],
 )
-def test_labels_of_the_training_data(tmp_path: Path, text: str, labels: dict | str) -> None:
-    train = read("ner", tmp_path / "a.conll", text)
+def test_labels_of_the_training_data(text: str, labels: dict | str) -> None:
+    train = read("ner", "a.conll", text)
     if isinstance(labels, dict):
         assert NerTask().collect_labels(train) == labels
     else:
@@ -92,8 +88,8 @@ def test_labels_of_the_training_data(tmp_path: Path, text: str, labels: dict | s
         ("a NN\n", "b VB\n", False),
     ],
 )
-def test_unknown_labels_are_refused(tmp_path: Path, train: str, dev: str, is_known: bool) -> None:
-    splits = [read("ner", tmp_path / "a.conll", text) for text in (train, dev)]
+def test_unknown_labels_are_refused(train: str, dev: str, is_known: bool) -> None:
+    splits = [read("ner", "a.conll", text) for text in (train, dev)]
     if is_known:
         check_labels(NerTask(), *splits)
     else:
@@ -108,9 +104,9 @@ def test_plain_labels_are_scored_by_accuracy() -> None:
     assert (scores.by_type["VB"]["recall"], scores.by_type["VB"]["gold"]) == (0, 1)
 
 
-def test_predictions_are_written(tmp_path: Path) -> None:
-    (tmp_path / "new.txt").write_text("Ada slept\n\nin Parísê\n", encoding="utf-8")
-    split = NerTask().read_text([str(tmp_path / "new.txt")], InputSettings())
+def test_predictions_are_written() -> None:
+    Path("new.txt").write_text("Ada slept\n\nin Parísê\n", encoding="utf-8")
+    split = NerTask().read_text(["new.txt"], InputSettings())
     predictions = [("B-PER", "O"), ("O", "B-LOC")]
     columns = ["Ada\tB-PER\nslept\tO\n\n", "in\tO\nParísê\tB-LOC\n\n"]
     assert list(NerTask().format_lines(split, predictions, "conll")) == columns

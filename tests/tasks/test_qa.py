@@ -6,7 +6,6 @@ import itertools
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,11 +38,11 @@ DATA = json.dumps({"data": [{"paragraphs": PARAGRAPHS}]}, ensure_ascii=False)
 
 
 @pytest.fixture
-def split(tmp_path: Path) -> Split:
-    return read("qa", tmp_path / "a.json", DATA)
+def split() -> Split:
+    return read("qa", "a.json", DATA)
 
 
-def test_questions_are_read(split: Split, tmp_path: Path) -> None:
+def test_questions_are_read(split: Split) -> None:
     assert [len(tokens) for tokens in split.sentences] == [20, 6, 5, 5, 3, 3, 3]
     assert " ".join(split.sentences[0][-9:]) == "rain ; it reached Åsgård on the 20th ."
     assert [one.sentences for one in split.examples] == [(0, 1), (0, 2), (0, 3), (0, 4), (5, 6)]
@@ -53,7 +52,7 @@ def test_questions_are_read(split: Split, tmp_path: Path) -> None:
         first, last = one.span
         covered = one.context[one.offsets[first][0] : one.offsets[last][1]]
         assert covered == {"20": "20th"}.get(one.target[0], one.target[0])
-    again = read("qa", tmp_path / "b.json", DATA.replace('"answers"', '"other"'), labelled=False)
+    again = read("qa", "b.json", DATA.replace('"answers"', '"other"'), labelled=False)
     assert again.sentences == split.sentences
     assert {(one.target, one.span) for one in again.examples} == {(None, None)}
 
@@ -78,8 +77,8 @@ def test_questions_are_read(split: Split, tmp_path: Path) -> None:
         ('"answer_start": 15', '"answer_start": "15"', ", question 1: a field"),
     ],
 )
-def test_bad_files_are_refused(tmp_path: Path, old: str, new: str, where: str) -> None:
-    path = tmp_path / "a.json"
+def test_bad_files_are_refused(old: str, new: str, where: str) -> None:
+    path = "a.json"
     assert_refused("qa", path, DATA.replace(old, new), re.escape(f"{path}{where}"))
 
 

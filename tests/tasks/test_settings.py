@@ -27,14 +27,11 @@ from elmo_cli.tasks.task import load_task
     ],
 )
 def test_a_setting_is_changed_by_its_text(name: str, text: str, value: object) -> None:
-    changed = as_flat(with_settings(NerSettings(), {name: text}))
+    settings = with_settings(NerSettings(), {name: text})
+    changed = as_flat(settings)
     assert changed == {**as_flat(NerSettings()), name: value}
     assert type(changed[name]) is type(value)
-
-
-def test_flat_settings_give_the_settings_back() -> None:
-    settings = with_settings(TaskSettings(), {"elmo.where": "both", "hidden": 7, "fraction": 0.5})
-    assert with_settings(TaskSettings(), as_flat(settings)) == settings
+    assert with_settings(NerSettings(), changed) == settings
 
 
 @pytest.mark.parametrize(
@@ -60,18 +57,18 @@ def test_a_bad_setting_is_refused(name: str, text: str, words: str) -> None:
     assert words in f"{error.value} {error.value.hint}"
 
 
-def test_an_unknown_task_is_refused() -> None:
-    with pytest.raises(UsageError, match="no such task") as error:
-        load_task("nerr")
-    assert "did you mean `ner`?" in error.value.hint
+@pytest.mark.parametrize(
+    ("name", "preset", "hint"), [("nerr", None, "ner"), ("ner", "papers", "paper")]
+)
+def test_unknown_tasks_and_presets_are_refused(name: str, preset: str | None, hint: str) -> None:
+    with pytest.raises(UsageError, match="no such") as error:
+        load_task(name, {}, preset)
+    assert f"did you mean `{hint}`?" in error.value.hint
 
 
 def test_changes_override_a_preset() -> None:
     settings = load_task("ner", {"hidden": "7"}, "paper").settings
     assert (settings.hidden, settings.layers, settings.elmo.l2) == (7, 2, 0.1)
-    with pytest.raises(UsageError, match="no such preset") as error:
-        load_task("ner", {}, "papers")
-    assert "did you mean `paper`?" in error.value.hint
 
 
 def test_every_task_and_setting_is_documented() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,22 +57,22 @@ JSON += '\n{"id": "x", "tokens": "Yes", "frames": []}\n'
         ("a.conll", CONLL.replace(" ", "\t").replace("n\td", "n d").replace("d\td", "d d"), [3, 5]),
     ],
 )
-def test_frames_are_read(tmp_path: Path, name: str, text: str, lines: list[int]) -> None:
-    split = read("srl", tmp_path / name, text)
+def test_frames_are_read(name: str, text: str, lines: list[int]) -> None:
+    split = read("srl", name, text)
     assert split.sentences == [TOKENS, ("Yes",)]
     assert [frame.predicate for frame in split.examples] == [1, 3]
     assert [" ".join(frame.target) for frame in split.examples] == TAGS
     assert [frame.sentences for frame in split.examples] == [(0,), (0,)]
     assert [frame.where for frame in split.examples] == [
-        f"{tmp_path / name}, line {number}" for number in lines
+        f"{name}, line {number}" for number in lines
     ]
 
 
 @pytest.mark.parametrize(
     ("name", "text"), [("a.jsonl", line(predicate=3)), ("a.conll", CONLL_WITHOUT_ROLES)]
 )
-def test_roles_may_lack_at_prediction(tmp_path: Path, name: str, text: str) -> None:
-    split = read("srl", tmp_path / name, text, labelled=False)
+def test_roles_may_lack_at_prediction(name: str, text: str) -> None:
+    split = read("srl", name, text, labelled=False)
     assert split.sentences == [TOKENS]
     assert [(frame.predicate, frame.target) for frame in split.examples] == [(3, None)]
 
@@ -91,8 +90,8 @@ def test_roles_may_lack_at_prediction(tmp_path: Path, name: str, text: str) -> N
         (line(predicate=1, tags=[None] * 4), "does not fit"),
     ],
 )
-def test_bad_json_lines_are_refused(tmp_path: Path, text: str, words: str) -> None:
-    assert_refused("srl", tmp_path / "a.jsonl", text, words)
+def test_bad_json_lines_are_refused(text: str, words: str) -> None:
+    assert_refused("srl", "a.jsonl", text, words)
 
 
 @pytest.mark.parametrize(
@@ -106,9 +105,9 @@ def test_bad_json_lines_are_refused(tmp_path: Path, text: str, words: str) -> No
         ("(ARG1* * -", "(ARG1 * -", "line 2: column 12 does not"),
     ],
 )
-def test_bad_columns_are_refused(tmp_path: Path, before: str, after: str, words: str) -> None:
+def test_bad_columns_are_refused(before: str, after: str, words: str) -> None:
     assert CONLL.count(before) == 1
-    assert_refused("srl", tmp_path / "a.conll", CONLL.replace(before, after), words)
+    assert_refused("srl", "a.conll", CONLL.replace(before, after), words)
 
 
 def test_roles_of_the_training_data() -> None:

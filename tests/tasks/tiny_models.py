@@ -18,13 +18,13 @@ N_LAYERS, DIM = 3, 6
 SIZES = {"hidden": 8, "char_filters": 4, "elmo.projection": 5}
 
 
-def read(task: str, path: Path, text: str, *, labelled: bool = True, **settings: object) -> Split:
+def read(task: str, path: str, text: str, *, labelled: bool = True, **settings: object) -> Split:
     """Write a data file and read it."""
-    path.write_text(text, encoding="utf-8")
-    return load_task(task, settings).read(str(path), labelled=labelled)
+    Path(path).write_text(text, encoding="utf-8")
+    return load_task(task, settings).read(path, labelled=labelled)
 
 
-def assert_refused(task: str, path: Path, text: str, words: str, **settings: object) -> None:
+def assert_refused(task: str, path: str, text: str, words: str, **settings: object) -> None:
     """Reading the file raises an error with these words, a regular expression, and a hint."""
     with pytest.raises(ElmoError, match=words) as caught:
         read(task, path, text, **settings)
