@@ -80,23 +80,6 @@ def test_a_batch_is_padded() -> None:
     assert batch.layers[:, 0, 1:].count_nonzero() == 0
 
 
-@pytest.mark.parametrize("where", ["input", "output", "both"])
-@pytest.mark.parametrize("projection", [0, 5])
-def test_elmo_is_at_the_input_the_output_or_both(where: str, projection: int) -> None:
-    elmo = ElmoSettings(where=where, projection=projection, dropout=0)
-    settings = TaskSettings(elmo=elmo, char_filters=6, dropout=0)
-    representation = TokenRepresentation(settings, torch.ones(9, 2), 3, 4).eval()
-    batch = Inputs(SENTENCES, vectors_of(SENTENCES).__getitem__, None).batch([0, 1])
-    size = projection or 4
-    is_input, is_output = where != "output", where != "input"
-    assert representation(batch).shape == (2, 3, representation.dim)
-    assert representation.dim == 2 + 6 + size * is_input
-    states = torch.zeros(2, 3, 7)
-    assert representation.at_output(states, batch).shape == (2, 3, 7 + size * is_output)
-    assert representation.output_dim == size * is_output
-    assert list(representation.mixes) == ["input"] * is_input + ["output"] * is_output
-
-
 def test_the_sum_of_layers_is_that_of_equation_1() -> None:
     settings = TaskSettings(elmo=ElmoSettings(projection=0, l2=0.5), char_filters=0)
     representation = TokenRepresentation(settings, None, 3, 4).eval()

@@ -1,4 +1,4 @@
-"""Spans from labels and back, transitions between labels, and scores of spans and labels."""
+"""Labels, their spans, transitions and scores, and a CRF over them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import random
 from itertools import pairwise, product
 
 import pytest
+import torch
+import torchcrf
 from seqeval import metrics
 
 from elmo_cli.tasks.labels import (
@@ -18,6 +20,7 @@ from elmo_cli.tasks.labels import (
     score_spans,
     spans_of,
 )
+from elmo_cli.tasks.layers import CRF, viterbi
 
 
 @pytest.mark.parametrize(
@@ -114,3 +117,42 @@ def test_scores_equal_those_of_seqeval(letters: str) -> None:
 def as_percent(row: dict[str, float]) -> dict[str, float]:
     names = {"f1": "f1-score", "precision": "precision", "recall": "recall"}
     return {ours: 100 * row[theirs] for ours, theirs in names.items()}
+
+
+LENGTHS = [4, 1, 3]
+MASK = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
+
+
+def random_crf(scheme: str | None) -> tuple[CRF, torch.Tensor]:
+    """A CRF for two types of spans, or for five plain labels, and scores of labels."""
+    torch.manual_seed(1)
+    if scheme is None:
+        allowed = [[True] * 6] * 6
+    else:
+        allowed = allowed_transitions(labels_of_types("XY", scheme), scheme)
+    crf = CRF(allowed).double()
+    torch.nn.init.normal_(crf.weights)
+    return crf, torch.randn(len(LENGTHS), max(LENGTHS), len(allowed) - 1, dtype=torch.double)
+
+
+@pytest.mark.parametrize("scheme", ["BIO", "BIOUL", None])
+def test_equals_pytorch_crf(scheme: str | None) -> None:
+    crf, scores = random_crf(scheme)
+    theirs = torchcrf.CRF(scores.shape[2], batch_first=True).double()
+    with torch.no_grad():
+        theirs.transitions.copy_(crf.transitions[:-1, :-1])
+        theirs.start_transitions.copy_(crf.transitions[-1, :-1])
+        theirs.end_transitions.copy_(crf.transitions[:-1, -1])
+    assert viterbi(scores, MASK, crf.transitions) == theirs.decode(scores, MASK)
+    labels = torch.randint(scores.shape[2], MASK.shape)
+    expected = theirs(scores, labels, MASK, reduction="none")
+    assert torch.allclose(crf.log_likelihood(scores, labels, MASK), expected)
+
+
+def test_forbidden_transitions_get_no_weight_by_training() -> None:
+    crf, scores = random_crf("BIO")
+    labels = torch.tensor([viterbi(scores, MASK, crf.transitions)[0]])
+    crf.log_likelihood(scores[:1], labels, MASK[:1]).sum().backward()
+    assert crf.weights.grad is not None
+    assert not crf.weights.grad[~crf.allowed].any()
+    assert crf.weights.grad[crf.allowed].any()

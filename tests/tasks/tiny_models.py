@@ -70,11 +70,3 @@ def train_on(
         model.loss(examples, inputs).backward()
         optimizer.step()
     model.eval()
-
-
-def without_gradient(model: TaskModel, examples: list[Example], inputs: Inputs) -> list:
-    """The names of the parameters that the loss of the examples does not depend on."""
-    model.train()
-    model.loss(examples, inputs).backward()
-    named = model.named_parameters()
-    return [name for name, one in named if one.grad is None or not one.grad.abs().sum()]

@@ -1,16 +1,20 @@
-"""Task `entailment`: files of sentence pairs, and the network that compares two sentences."""
+"""Tasks `entailment` and `similarity`: pairs of sentences, their model and their scores."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from command_line import made
 from tiny_models import assert_refused, build, read
 
+from elmo_cli.errors import InputError
 from elmo_cli.tasks.entailment import EntailmentTask, Esim
+from elmo_cli.tasks.similarity import SimilarityTask
+from elmo_cli.tasks.task import Example, Split
 
 SNLI = (
     '{"gold_label": "neutral", "sentence1": "It rains.", "sentence2": "It is wet."}\n'
@@ -76,3 +80,54 @@ def test_scores_equal_those_of_each_pair() -> None:
                 composed = model.composition(compared[None], torch.tensor([len(x)]))[0]
                 pooled += [composed.mean(0), composed.amax(0)]
             assert torch.allclose(score, model.output(torch.cat(pooled)), atol=1e-5)
+
+
+def read_scores(path: str, *scores: object, field: str = "relatedness") -> Split:
+    """Read pairs with these scores; the second sentence of a pair has one word more."""
+    pairs = [
+        {"premise": list("abcd")[: i + 1], "hypothesis": list("bcde")[: i + 2], field: score}
+        for i, score in enumerate(scores)
+    ]
+    return read("similarity", path, "\n".join(map(json.dumps, pairs)))
+
+
+@pytest.mark.parametrize("field", ["relatedness", "score"])
+def test_relatedness_is_read(field: str) -> None:
+    split = read_scores("a.jsonl", 3, 4.5, field=field)
+    assert [example.target for example in split.examples] == [3.0, 4.5]
+    assert split.examples[1].sentences == (2, 3)
+    assert split.sentences[3] == ("b", "c", "d")
+    assert SimilarityTask().collect_labels(split) == {"mean": 3.75, "deviation": 0.75}
+
+
+@pytest.mark.parametrize("score", [None, "3.5", True, float("nan")])
+def test_bad_scores_are_refused(score: object) -> None:
+    with pytest.raises(InputError, match=r"line 2: (no \"rel|.* is not a number)"):
+        read_scores("a.jsonl", 1, score)
+
+
+def test_equal_scores_cannot_be_trained_on() -> None:
+    split = read_scores("a.jsonl", 2, 2.0)
+    with pytest.raises(InputError, match=r"a\.jsonl: all scores are 2"):
+        SimilarityTask().collect_labels(split)
+
+
+@pytest.mark.parametrize(
+    "predictions", [[1.0, 2.0, 3.5, 3.0], [4.0, 3.0, 1.0, 2.0], [2.0, 2.0, 2.0, 2.0], [9.0]]
+)
+def test_scores_are_pearson_and_squared_error(predictions: list[float]) -> None:
+    gold = [1.0, 2.0, 3.0, 5.0][: len(predictions)]
+    examples = [Example((0, 1), "", score) for score in gold]
+    scores = SimilarityTask().score(examples, predictions)
+    is_constant = len(set(predictions)) == 1
+    r = 0.0 if is_constant else np.corrcoef(gold, predictions)[0, 1]
+    assert scores.values["pearson"] == pytest.approx(100 * r)
+    assert scores.values["mse"] == pytest.approx(np.mean(np.subtract(gold, predictions) ** 2))
+
+
+def test_predictions_are_written_in_a_form_that_is_read() -> None:
+    split = read_scores("a.jsonl", 1, 5)
+    lines = SimilarityTask().format_lines(split, [1.23456, 4.0], "jsonl")
+    again = read("similarity", "b.jsonl", "".join(lines))
+    assert again.sentences == split.sentences
+    assert [example.target for example in again.examples] == [1.2346, 4.0]
