@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from elmo_cli.cli import console
@@ -54,8 +53,7 @@ def evaluate(*, folder: str, test: str, as_json: bool, quiet: bool, **given: Any
     if (output := given["output"]) is not None:
         console.check_output(output, [test], overwrite=given["overwrite"])
     trained, output_format = load_model(folder, given)
-    path = given["embeddings"] or str(Path(folder) / "vectors")
-    vectors = embeddings_folder(path, given, trained.bilm)
+    vectors = embeddings_folder(folder, given, trained.bilm)
     with TaskReporter(quiet=quiet) as reporter:
         split = read_split(trained.task, test, reporter)
         predictions, scores = trained.evaluate(split, vectors, reporter)

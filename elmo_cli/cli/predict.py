@@ -54,7 +54,7 @@ def predict(*, folder: str, texts: tuple[str, ...], quiet: bool, **given: Any) -
         split = task.read(texts[0], labelled=False)
     else:
         raise UsageError(f"{texts[1]}: more than one file", "predict on the files one by one")
-    vectors = embeddings_folder("", given, trained.bilm)
+    vectors = embeddings_folder(folder, given, trained.bilm)
     with TaskReporter(quiet=quiet) as reporter:
         predictions = trained.predict_unseen(split, vectors, reporter)
     lines = task.format_lines(split, predictions, output_format)

@@ -37,11 +37,12 @@ def embeddings_option(default: str) -> Option:
 
 
 def embeddings_folder(
-    path: str, given: dict[str, Any], bilm: BiLMRecord | None = None
+    folder: str, given: dict[str, Any], bilm: BiLMRecord | None = None
 ) -> EmbeddingsFolder:
-    """Return the folder of the embeddings of a command, for the biLM of a trained task model."""
+    """Return the folder of the embeddings, by default in that of the task model with this biLM."""
     from elmo_cli.tasks.embeddings_folder import EmbeddingsFolder
 
+    path = given.get("embeddings") or os.path.join(folder, "vectors")
     default = os.environ.get("ELMO_MODEL") or BUNDLED
     model, device = given["model"], given["device"]
     return EmbeddingsFolder(path, model, bilm=bilm, default_model=default, device=device)

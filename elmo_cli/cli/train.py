@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -134,7 +133,7 @@ def train(*, task: str, as_json: bool, quiet: bool, **given: Any) -> None:
 
     use_threads(given["threads"])
     output = given["output"]
-    vectors = embeddings_folder(given["embeddings"] or str(Path(output) / "vectors"), given)
+    vectors = embeddings_folder(output, given)
     data = TaskData(given["train"], given["dev"], vectors, given["word_vectors"])
     with TaskReporter(quiet=quiet) as reporter:
         facts = train_task(chosen, data, output, reporter, mode=mode, device=given["device"])

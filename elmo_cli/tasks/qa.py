@@ -201,15 +201,13 @@ class QaTask(Task):
     def to_json(self, example: Question, sentences: list[Tokens], prediction: Answer) -> Json:
         return {"id": example.id, **prediction._asdict()}
 
-    def format_lines(
-        self, split: Split, predictions: Sequence[Answer], output_format: str
-    ) -> Iterator[str]:
-        if output_format == "json":
+    def format_lines(self, split: Split, predictions: Sequence[Answer], form: str) -> Iterator[str]:
+        if form == "json":
             pairs = zip(split.examples, predictions, strict=True)
             answers = {example.id: found.text for example, found in pairs}
             yield json.dumps(answers, ensure_ascii=False, indent=1) + "\n"
         else:
-            yield from super().format_lines(split, predictions, output_format)
+            yield from super().format_lines(split, predictions, form)
 
 
 def _read_paragraph(split: Split, paragraph: Any, labelled: bool) -> None:

@@ -21,7 +21,7 @@ from elmo_cli.text.sentence import token_problem
 from elmo_cli.text.tokenizer import EnglishTokenizer
 
 _TREE_ITEM = re.compile(r"\((?P<label>[^\s()]+) |(?P<token>[^ ()]+)|\)")
-_ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
+_BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 _BEGIN, _END = "#begin document", "#end document"
 _tokenizer = cache(EnglishTokenizer)
 
@@ -163,7 +163,8 @@ def parse_tree(line: str, where: str) -> tuple[Tokens, list[Span]]:
             if item["label"]:
                 parents.append((len(tokens), item["label"]))
             elif item["token"]:
-                tokens.append(_unescape(item["token"]))
+                token = item["token"].replace("\\/", "/").replace("\\*", "*")
+                tokens.append(_BRACKETS.get(token, token))
             else:
                 start, label = parents.pop()
                 nodes.append(Span(start, len(tokens), label))
@@ -173,7 +174,3 @@ def parse_tree(line: str, where: str) -> tuple[Tokens, list[Span]]:
     if not is_tree or any(node.start == node.end for node in nodes):
         raise InputError(f"{where}: not a tree", "a line is a tree such as `(3 (2 A) (4 gem))`")
     return tuple(tokens), nodes
-
-
-def _unescape(token: str) -> str:
-    return _ESCAPES.get(token, token.replace("\\/", "/").replace("\\*", "*"))

@@ -141,9 +141,7 @@ class SrlTask(Task):
     def to_json(self, frame: Frame, sentences: list[Tokens], prediction: Labels) -> Json:
         return {"predicate": frame.predicate, "tags": " ".join(prediction)}
 
-    def format_lines(
-        self, split: Split, predictions: Sequence[Labels], output_format: str
-    ) -> Iterator[str]:
+    def format_lines(self, split: Split, predictions: Sequence[Labels], form: str) -> Iterator[str]:
         frames = defaultdict(list)
         for frame, labels in zip(split.examples, predictions, strict=True):
             frames[frame.sentences[0]].append(self.to_json(frame, [], labels))

@@ -190,13 +190,11 @@ class Task(ABC):
         """Return a prediction in the other format, if the task has one."""
         raise NotImplementedError
 
-    def format_lines(
-        self, split: Split, predictions: Sequence[Any], output_format: str
-    ) -> Iterator[str]:
+    def format_lines(self, split: Split, predictions: Sequence[Any], form: str) -> Iterator[str]:
         """Yield the lines of a file of predictions in one of `formats`."""
         for example, prediction in zip(split.examples, predictions, strict=True):
             sentences = [split.sentences[number] for number in example.sentences]
-            if output_format == "jsonl":
+            if form == "jsonl":
                 found = self.to_json(example, sentences, prediction)
                 yield json.dumps(found, ensure_ascii=False) + "\n"
             else:
