@@ -1,4 +1,4 @@
-"""nearest: the tokens of an embeddings file with the highest cosine to given tokens.
+"""Queries with their vectors, and the tokens of an embeddings file with the highest cosine to them.
 
 Source: Peters et al. 2018, 5.3 and table 4.
 """
@@ -7,21 +7,46 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from elmo_cli.analysis.query import Occurrence, check_has_tokens
-from elmo_cli.analysis.vectors import LayerView, Vectors
-from elmo_cli.errors import UsageError
+from elmo_cli.analysis.query import Occurrence, check_has_tokens, find_marked, find_tokens
+from elmo_cli.analysis.vectors import LayerView, Vectors, check_comparable, same_layer
+from elmo_cli.errors import EmbeddingsFileError, ModelError, UsageError
+from elmo_cli.isolate import run_isolated
 from elmo_cli.store.layouts import Key
+from elmo_cli.store.reader import open_embeddings
+
+if TYPE_CHECKING:
+    from elmo_cli.embed.embedder import Embedder
 
 CHUNK_TOKENS = 512  # tokens compared at once; more do not fit into the cache of a processor
 DIGITS = 6  # of a cosine, so that equal vectors have equal cosines in spite of rounding
+_TYPED = "`text`"  # in place of a file
 
 Array = npt.NDArray[np.float64]
 _Found = tuple[float, int, Key, int]  # negative cosine, index in the file, key, position
+
+
+class Query(NamedTuple):
+    """A token to search with.
+
+    Attributes:
+        text: what a user typed.
+        n_occurrences: how often its word occurs in the file; None if it does not name a word.
+        token: the token; the key of a typed sentence is its number.
+        vector: (dim,) float32.
+        source: name of the file of the token.
+    """
+
+    text: str
+    n_occurrences: int | None
+    token: Occurrence
+    vector: Vectors
+    source: str
 
 
 @dataclass(frozen=True)
@@ -40,30 +65,111 @@ class Neighbors:
     neighbors: list[list[tuple[Occurrence, float]]]
 
 
-class VectorSource(Protocol):
-    """The source of the vectors of queries: a `LayerView` or a `TypedText`."""
-
-    @property
-    def path(self) -> str:
-        """Its name in messages."""
-
-    def vectors(self, key: Key) -> Vectors:
-        """Return the vectors of a sentence, (token, dim)."""
-
-
 class _Sentence(NamedTuple):
     key: Key
     tokens: tuple[str, ...] | None  # None also where they are not needed
     vectors: Vectors  # (token, dim)
 
 
-def nearest(
+def read_queries(
     view: LayerView,
-    queries: Sequence[Occurrence],
-    k: int,
+    texts: Sequence[str],
     *,
-    same_word: bool = False,
-    query_view: VectorSource | None = None,
+    occurrence: int | Literal["all"] | None = None,
+    query_file: str | None = None,
+) -> tuple[list[Query], list[str]]:
+    """Find the tokens that texts name, and return them with warnings about their file.
+
+    Args:
+        view: the layer that is searched.
+        texts, occurrence: as in `find_tokens`.
+        query_file: the file of the tokens; that of `view` by default.
+    Raises:
+        UsageError: there is no such sentence, token or occurrence.
+        EmbeddingsFileError: the files are not comparable, or an array cannot be read.
+    """
+    with open_embeddings(query_file or view.path) as embeddings:
+        warnings = check_comparable(embeddings, view.embeddings)
+        source = same_layer(view, embeddings)
+        queries = []
+        for text in texts:
+            tokens, n = find_tokens(source, text, occurrence)
+            queries += [
+                Query(text, n, one, source.vector(one.key, one.position), source.path)
+                for one in tokens
+            ]
+    return queries, warnings
+
+
+def embed_queries(
+    path: str, texts: Sequence[str], layer: int | None = None, model: str | None = None
+) -> tuple[list[Query], list[str]]:
+    """Embed typed sentences, each with one token in brackets, like the text of an embeddings file.
+
+    Args:
+        path: embeddings file of tokens.
+        layer: its number; None for the highest or only layer of the file.
+        model: as in `pretrained.load`; by default the one that the file records.
+    Returns:
+        the queries, and warnings about differences from the file.
+    Raises:
+        UsageError: no token is marked, or no model is known.
+        EmbeddingsFileError, ModelError: the model is another one, or cannot be loaded.
+    """
+    facts, index, n_layers, dim = run_isolated(
+        partial(_describe, path, layer), [path], EmbeddingsFileError
+    )
+    tokens = [find_marked(text, n, str(facts.get("tokenizer"))) for n, text in enumerate(texts)]
+    embedder = _embedder_like(path, facts, model)
+    queries = []
+    for text, token in zip(texts, tokens, strict=True):
+        array = embedder.embed(token.tokens or ())
+        layers = array.reshape(-1, *array.shape[-2:])
+        if (len(layers), layers.shape[-1]) != (n_layers, dim):
+            raise EmbeddingsFileError(
+                f"{path}: {n_layers} layers of dimension {dim}, but the model computes "
+                f"{len(layers)} of dimension {layers.shape[-1]}",
+                "embed the sentence into a file, and name it with `query_file`",
+            )
+        vector = layers[index, token.position or 0].astype(np.float32)
+        queries.append(Query(text, None, token, vector, _TYPED))
+    state = facts.get("state", "zero")
+    warning = f"{path}: state is {state!r}, that of a typed sentence is 'zero'"
+    return queries, [] if state in ("zero", "warm") else [warning]
+
+
+def _describe(path: str, layer: int | None) -> tuple[dict[str, str], int, int, int]:
+    """Return the settings of a file, the index of a layer, the number of layers and their dim."""
+    with open_embeddings(path) as embeddings:
+        if embeddings.unit != "tokens":
+            what = f"{path}: has vectors of {embeddings.unit}, not of tokens"
+            raise UsageError(what, "a QUERY is the KEY of one of them; leave out `text`")
+        # Attributes of other types are no settings, and those of other programs may not pickle.
+        facts = {name: one for name, one in embeddings.attributes.items() if isinstance(one, str)}
+        index = LayerView(embeddings, layer).index
+        return facts, index, len(embeddings.layers), embeddings.dim
+
+
+def _embedder_like(path: str, facts: dict[str, str], model: str | None) -> Embedder:
+    # These import torch, which other queries do not need.
+    from elmo_cli.embed.verify_sample import embedder_of_file
+    from elmo_cli.pretrained.load import load
+
+    name = model or facts.get("model")
+    if name is None:
+        what = f"{path}: does not record its model, which `text` needs"
+        raise UsageError(what, "give it with `model`")
+    try:
+        return embedder_of_file(path, facts, load(name))
+    except ModelError as error:
+        if model:
+            raise
+        what = f"{path}: its model {name!r}: {error.message}"
+        raise ModelError(what, "give its path with `model`") from None
+
+
+def nearest(
+    view: LayerView, queries: Sequence[Query], k: int, *, same_word: bool = False
 ) -> Neighbors:
     """Find the `k` tokens nearest to each query by cosine; ties are in file order.
 
@@ -72,17 +178,14 @@ def nearest(
 
     Args:
         same_word: compare only with the same word form (case-insensitive).
-        query_view: source of the vectors of the queries; `view` by default.
     Raises:
         UsageError: a query is a zero vector, or `same_word` is set and tokens are not stored.
         EmbeddingsFileError: a vector is not finite, or the file is corrupt.
     """
-    source = query_view or view
     if same_word:
-        _check_words(view, source, queries)
-    query_vectors = np.stack([_query_vector(source, query) for query in queries])
-    own_keys = [query.key if source is view else None for query in queries]
-    lengths_of_queries = {len(query.tokens) for query in queries if query.tokens is not None}
+        _check_words(view, queries)
+    query_vectors = np.stack([_unit_vector(query) for query in queries])
+    lengths_of_queries = {len(one.token.tokens) for one in queries if one.token.tokens is not None}
     found: list[list[_Found]] = [[] for _ in queries]
     n_compared = n_without = 0
     for chunk in _chunks(view, None if same_word else lengths_of_queries):
@@ -93,7 +196,8 @@ def nearest(
         products = np.einsum("td,qd->qt", vectors, query_vectors)
         all_cosines = (products / np.where(is_zero, 1, lengths)).round(DIGITS)
         for number, query in enumerate(queries):
-            is_excluded = is_zero | _is_excluded(chunk, query, own_keys[number], same_word)
+            own_key = query.token.key if query.source == view.path else None
+            is_excluded = is_zero | _is_excluded(chunk, query.token, own_key, same_word)
             cosines = np.where(is_excluded, -np.inf, all_cosines[number])
             best = _best(chunk, cosines, n_compared, k)
             found[number] = sorted([*found[number], *best])[:k]
@@ -106,27 +210,26 @@ def nearest(
     )
 
 
-def _check_words(view: LayerView, source: VectorSource, queries: Sequence[Occurrence]) -> None:
+def _check_words(view: LayerView, queries: Sequence[Query]) -> None:
     if not view.per_token:
-        raise UsageError(
-            f"{view.path}: has vectors of {view.unit}, not of words", "leave out `same_word`"
-        )
+        what = f"{view.path}: has vectors of {view.unit}, not of words"
+        raise UsageError(what, "leave out `same_word`")
     check_has_tokens(view)
     for query in queries:
-        if query.tokens is None:
+        if query.token.tokens is None:
             raise UsageError(
-                f"{source.path}: the word of {query} is not stored",
+                f"{query.source}: the word of {query.token} is not stored",
                 "leave out `same_word`, or embed the text of the query with layout flat",
             )
 
 
-def _query_vector(view: VectorSource, query: Occurrence) -> Array:
-    vector = view.vectors(query.key)[query.position or 0].astype(np.float64)
-    if not vector.any():
+def _unit_vector(query: Query) -> Array:
+    if not query.vector.any():
         raise UsageError(
-            f"{view.path}: the vector of {query} is zero and has no neighbours",
+            f"{query.source}: the vector of {query.token} is zero and has no neighbours",
             "name another token, or another `layer`",
         )
+    vector = query.vector.astype(np.float64)
     unit: Array = vector / _lengths(vector)
     return unit
 

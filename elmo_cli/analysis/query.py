@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -10,9 +11,11 @@ from typing import Literal
 from elmo_cli.analysis.vectors import LayerView
 from elmo_cli.errors import UsageError
 from elmo_cli.store.layouts import Key, is_number
+from elmo_cli.text.tokenizer import EnglishTokenizer
 
 _MAX_SHOWN = 12  # tokens of a sentence in a message
 _N_DEFAULT = 5  # occurrences of a word that a query names by default
+_MARK, _MARK_HINT = re.compile(r"\[([^\[\]]+)\]"), "mark one token: `she sat on the [bank]`"
 
 
 @dataclass(frozen=True)
@@ -62,24 +65,24 @@ def find_tokens(
     """Return the tokens that a query names, and how often its word occurs in the file.
 
     Args:
-        query: as in `find_token`, which gives one token and None. Otherwise a word, searched as in
-            `occurrences`; `=WORD` is a word if WORD looks like a query of `find_token`.
+        query: KEY:N for token N, from 0; KEY:WORD for the first token spelled WORD, and KEY:=WORD
+            if WORD is a number. Keys and words may contain colons; the longest existing key is
+            used. Otherwise a word, searched as in `occurrences`; `=WORD` if WORD looks like
+            KEY:N. If each sentence or type has one vector, a query is a key.
         occurrence: number of an occurrence of the word, from 1; by default the first five.
     Raises:
         UsageError: there is no such sentence, token or occurrence.
     """
-    if not view.per_token or _split_key(view, query) is not None:
+    if (named := _find_by_key(view, query)) is not None:
         if occurrence is not None:
             what = f"`occurrence={occurrence}`: {query} names one vector, not a word"
             raise UsageError(what, "leave out `occurrence`")
-        return [find_token(view, query)], None
+        return [named], None
     word = _without_mark(query)
     has_key = word == query and (":" in query or view.find_key(query) is not None)
     found = [] if has_key and not view.has_tokens else list(occurrences(view, word))
-    if has_key and not found:
-        return [find_token(view, query)], None  # raises an error about the key
     if not found:
-        raise _no_word(view, word)
+        raise _no_token(view, query) if has_key else _no_word(view, word)
     if not isinstance(occurrence, int):
         return found[: None if occurrence == "all" else _N_DEFAULT], len(found)
     if occurrence > len(found):
@@ -89,38 +92,16 @@ def find_tokens(
     return [found[occurrence - 1]], len(found)
 
 
-def find_token(view: LayerView, query: str) -> Occurrence:
-    """Return the token that a query names.
-
-    Args:
-        query: KEY:N for token N, from 0; KEY:WORD for the first token spelled WORD, and KEY:=WORD
-            if WORD is a number. Keys and words may contain colons; the longest existing key is
-            used. If each sentence or type has one vector, a query is a key.
-    Raises:
-        UsageError: there is no such sentence or token.
-    """
+def _find_by_key(view: LayerView, query: str) -> Occurrence | None:
+    """Return the token of a query that begins with a key, the longest one that exists."""
     if not view.per_token:
         if (key := view.find_key(query)) is None:
-            raise _no_sentence(view, query, f"each of its {view.unit} has one vector: name a key")
+            raise no_sentence(view, query, f"each of its {view.unit} has one vector: name a key")
         return Occurrence(key, None, view.tokens(key))
-    if (parts := _split_key(view, query)) is not None:
-        return _token_of(view, *parts)
-    name = query.removesuffix(":")
-    if view.find_key(name) is not None:
-        raise UsageError(
-            f"{view.path}: {query} names a sentence but no token",
-            f"`{name}:0` is its first token, `{name}:WORD` the first token spelled WORD",
-        )
-    hint = "KEY:N is token N of sentence KEY, both counted from 0"
-    raise _no_sentence(view, query.rpartition(":")[0] or query, hint)
-
-
-def _split_key(view: LayerView, query: str) -> tuple[Key, str, str] | None:
-    """Return the longest key that a query begins with, as typed too, and what follows its colon."""
     ends = [end for end, character in enumerate(query[:-1]) if character == ":"]
     for end in reversed(ends):
         if (key := view.find_key(query[:end])) is not None:
-            return key, query[:end], query[end + 1 :]
+            return _token_of(view, key, query[:end], query[end + 1 :])
     return None
 
 
@@ -186,6 +167,44 @@ def check_has_tokens(view: LayerView) -> None:
         raise UsageError(f"{view.path}: the file does not store tokens", hint)
 
 
+def find_marked(text: str, key: int, tokenizer: str) -> Occurrence:
+    """Split a typed sentence into tokens and find the one that is marked by brackets.
+
+    Args:
+        key: number of the sentence.
+        tokenizer: that of an embeddings file. "english" splits raw English, where the sentence with
+            the mark is returned; for others, whitespace separates the tokens.
+    Raises:
+        UsageError: no token is marked, or several are.
+    """
+    marks = _MARK.findall(text)
+    if len(marks) != 1:
+        raise UsageError(f"`text`: {len(marks)} words in brackets in {text!r}", _MARK_HINT)
+    before, word, after = _MARK.split(text)
+    whole = before + word + after
+    sentences = EnglishTokenizer().sentences(whole) if tokenizer == "english" else [whole.split()]
+    # Neither way of splitting changes a character other than whitespace.
+    start, offset = len("".join(before.split())), 0
+    for tokens in sentences:
+        for position, token in enumerate(tokens):
+            if offset == start and token == word:
+                return Occurrence(key, position, tuple(tokens))
+            offset += len(token)
+    shown = " ".join(token for tokens in sentences for token in tokens)
+    raise UsageError(f"`text`: [{word}] is not one of the tokens {shown!r}", _MARK_HINT)
+
+
+def _no_token(view: LayerView, query: str) -> UsageError:
+    name = query.removesuffix(":")
+    if view.find_key(name) is not None:
+        what = f"{view.path}: {query} names a sentence but no token"
+        return UsageError(
+            what, f"`{name}:0` is its first token, `{name}:WORD` the first token spelled WORD"
+        )
+    hint = "KEY:N is token N of sentence KEY, both counted from 0"
+    return no_sentence(view, query.rpartition(":")[0] or query, hint)
+
+
 def _no_word(view: LayerView, word: str) -> UsageError:
     words = {token.lower() for key in view for token in view.tokens(key) or ()}
     near = [f"`{one}`" for one in get_close_matches(word.lower(), words)]
@@ -193,7 +212,8 @@ def _no_word(view: LayerView, word: str) -> UsageError:
     return UsageError(f"{view.path}: the word {word!r} does not occur", hint)
 
 
-def _no_sentence(view: LayerView, name: str, hint: str) -> UsageError:
+def no_sentence(view: LayerView, name: str, hint: str) -> UsageError:
+    """Return the error for a name of which `find_key` of the view finds no sentence."""
     try:
         view.embeddings.shape(name)
     except KeyError as error:

@@ -25,6 +25,7 @@ class LayerView:
     Attributes:
         embeddings: the file.
         layer: the number of the layer in its model, or "top", "average", "mix:…", "unknown".
+        index: its index in `embeddings.layers`.
         unit: what the vectors belong to: "tokens", "sentences" or "types".
         per_token: whether `unit` is "tokens".
     """
@@ -41,7 +42,7 @@ class LayerView:
         self.layer = highest if layer is None else layer
         if self.layer not in embeddings.layers:
             raise no_layer(embeddings, self.layer)
-        self._index = embeddings.layers.index(self.layer)
+        self.index = embeddings.layers.index(self.layer)
         self.unit = embeddings.unit
         self.per_token = self.unit == "tokens"
         self._has_numbers = not embeddings.is_keyed_by_name or (
@@ -80,7 +81,12 @@ class LayerView:
         Raises:
             EmbeddingsFileError: the array cannot be read, or a value is not finite.
         """
-        return read_vectors(self.embeddings, key, self._index)
+        return read_vectors(self.embeddings, key, self.index)
+
+    def vector(self, key: Key, position: int | None) -> Vectors:
+        """Return one vector of a sentence, (dim,); the only one if `position` is None."""
+        vector: Vectors = self.vectors(key)[position or 0]
+        return vector
 
     def tokens(self, key: Key) -> tuple[str, ...] | None:
         """Return the tokens of a sentence; None if they are not stored."""

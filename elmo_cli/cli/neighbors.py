@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -12,21 +12,17 @@ from elmo_cli.cli import console
 from elmo_cli.cli.click_options import argument, command, flag, value
 from elmo_cli.cli.kwic import as_facts, in_context, print_in_context
 from elmo_cli.cli.options import AT_LEAST_1, json_option, layer_option, picture_output
-from elmo_cli.cli.plot import check_picture
-from elmo_cli.errors import EmbeddingsFileError, ModelError, UsageError
+from elmo_cli.cli.plot import check_plot
+from elmo_cli.errors import EmbeddingsFileError, UsageError
 
 if TYPE_CHECKING:
+    from elmo_cli.analysis.neighbors import Query
     from elmo_cli.analysis.query import Occurrence
     from elmo_cli.plot.token_picture import Tokens
-    from elmo_cli.store.layouts import Array
 
     _Near: TypeAlias = list[tuple[Occurrence, float]]
-    _Query: TypeAlias = tuple[str, int | None, Occurrence]  # as typed, how often its word occurs
-    _Typed: TypeAlias = tuple[str, Occurrence, Array]
-    _Found: TypeAlias = tuple[dict[str, Any], list[tuple[_Query, _Near]], str, Tokens | None]
-
-# What `--text` takes from the attributes of FILE.
-_RECORDED = {"model", "model_sha256", "state", "layers", "pool", "precision", "tokenizer"}
+    _Pair: TypeAlias = tuple[Query, _Near]
+    _Queries: TypeAlias = tuple[list[Query], list[str]]  # with warnings
 
 
 def _occurrence(ctx: click.Context, parameter: click.Parameter, given: str | None) -> Any:
@@ -96,14 +92,14 @@ def neighbors(
       elmo neighbors corpus.hdf5 0:play --query-file queries.hdf5
       elmo neighbors corpus.hdf5 bank -k 20 -o bank.html
     """
+    from elmo_cli.analysis.neighbors import embed_queries
     from elmo_cli.isolate import run_isolated
 
     console.check_stdout()
-    texts, model = given.pop("text"), given.pop("model")
-    output, overwrite = given.pop("output"), given.pop("overwrite")
+    texts, model, output = given["text"], given["model"], given["output"]
+    files = [file, *filter(None, [given["query_file"]])]
     if output is not None:
-        inputs = [file, *filter(None, [given["query_file"]])]
-        check_picture(output, inputs, overwrite=overwrite, html=True)
+        check_plot(output, files, overwrite=given["overwrite"], html=True)
     if texts and (queries or given["query_file"]):
         what = "QUERY" if queries else "--query-file"
         raise UsageError(f"--text and {what} cannot be combined", "run the command once for each")
@@ -115,10 +111,10 @@ def neighbors(
             f"`elmo neighbors {file} bank` searches with the occurrences of `bank`, `12:3` with "
             "token 3 of sentence 12",
         )
-    typed = _embed_texts(file, texts, model) if texts else None
-    files = [file, *filter(None, [given["query_file"]])]
-    find = partial(_find, file, queries, typed, is_drawn=output is not None, **given)
-    facts, pairs, note, tokens = run_isolated(find, files, EmbeddingsFileError)
+    typed = embed_queries(file, texts, given["layer"], model) if texts else None
+    facts, pairs, unit, tokens = run_isolated(
+        partial(_find, file, queries, typed, given), files, EmbeddingsFileError
+    )
     if tokens is not None:
         from elmo_cli.plot.token_picture import draw_tokens
 
@@ -129,128 +125,68 @@ def neighbors(
         console.print_json({**facts, "queries": [_as_facts(*pair) for pair in pairs]})
     else:
         print_in_context(("cosine", "position"), [_rows(*pair) for pair in pairs])
-    console.note(f"{file}: {note}", quiet=quiet)
-    for name, n in {name: n for (name, n, _), _ in pairs if n is not None}.items():
-        shown = sum(query[0] == name for query, _ in pairs)
-        more = "; `--occurrence all` searches with all" if shown < n else ""
-        times = console.plural(n, "occurrence")
-        console.note(f"{file}: {shown} of {times} of {name.lstrip('=')}{more}", quiet=quiet)
-    if any(occurrence.tokens is None for _, near in pairs for occurrence, _ in near):
-        console.note(f"{file}: the tokens of some sentences are not stored", quiet=quiet)
-    for (name, n_occurrences, query), near in pairs:
-        if not near:
-            which = name if n_occurrences is None else f"{name} at {query}"
-            console.note(f"{file}: no neighbour for {which}", quiet=quiet)
-
-
-def _embed_texts(file: str, texts: Sequence[str], model: str | None) -> list[_Typed]:
-    """Return the marked token of each text and the layers of the text, with the model of `file`."""
-    from elmo_cli.analysis.typed_text import find_marked
-    from elmo_cli.isolate import run_isolated
-
-    facts = run_isolated(partial(_recorded, file), [file], EmbeddingsFileError)
-    tokenizer = str(facts.get("tokenizer"))
-    queries = [find_marked(text, key, tokenizer) for key, text in enumerate(texts)]
-    name = model or facts.get("model")
-    if name is None:
-        what = f"{file}: does not record its model, which `text` needs"
-        raise UsageError(what, "give it with `model`")
-    from elmo_cli.embed.verify_sample import embedder_of_file
-    from elmo_cli.pretrained.load import load
-
-    try:
-        bilm = load(str(name))
-    except ModelError as error:
-        if model:
-            raise
-        what = f"{file}: its model {str(name)!r}: {error.message}"
-        raise ModelError(what, "give its path with `model`") from None
-    embedder = embedder_of_file(file, facts, bilm)
-    arrays = [embedder.embed(query.tokens or ()) for query in queries]
-    return list(zip(texts, queries, arrays, strict=True))
-
-
-def _recorded(file: str) -> dict[str, Any]:
-    """Return what `--text` needs from the attributes of an embeddings file."""
-    from elmo_cli.store.reader import open_embeddings
-
-    with open_embeddings(file) as embeddings:
-        if embeddings.unit != "tokens":
-            what = f"{file}: has vectors of {embeddings.unit}, not of tokens"
-            raise UsageError(what, "a QUERY is the KEY of one of them; leave out `text`")
-        names = _RECORDED & embeddings.attributes.keys()
-        return {name: embeddings.attributes[name] for name in names}
+    compared = f"layer {facts['layer']}, {facts['n_compared']:,} {unit}"
+    for note in (compared, *_notes(pairs)):
+        console.note(f"{file}: {note}", quiet=quiet)
 
 
 def _find(
-    file: str,
-    queries: Sequence[str],
-    typed: list[_Typed] | None,
-    *,
-    query_file: str | None,
-    count: int,
-    is_drawn: bool,
-    **given: Any,
-) -> _Found:
-    from elmo_cli.analysis.neighbors import VectorSource, nearest
-    from elmo_cli.analysis.query import find_tokens
-    from elmo_cli.analysis.typed_text import TypedText
-    from elmo_cli.analysis.vectors import LayerView, check_comparable, same_layer
+    file: str, texts: Sequence[str], typed: _Queries | None, given: dict[str, Any]
+) -> tuple[dict[str, Any], list[_Pair], str, Tokens | None]:
+    """Return the JSON fields of a search, queries with neighbours, the unit, and tokens to plot."""
+    from elmo_cli.analysis.neighbors import nearest, read_queries
+    from elmo_cli.analysis.vectors import LayerView
     from elmo_cli.store.reader import open_embeddings
 
-    with open_embeddings(file) as embeddings, open_embeddings(query_file or file) as other:
-        view, warnings = LayerView(embeddings, given["layer"]), []
-        source: VectorSource = view
-        asked: list[_Query] = [(text, None, query) for text, query, _ in typed or ()]
-        if typed:
-            source = TypedText(view, [array for _, _, array in typed])
-            warnings = _state_warning(file, embeddings.attributes)
-        else:
-            query_view = view
-            if query_file is not None:
-                warnings = check_comparable(other, embeddings)
-                source = query_view = same_layer(view, other)
-            for query in queries:
-                tokens, n = find_tokens(query_view, query, given["occurrence"])
-                asked += [(query, n, token) for token in tokens]
-        same_word = given["same_word"]
-        occurrences = [query for _, _, query in asked]
-        found = nearest(view, occurrences, count, same_word=same_word, query_view=source)
-        if n := found.sentences_without_tokens:
-            skipped = console.plural(n, "sentence")
-            warnings.append(f"{file}: skipped {skipped} whose tokens are not stored")
-        facts = {
-            "file": file,
-            "query_file": query_file,
-            "layer": view.layer,
-            "same_word": same_word,
-            "n_compared": found.n_compared,
-            "sentences_without_tokens": found.sentences_without_tokens,
-            "warnings": warnings,
-        }
-        pairs = list(zip(asked, found.neighbors, strict=True))
-        drawn = None
-        if is_drawn:
+    query_file, same_word = given["query_file"], given["same_word"]
+    with open_embeddings(file) as embeddings:
+        view = LayerView(embeddings, given["layer"])
+        of_file = {"occurrence": given["occurrence"], "query_file": query_file}
+        queries, warnings = typed or read_queries(view, texts, **of_file)
+        found = nearest(view, queries, given["count"], same_word=same_word)
+        tokens = None
+        if given["output"] is not None:
             from elmo_cli.plot.token_picture import read_neighbors
 
-            drawn = read_neighbors(view, source, occurrences, found.neighbors)
-        return facts, pairs, f"layer {view.layer}, {found.n_compared:,} {view.unit}", drawn
+            tokens = read_neighbors(view, queries, found.neighbors)
+    if n := found.sentences_without_tokens:
+        skipped = console.plural(n, "sentence")
+        warnings.append(f"{file}: skipped {skipped} whose tokens are not stored")
+    facts = {
+        "file": file,
+        "query_file": query_file,
+        "layer": view.layer,
+        "same_word": same_word,
+        "n_compared": found.n_compared,
+        "sentences_without_tokens": n,
+        "warnings": warnings,
+    }
+    return facts, list(zip(queries, found.neighbors, strict=True)), view.unit, tokens
 
 
-def _state_warning(file: str, attributes: Mapping[str, Any]) -> list[str]:
-    state = attributes.get("state", "zero")
-    if state in ("zero", "warm"):
-        return []
-    return [f"{file}: state is {state!r}, that of a typed sentence is 'zero'"]
+def _notes(pairs: Sequence[_Pair]) -> Iterator[str]:
+    """Yield what a reader of the table has to know."""
+    counts = {query.text: query.n_occurrences for query, _ in pairs}
+    for text, n in counts.items():
+        if n is not None:
+            shown = sum(query.text == text for query, _ in pairs)
+            more = "; `--occurrence all` searches with all" if shown < n else ""
+            times = console.plural(n, "occurrence")
+            yield f"{shown} of {times} of {text.lstrip('=')}{more}"
+    if any(occurrence.tokens is None for _, near in pairs for occurrence, _ in near):
+        yield "the tokens of some sentences are not stored"
+    for query, near in pairs:
+        if not near:
+            at = "" if query.n_occurrences is None else f" at {query.token}"
+            yield f"no neighbour for {query.text}{at}"
 
 
-def _as_facts(query: _Query, near: _Near) -> dict[str, Any]:
-    name, n_occurrences, token = query
+def _as_facts(query: Query, near: _Near) -> dict[str, Any]:
     neighbors = [{"cosine": cosine, **as_facts(occurrence)} for occurrence, cosine in near]
-    facts = {"query": name, "n_occurrences": n_occurrences, **as_facts(token)}
+    facts = {"query": query.text, "n_occurrences": query.n_occurrences, **as_facts(query.token)}
     return {**facts, "neighbors": neighbors}
 
 
-def _rows(query: _Query, near: _Near) -> list[tuple[str, ...]]:
+def _rows(query: Query, near: _Near) -> list[tuple[str, ...]]:
     rows = [(f"{cosine:.3f}", *in_context(occurrence)) for occurrence, cosine in near]
-    return [("query", *in_context(query[2])), *rows]
+    return [("query", *in_context(query.token)), *rows]

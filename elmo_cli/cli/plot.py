@@ -20,7 +20,7 @@ from elmo_cli.cli.options import (
 from elmo_cli.errors import EmbeddingsFileError
 
 
-def check_picture(output: str, inputs: Any, *, overwrite: bool, html: bool = False) -> None:
+def check_plot(output: str, inputs: Any, *, overwrite: bool, html: bool = False) -> None:
     """Refuse, before any work, an output file that cannot be written."""
     from elmo_cli.files import check_distinct, check_output_path
     from elmo_cli.plot.picture import check_format
@@ -59,7 +59,7 @@ def plot_curves(*, logs: tuple[str, ...], output: str, overwrite: bool, quiet: b
     from elmo_cli.plot.training_curves import draw_training_curves, log_path, read_run
 
     paths = list(map(Path, logs))
-    check_picture(output, map(log_path, paths), overwrite=overwrite)
+    check_plot(output, map(log_path, paths), overwrite=overwrite)
     draw_training_curves(list(map(read_run, paths)), output)
     console.note(f"{output}: written", quiet=quiet)
 
@@ -77,7 +77,7 @@ def plot_layers(*, mixes: tuple[str, ...], output: str, overwrite: bool, quiet: 
     """
     from elmo_cli.plot.layer_results import SCORES_FILE, draw_layer_weights, read_weights
 
-    check_picture(output, [Path(mix) / SCORES_FILE for mix in mixes], overwrite=overwrite)
+    check_plot(output, [Path(mix) / SCORES_FILE for mix in mixes], overwrite=overwrite)
     draw_layer_weights([row for mix in mixes for row in read_weights(mix)], output)
     console.note(f"{output}: written", quiet=quiet)
 
@@ -117,7 +117,7 @@ def plot_senses(*, file: str, output: str, overwrite: bool, quiet: bool, **given
 
     labels, context = given["labels"], click.get_current_context()
     files = [file, *filter(None, [labels])]
-    check_picture(output, files, overwrite=overwrite, html=True)
+    check_plot(output, files, overwrite=overwrite, html=True)
     if labels is None:
         refuse_options(context, LABEL_FIELDS, "without --labels", "name a file")
     else:
@@ -146,7 +146,7 @@ def plot_similarity(*, output: str, overwrite: bool, quiet: bool, **given: str) 
     from elmo_cli.plot.similarity import draw_similarity, read_similarity
 
     file = given["file"]
-    check_picture(output, [file], overwrite=overwrite)
+    check_plot(output, [file], overwrite=overwrite)
     read = partial(read_similarity, file, given["first"], given["second"])
     draw_similarity(run_isolated(read, [file], EmbeddingsFileError), output)
     console.note(f"{output}: written", quiet=quiet)
@@ -166,6 +166,6 @@ def plot_probe(*, results: tuple[str, ...], output: str, overwrite: bool, quiet:
     """
     from elmo_cli.plot.layer_results import draw_probes, read_probe
 
-    check_picture(output, results, overwrite=overwrite)
+    check_plot(output, results, overwrite=overwrite)
     draw_probes(list(map(read_probe, results)), output)
     console.note(f"{output}: written", quiet=quiet)

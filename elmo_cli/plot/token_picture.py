@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from elmo_cli.analysis.labelled_vectors import LabelSettings, join_labels
-from elmo_cli.analysis.neighbors import VectorSource
+from elmo_cli.analysis.neighbors import Query
 from elmo_cli.analysis.query import Occurrence, find_tokens
 from elmo_cli.analysis.vectors import LayerView, Vectors
 from elmo_cli.errors import UsageError
@@ -70,7 +70,7 @@ def read_word(
         if labels is not None:
             joined = {one.key: one.labels for one in join_labels(embeddings, *labels).sentences}
             groups = [joined[token.key][token.position or 0] for token in tokens]
-        vectors = np.stack([view.vectors(token.key)[token.position or 0] for token in tokens])
+        vectors = np.stack([view.vector(token.key, token.position) for token in tokens])
         of_all = f" of {len(found):,}" * (len(found) > len(tokens))
         title = f"“{word}” in {Path(path).name}, layer {view.layer} (n = {len(tokens):,}{of_all})"
         return Tokens(title, tokens, vectors, groups)
@@ -78,29 +78,27 @@ def read_word(
 
 def read_neighbors(
     view: LayerView,
-    source: VectorSource,
-    queries: Sequence[Occurrence],
+    queries: Sequence[Query],
     neighbors: Sequence[Sequence[tuple[Occurrence, float]]],
 ) -> Tokens:
-    """Read the vectors of queries and of the neighbours that `nearest` found.
+    """Read the vectors of the neighbours that `nearest` found.
 
     The groups are the queries and the neighbours of each. A token that is near several queries
     belongs to the nearest one; a query that is near another one stays a query.
-
-    Args:
-        source: source of the vectors of the queries.
     """
+    asked = [query.token for query in queries]
+    of_file = {query.token for query in queries if query.source == view.path}
     nearest: dict[Occurrence, tuple[float, int]] = {}
     for number, near in enumerate(neighbors):
         for token, cosine in near:
-            if source is not view or token not in queries:
+            if token not in of_file:
                 nearest[token] = max(nearest.get(token, (-2.0, 0)), (cosine, -number))
-    names = [f"near {query} {' '.join(query.context(1))}".rstrip() for query in queries]
+    names = [f"near {token} {' '.join(token.context(1))}".rstrip() for token in asked]
     groups = [_QUERY] * len(queries) + [names[-number] for _, number in nearest.values()]
-    read = [(source, query) for query in queries] + [(view, token) for token in nearest]
-    vectors = np.stack([of.vectors(token.key)[token.position or 0] for of, token in read])
+    found = [view.vector(token.key, token.position) for token in nearest]
+    vectors = np.stack([*(query.vector for query in queries), *found])
     title = f"nearest neighbours in {Path(view.path).name}, layer {view.layer}"
-    return Tokens(title, [*queries, *nearest], vectors, groups)
+    return Tokens(title, [*asked, *nearest], vectors, groups)
 
 
 def draw_tokens(given: Tokens, path: StrPath, n_clusters: int | None = None) -> None:

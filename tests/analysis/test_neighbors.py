@@ -11,10 +11,9 @@ import pytest
 from embeddings_files import DIM, LINES, REPEATED, layers, sentences, write
 
 from elmo_cli.analysis import neighbors
-from elmo_cli.analysis.neighbors import nearest
-from elmo_cli.analysis.query import find_token
+from elmo_cli.analysis.neighbors import embed_queries, nearest, read_queries
 from elmo_cli.analysis.vectors import LayerView
-from elmo_cli.errors import UsageError
+from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.store.reader import open_embeddings
 
 FILES = [
@@ -57,8 +56,9 @@ def agree(view, found, expected):
     np.testing.assert_allclose([c for _, c in found], [one[2] for one in expected], atol=1e-6)
 
 
-def search(view, *queries, k=3, **options):
-    return nearest(view, [find_token(view, query) for query in queries], k, **options)
+def search(view, *texts, k=3, query_file=None, **options):
+    queries, _ = read_queries(view, texts, query_file=query_file)
+    return nearest(view, queries, k, **options)
 
 
 @pytest.mark.parametrize("chunk", [1, 5, 4096])
@@ -72,11 +72,11 @@ def test_nearest_equals_brute_force(tmp_path, monkeypatch, layout, dtype, option
         names = [f"{keys[n]}:{position}" for n, position in ((0, 1), (1, 0), (len(keys) - 1, 0))]
         for layer in (0, 1, 2):
             view = LayerView(embeddings, layer)
-            queries = [find_token(view, name) for name in names]
+            queries, _ = read_queries(view, names)
             found = nearest(view, queries, 6)
             assert found.n_compared == sum(len(sentence.tokens) for sentence in given)
             for query, near in zip(queries, found.neighbors, strict=True):
-                agree(view, near, brute_force(view, given, query, 6))
+                agree(view, near, brute_force(view, given, query.token, 6))
                 for occurrence, _ in near:
                     tokens = given[list(view).index(occurrence.key)].tokens
                     assert occurrence.tokens in (None, tokens)
@@ -89,9 +89,9 @@ def test_same_word_in_any_case(tmp_path, monkeypatch, layout, chunk):
     given = sentences(REPEATED)
     with open_embeddings(write(tmp_path / "a.hdf5", given, layout=layout)) as embeddings:
         view = LayerView(embeddings)
-        found = search(view, "2:Play", k=10, same_word=True)
-        query = find_token(view, "2:Play")
-        agree(view, found.neighbors[0], brute_force(view, given, query, 10, same_word=True))
+        [query], _ = read_queries(view, ["2:Play"])
+        found = nearest(view, [query], 10, same_word=True)
+        agree(view, found.neighbors[0], brute_force(view, given, query.token, 10, same_word=True))
         assert [one.token for one, _ in found.neighbors[0]] == ["play"] * 6
         assert found.sentences_without_tokens == 0
 
@@ -181,16 +181,16 @@ def test_types(tmp_path):
 
 def test_file_without_tokens(tmp_path):
     given = sentences(REPEATED)
-    with (
-        open_embeddings(write(tmp_path / "a.hdf5", given, layout="bilm")) as bare,
-        open_embeddings(write(tmp_path / "b.hdf5", given)) as embeddings,
-    ):
-        view, full = LayerView(bare), LayerView(embeddings)
+    bare = write(tmp_path / "a.hdf5", given, layout="bilm")
+    full = write(tmp_path / "b.hdf5", given)
+    with open_embeddings(bare) as embeddings:
+        view = LayerView(embeddings)
         assert {one.tokens for one, _ in search(view, "0:1").neighbors[0]} == {None}
         with pytest.raises(UsageError, match=r"a\.hdf5: the file does not store tokens"):
-            nearest(view, [find_token(full, "0:1")], 3, same_word=True, query_view=full)
-        with pytest.raises(UsageError, match=r"a\.hdf5: the word of 0:1 is not stored"):
-            nearest(full, [find_token(view, "0:1")], 3, same_word=True, query_view=view)
+            search(view, "0:1", same_word=True, query_file=full)
+    message = r"a\.hdf5: the word of 0:1 is not stored"
+    with open_embeddings(full) as embeddings, pytest.raises(UsageError, match=message):
+        search(LayerView(embeddings), "0:1", same_word=True, query_file=bare)
 
 
 def test_sentences_without_tokens_are_counted(tmp_path):
@@ -209,16 +209,21 @@ def test_sentences_without_tokens_are_counted(tmp_path):
 
 def test_queries_of_another_file(tmp_path):
     """Key 0 of the other file is another sentence; equal tokens are left out all the same."""
-    given = sentences(LINES)
-    with (
-        open_embeddings(write(tmp_path / "a.hdf5", given)) as embeddings,
-        open_embeddings(write(tmp_path / "q.hdf5", sentences([LINES[4], LINES[0]]))) as other,
-    ):
-        view, queries = LayerView(embeddings), LayerView(other)
-        query = find_token(queries, "0:0")
-        found = nearest(view, [query], 1000, query_view=queries).neighbors[0]
+    other = write(tmp_path / "q.hdf5", sentences([LINES[4], LINES[0]]))
+    with open_embeddings(write(tmp_path / "a.hdf5", sentences(LINES))) as embeddings:
+        found = search(LayerView(embeddings), "0:0", k=1000, query_file=other).neighbors[0]
     keys = {occurrence.key for occurrence, _ in found}
     assert keys == {k for k, line in enumerate(LINES) if line and k != 4}
+
+
+def test_model_of_another_size_is_refused(tmp_path, tiny):
+    """Of a file that records no model; the vectors of both could not be compared."""
+    with h5py.File(tmp_path / "a.hdf5", "w") as file:
+        file["0"] = np.ones((3, 5, DIM), np.float32)
+    with pytest.raises(EmbeddingsFileError, match="3 layers of dimension 7, but the model "):
+        embed_queries(str(tmp_path / "a.hdf5"), ["a [b]"], model=str(tiny))
+    with pytest.raises(UsageError, match="does not record its model"):
+        embed_queries(str(tmp_path / "a.hdf5"), ["a [b]"])
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):

@@ -14,8 +14,8 @@ import seeds
 from mutations import mutated, mutated_log, mutated_zip
 from store import writer_runs
 
-from elmo_cli.analysis.neighbors import nearest
-from elmo_cli.analysis.query import find_token, occurrences
+from elmo_cli.analysis.neighbors import nearest, read_queries
+from elmo_cli.analysis.query import occurrences
 from elmo_cli.analysis.vectors import LayerView
 from elmo_cli.errors import ElmoError, UsageError
 from elmo_cli.isolate import run_isolated
@@ -134,7 +134,7 @@ def _neighbors(folder: Path, content: bytes) -> None:
     with open_embeddings(path) as embeddings:
         view = LayerView(embeddings)
         names = [str(key) + ":0" * view.per_token for key in islice(view, 2)]
-        nearest(view, [find_token(view, name) for name in names], 3)
+        nearest(view, read_queries(view, names)[0], 3)
         with suppress(UsageError):  # not every layout stores tokens
             list(occurrences(view, "a"))
 
