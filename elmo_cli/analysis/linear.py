@@ -29,33 +29,23 @@ Advance = Callable[[float], object]
 
 @dataclass(frozen=True)
 class Accuracy:
-    """The percentage of correct labels.
-
-    Attributes:
-        dev, test: over all labels of the split.
-        unseen_words: over the tokens of test whose word form is not in train; None if there are no
-            such tokens, or if the tokens are unknown.
-    """
+    """The percentage of correct labels."""
 
     dev: float
     test: float
-    unseen_words: float | None
+    unseen_words: float | None  # tokens of test whose form is not in train; None: none, or unknown
 
 
 @dataclass(frozen=True)
 class ProbeResult(Accuracy):
-    """The accuracy of a probe.
+    """The accuracy of a probe."""
 
-    Attributes:
-        weight_decay: the value with the best accuracy on dev; the largest of them on a tie.
-    """
-
-    weight_decay: float
+    weight_decay: float  # the value with the best accuracy on dev; the largest of them on a tie
 
 
-def n_steps(data: ProbeData) -> int:
-    """Return the number of weight updates for one weight decay."""
-    return EPOCHS * math.ceil(len(data.targets["train"]) / BATCH_SIZE)
+def n_steps(n_labels: int) -> int:
+    """Return the number of weight updates of `fit` for a number of training examples."""
+    return EPOCHS * math.ceil(n_labels / BATCH_SIZE)
 
 
 def probe(
@@ -68,8 +58,8 @@ def probe(
     """Train a probe for each weight decay and return the result of the best one on dev.
 
     Args:
-        vectors: the vectors of each split, (vector, dim) float32, scaled by `standardise`.
-        seed: random seed for the order of training examples.
+        vectors: of each split, scaled by `standardise`.
+        seed: of the order of training examples.
         advance: called with 1 after each epoch.
 
     Source: Peters et al. 2018, 5.3 and table 6; optimizer, decays and epochs are not in the paper.
@@ -87,9 +77,7 @@ def probe(
 def standardise(vectors: Mapping[str, Vectors]) -> None:
     """Scale each dimension to mean 0 and standard deviation 1 in train, in place.
 
-    Args:
-        vectors: the vectors of each split, including "train", (vector, dim) float32. A dimension
-            that is constant in train is only shifted.
+    A dimension that is constant in train is only shifted.
     """
     train = vectors["train"]
     for start in range(0, train.shape[1], _DIMS_AT_ONCE):  # NumPy would copy all of train
@@ -105,27 +93,22 @@ def standardise(vectors: Mapping[str, Vectors]) -> None:
 
 def predict(vectors: Tensor, weights: Tensor) -> Tensor:
     """Return the ids of the most probable labels, (vector,) int64."""
-    n_rows = max(1, _MAX_SCORES // weights.shape[1])
-    return torch.cat([_scores(rows, weights).argmax(1) for rows in torch.split(vectors, n_rows)])
+    return torch.cat([_scores(rows, weights).argmax(1) for rows in _batches(vectors, weights)])
 
 
 def code_bits(vectors: Tensor, targets: Tensor, weights: Tensor) -> float:
     """Return the bits of an optimal code of labels by the probabilities of a probe.
 
-    Args:
-        vectors: (vector, dim) float32.
-        targets: (vector,) int64; `UNKNOWN_LABEL` is left out.
-        weights: (dim + 1, label), as `fit` returns them.
+    `UNKNOWN_LABEL` is left out of the targets, (vector,).
     """
-    n_rows = max(1, _MAX_SCORES // weights.shape[1])
-    parts = zip(torch.split(vectors, n_rows), torch.split(targets, n_rows), strict=True)
-    nats = [
-        functional.cross_entropy(
-            *(_scores(rows, weights), labels), ignore_index=UNKNOWN_LABEL, reduction="none"
+    nats = 0.0
+    batches = zip(_batches(vectors, weights), _batches(targets, weights), strict=True)
+    for rows, labels in batches:
+        one = functional.cross_entropy(
+            _scores(rows, weights), labels, ignore_index=UNKNOWN_LABEL, reduction="none"
         )
-        for rows, labels in parts
-    ]
-    return sum(float(one.double().sum()) for one in nats) / math.log(2)
+        nats += float(one.double().sum())
+    return nats / math.log(2)
 
 
 def fit(
@@ -137,16 +120,11 @@ def fit(
     seed: int = 0,
     advance: Advance = lambda n: None,
 ) -> Tensor:
-    """Fit a softmax regression with Adam; returns (dim + 1, label), the last row being the bias.
-
-    Args:
-        vectors: (vector, dim) float32.
-        targets: (vector,) int64, below `n_labels`.
-    """
+    """Fit a softmax regression with Adam; returns (dim + 1, label), the last row being the bias."""
     weights = torch.zeros(vectors.shape[1] + 1, n_labels, requires_grad=True)
     optimizer = torch.optim.Adam([weights], lr=LEARNING_RATE)
-    n_steps = EPOCHS * math.ceil(len(targets) / BATCH_SIZE)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / n_steps)
+    total = n_steps(len(targets))
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / total)
     random = torch.Generator().manual_seed(seed)
     for _ in range(EPOCHS):
         for batch in torch.split(torch.randperm(len(targets), generator=random), BATCH_SIZE):
@@ -163,6 +141,11 @@ def fit(
 def _scores(vectors: Tensor, weights: Tensor) -> Tensor:
     """(vector, label)"""
     return torch.addmm(weights[-1], vectors, weights[:-1])
+
+
+def _batches(rows: Tensor, weights: Tensor) -> tuple[Tensor, ...]:
+    """Divide rows such that the scores of a part fit into memory."""
+    return torch.split(rows, max(1, _MAX_SCORES // weights.shape[1]))
 
 
 def accuracy(data: ProbeData, dev: Ids, test: Ids) -> Accuracy:

@@ -6,7 +6,6 @@ Source: Peters et al. 2018, 5.3 and table 4.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -32,37 +31,21 @@ _Found = tuple[float, int, Key, int]  # negative cosine, index in the file, key,
 
 
 class Query(NamedTuple):
-    """A token to search with.
+    """A token to search with."""
 
-    Attributes:
-        text: what a user typed.
-        n_occurrences: how often its word occurs in the file; None if it does not name a word.
-        token: the token; the key of a typed sentence is its number.
-        vector: (dim,) float32.
-        source: name of the file of the token.
-    """
-
-    text: str
-    n_occurrences: int | None
-    token: Occurrence
-    vector: Vectors
-    source: str
+    text: str  # what a user typed
+    n_occurrences: int | None  # of its word in the file; None if it does not name a word
+    token: Occurrence  # the key of a typed sentence is its number
+    vector: Vectors  # (dim,) float32
+    source: str  # name of the file of the token
 
 
-@dataclass(frozen=True)
-class Neighbors:
-    """The result of a search.
+class Neighbors(NamedTuple):
+    """The result of a search."""
 
-    Attributes:
-        n_compared: number of tokens (or sentences, or types) of the file that were compared.
-        sentences_without_tokens: number of sentences that `same_word` skipped, because their tokens
-            are not stored.
-        neighbors: the neighbours of each query with their cosines, nearest first.
-    """
-
-    n_compared: int
-    sentences_without_tokens: int
-    neighbors: list[list[tuple[Occurrence, float]]]
+    n_compared: int  # tokens (or sentences, or types) of the file
+    sentences_without_tokens: int  # that `same_word` skipped, because tokens are not stored
+    neighbors: list[list[tuple[Occurrence, float]]]  # of each query with cosines, nearest first
 
 
 class _Sentence(NamedTuple):

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo_cli.analysis.labelled_vectors import LabelledVectors, LabelSettings, join_labels
-from elmo_cli.analysis.vectors import Vectors, check_comparable, no_layer
+from elmo_cli.analysis.vectors import LayerView, Vectors, check_comparable
 from elmo_cli.errors import EmbeddingsFileError, InputError
 from elmo_cli.store.reader import Embeddings, open_embeddings
 
@@ -26,26 +26,16 @@ FilePair = tuple[str, str]  # names of an embeddings file and a label file
 
 @dataclass(frozen=True)
 class ProbeData:
-    """The vectors and labels of train, dev and test.
+    """The vectors and labels of train, dev and test."""
 
-    Attributes:
-        splits: the labelled vectors of each split, by name.
-        layers: the layers to probe: numbers, or "top", "average", "mix:…", "unknown".
-        unit: what the labels belong to: "tokens" or "sentences".
-        column: name of the label column; None for lines of labels.
-        model, state: model and initial state of the embeddings, if recorded.
-        has_own_dev: whether dev has its own files instead of being split off train.
-        warnings: messages about data that look wrong but can be used.
-    """
-
-    splits: Mapping[str, LabelledVectors]
-    layers: tuple[int | str, ...]
-    unit: str
-    column: str | None
-    model: str | None
+    splits: Mapping[str, LabelledVectors]  # by name
+    layers: tuple[int | str, ...]  # to probe: numbers, or "top", "average", "mix:…", "unknown"
+    unit: str  # what the labels belong to: "tokens" or "sentences"
+    column: str | None  # name of the label column; None for lines of labels
+    model: str | None  # of the embeddings, if recorded, as is the initial state
     state: str | None
-    has_own_dev: bool
-    warnings: tuple[str, ...] = ()
+    has_own_dev: bool  # or dev is split off train
+    warnings: tuple[str, ...] = ()  # about data that look wrong but can be used
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -64,9 +54,9 @@ class ProbeData:
     @cached_property
     def words(self) -> dict[str, list[str]] | None:
         """The tokens of each split; None if some are unknown, or if sentences are labelled."""
-        words = {name: split.words for name, split in self.splits.items()}
-        known = {name: found for name, found in words.items() if found is not None}
-        return known if len(known) == len(words) else None
+        splits = self.splits.items()
+        known = {name: split.words for name, split in splits if split.words is not None}
+        return known if len(known) == len(splits) else None
 
     @cached_property
     def is_unseen(self) -> npt.NDArray[np.bool_] | None:
@@ -117,11 +107,14 @@ def read_probe_data(
         first = opened["train"]
         column = labels.column_of(train[1])
         warnings = list(_warnings(opened, splits, column))
-    for split in splits.values():
-        _check_labels(split, column)
+    _check_labels(splits, column)
     if dev is None:
         splits["train"], splits["dev"] = split_dev(splits["train"])
-    _check_two_labels(splits["train"])
+    if len(set(splits["train"].labels)) < 2:
+        raise InputError(
+            f"{train[1]}: all labels of train are `{splits['train'].labels[0]}`",
+            "a probe needs at least two labels; with `dev`, all of the file is used to train",
+        )
     return ProbeData(
         splits={name: splits[name] for name in SPLITS},
         layers=chosen,
@@ -135,11 +128,7 @@ def read_probe_data(
 
 
 def split_dev(train: LabelledVectors) -> tuple[LabelledVectors, LabelledVectors]:
-    """Split train into train and dev, which gets every tenth sentence.
-
-    Raises:
-        InputError: there is only one sentence.
-    """
+    """Split train into train and dev, which gets every tenth sentence; InputError if it has one."""
     n_sentences = len(train.sentences)
     if n_sentences < 2:
         raise InputError(
@@ -153,51 +142,41 @@ def split_dev(train: LabelledVectors) -> tuple[LabelledVectors, LabelledVectors]
 
 def _check_files(files: Sequence[Embeddings], layers: tuple[int, ...]) -> tuple[int | str, ...]:
     """Check that vectors of all files can be compared, and return the layers to probe."""
-    for embeddings in files:
-        if embeddings.unit == "types":
+    for one in files:
+        if one.unit == "types":
             hint = "a probe needs the vectors of a text: `elmo embed` in another layout"
-            raise EmbeddingsFileError(f"{embeddings.path}: contains types, not sentences", hint)
-        if not len(embeddings):
+            raise EmbeddingsFileError(f"{one.path}: contains types, not sentences", hint)
+        if not len(one):
             hint = "`elmo inspect` shows what a file contains"
-            raise EmbeddingsFileError(f"{embeddings.path}: has no sentences", hint)
+            raise EmbeddingsFileError(f"{one.path}: has no sentences", hint)
     first = files[0]
-    for embeddings in files[1:]:
-        for difference in check_comparable(embeddings, first):
+    for one in files[1:]:
+        for difference in check_comparable(one, first):
             hint = "embed all texts with the same model and the same options"
             raise EmbeddingsFileError(difference, hint)
-        if not layers and embeddings.layers != first.layers:
-            ours, theirs = (", ".join(map(str, file.layers)) for file in (embeddings, first))
+        if not layers and one.layers != first.layers:
+            ours, theirs = (", ".join(map(str, file.layers)) for file in (one, first))
             raise EmbeddingsFileError(
-                f"{embeddings.path}: layers are {ours}, those of {first.path} are {theirs}",
+                f"{one.path}: layers are {ours}, those of {first.path} are {theirs}",
                 "embed all texts with the same layers, or choose layers that all files have",
             )
-    for embeddings in files:
+    for one in files:
         for layer in layers:
-            if layer not in embeddings.layers:
-                raise no_layer(embeddings, layer)
+            LayerView(one, layer)  # an error for a layer that the file does not contain
     return layers or first.layers
 
 
-def _check_labels(split: LabelledVectors, column: str | None) -> None:
-    """Refuse a label file without usable labels."""
-    if not split.labels:
-        raise InputError(
-            f"{split.labels_file}: has no labels for {split.vectors_file}",
-            "train, dev and test need at least one sentence each",
-        )
-    hint = "`column` names the column of the labels"
-    if column is not None and set(split.labels) == {_NO_LABEL}:
-        raise InputError(f"{split.labels_file}: column {column} contains only `_`", hint)
-    if column is not None and split.labels == split.words:
-        raise InputError(f"{split.labels_file}: column {column} contains the tokens", hint)
-
-
-def _check_two_labels(train: LabelledVectors) -> None:
-    if len(set(train.labels)) < 2:
-        raise InputError(
-            f"{train.labels_file}: all labels of train are `{train.labels[0]}`",
-            "a probe needs at least two labels; with `dev`, all of the file is used to train",
-        )
+def _check_labels(splits: Mapping[str, LabelledVectors], column: str | None) -> None:
+    """Refuse label files without usable labels."""
+    for split in splits.values():
+        if not split.labels:
+            raise InputError(
+                f"{split.labels_file}: has no labels for {split.vectors_file}",
+                "train, dev and test need at least one sentence each",
+            )
+        if column is not None and split.labels == split.words:
+            what = f"{split.labels_file}: column {column} contains the tokens"
+            raise InputError(what, "`column` names the column of the labels")
 
 
 def _warnings(

@@ -1,32 +1,42 @@
-"""Probe each layer, with control labels and a code length if requested."""
+"""Probe each layer, with control labels and the length of a code of the labels if requested."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from elmo_cli.analysis import linear
-from elmo_cli.analysis.code_length import CodeLength, code_length, n_code_epochs
-from elmo_cli.analysis.labelled_vectors import JoinedSentence
+from elmo_cli.analysis.labelled_vectors import JoinedSentence, LabelledVectors
 from elmo_cli.analysis.linear import Advance, ProbeResult, probe, standardise
-from elmo_cli.analysis.probe_data import ProbeData
+from elmo_cli.analysis.probe_data import Ids, ProbeData
+from elmo_cli.analysis.vectors import Vectors
 from elmo_cli.errors import UsageError
+
+# Fractions of train that a probe is trained on before it encodes the labels up to the next one.
+PREFIXES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
+
+
+@dataclass(frozen=True)
+class CodeLength:
+    """The length of an online code of the labels of train, in bits."""
+
+    code_length: float
+    uniform_code_length: float  # number of labels times log2 of the number of different labels
+    compression: float  # uniform_code_length / code_length
 
 
 @dataclass(frozen=True)
 class LayerResult:
-    """The results of one layer.
-
-    Attributes:
-        probe: the accuracy of the probe.
-        control: that of a probe trained and tested on control labels; None if not asked for.
-        mdl: the code length; None if not asked for.
-    """
+    """The results of one layer; None for those not asked for."""
 
     probe: ProbeResult
-    control: ProbeResult | None = None
+    control: ProbeResult | None = None  # of a probe that is trained and tested on control labels
     mdl: CodeLength | None = None
 
     @property
@@ -37,8 +47,9 @@ class LayerResult:
 
 def n_epochs(data: ProbeData, *, control: bool = False, mdl: bool = False) -> float:
     """Return the amount of training of `probe_layers`, in epochs over all of train."""
-    n_probes = len(linear.WEIGHT_DECAYS) * (1 + control)
-    return len(data.layers) * (n_probes * linear.EPOCHS + (n_code_epochs(data) if mdl else 0))
+    *prefixes, n_labels = _block_ends(len(data.targets["train"]))
+    n_fits = 1 + control + mdl * sum(prefixes) / n_labels
+    return len(data.layers) * len(linear.WEIGHT_DECAYS) * linear.EPOCHS * n_fits
 
 
 def probe_layers(
@@ -52,10 +63,9 @@ def probe_layers(
     """Yield each layer with its results, holding one layer in memory at a time.
 
     Args:
-        seed: random seed of the training, the control labels and the order of coding.
-        control: also train a probe on control labels.
-        mdl: also measure the code length of the labels of train.
-        advance: called with the completed epochs over all of train.
+        seed: of the training, the control labels and the order of coding.
+        control, mdl: also train a probe on control labels, and measure the code length.
+        advance: called with completed epochs over all of train.
     Raises:
         EmbeddingsFileError: a file cannot be read.
         UsageError: `control` where the tokens are unknown.
@@ -104,3 +114,60 @@ def with_control_labels(data: ProbeData, *, seed: int = 0) -> ProbeData:
         for name, split in data.splits.items()
     }
     return replace(data, splits=splits)
+
+
+def code_length(
+    vectors: Mapping[str, Vectors],
+    data: ProbeData,
+    *,
+    seed: int = 0,
+    advance: Advance = lambda n: None,
+) -> CodeLength:
+    """Encode the labels of train block by block, each with a probe trained on all blocks before it.
+
+    The first block has a uniform code. For each other block, the weight decay is the one with the
+    shortest code for dev, whose unknown labels are left out. Sentences are in random order, since
+    the first ones of a corpus are often of one genre.
+
+    Args:
+        vectors: of each split, scaled by `standardise`.
+        seed: of the order of sentences and of training examples.
+        advance: called with completed epochs over all of train.
+
+    Source: Voita and Titov 2020, section 3.2, "online code".
+    """
+    order = torch.from_numpy(_shuffle_sentences(data.splits["train"], seed))
+    tensors = {name: torch.from_numpy(vectors[name]) for name in ("train", "dev")}
+    targets = {name: torch.from_numpy(data.targets[name]) for name in tensors}
+    n_labels = len(data.labels)
+
+    def fit(rows: Tensor) -> Tensor:
+        """Return the weights of a probe that is trained on these rows of train."""
+        prefix = (tensors["train"][rows], targets["train"][rows])
+        on_epochs = lambda n: advance(n * len(rows) / len(order))  # noqa: E731
+        fits = (
+            linear.fit(*prefix, n_labels, decay, seed=seed, advance=on_epochs)
+            for decay in linear.WEIGHT_DECAYS
+        )
+        return min(fits, key=lambda found: linear.code_bits(tensors["dev"], targets["dev"], found))
+
+    ends = _block_ends(len(order))
+    bits = ends[0] * math.log2(n_labels)
+    for start, end in pairwise(ends):
+        weights, rows = fit(order[:start]), order[start:end]
+        bits += linear.code_bits(tensors["train"][rows], targets["train"][rows], weights)
+    uniform_bits = len(order) * math.log2(n_labels)
+    return CodeLength(bits, uniform_bits, uniform_bits / bits)
+
+
+def _shuffle_sentences(train: LabelledVectors, seed: int) -> Ids:
+    """Return the positions of all vectors of train, sentence by sentence in random order."""
+    lengths = [len(sentence.labels) for sentence in train.sentences]
+    positions = np.split(np.arange(sum(lengths)), np.cumsum(lengths)[:-1])
+    shuffled = np.random.default_rng(seed).permutation(len(lengths))
+    return np.concatenate([positions[k] for k in shuffled])
+
+
+def _block_ends(n_labels: int) -> list[int]:
+    """Return where blocks end; a small text has fewer of them, since none is empty."""
+    return sorted({max(1, round(fraction * n_labels)) for fraction in PREFIXES})

@@ -20,17 +20,11 @@ _MARK, _MARK_HINT = re.compile(r"\[([^\[\]]+)\]"), "mark one token: `she sat on 
 
 @dataclass(frozen=True)
 class Occurrence:
-    """A token in its sentence, or a whole sentence or type.
-
-    Attributes:
-        key: key of the sentence.
-        position: zero-based position of the token; None if the sentence has a single vector.
-        tokens: tokens of the sentence; None if they are not stored.
-    """
+    """A token in its sentence, or a whole sentence or type."""
 
     key: Key
-    position: int | None
-    tokens: tuple[str, ...] | None
+    position: int | None  # of the token, from 0; None if the sentence has a single vector
+    tokens: tuple[str, ...] | None  # of the sentence; None if they are not stored
 
     def __str__(self) -> str:
         return str(self.key) if self.position is None else f"{self.key}:{self.position}"
@@ -157,11 +151,7 @@ def occurrences(view: LayerView, word: str) -> Iterator[Occurrence]:
 
 
 def check_has_tokens(view: LayerView) -> None:
-    """Refuse a file that stores no tokens.
-
-    Raises:
-        UsageError: the file stores no tokens.
-    """
+    """Raise a UsageError for a file that stores no tokens."""
     if not view.has_tokens:
         hint = "embed the text again with layout flat, which stores its tokens"
         raise UsageError(f"{view.path}: the file does not store tokens", hint)

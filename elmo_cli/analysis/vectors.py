@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ class LayerView:
     """One layer of an open embeddings file, with one vector per token, sentence or type.
 
     Attributes:
-        embeddings: the file.
+        embeddings, path: the file and its name.
         layer: the number of the layer in its model, or "top", "average", "mix:…", "unknown".
         index: its index in `embeddings.layers`.
         unit: what the vectors belong to: "tokens", "sentences" or "types".
@@ -37,22 +37,19 @@ class LayerView:
         Raises:
             UsageError: the file does not contain this layer.
         """
-        self.embeddings = embeddings
-        highest = max(stored_layers(embeddings), default=embeddings.layers[0])
-        self.layer = highest if layer is None else layer
+        self.embeddings, self.path = embeddings, str(embeddings.path)
+        numbers = stored_layers(embeddings)
+        self.layer = max(numbers, default=embeddings.layers[0]) if layer is None else layer
         if self.layer not in embeddings.layers:
-            raise no_layer(embeddings, self.layer)
+            has = layer_list(numbers) if numbers else f"only one layer, `{embeddings.layers[0]}`"
+            hint = "`layer` takes a number of a stored layer" if numbers else "leave out `layer`"
+            raise UsageError(f"{self.path}: `layer={layer}`: the file has {has}", hint)
         self.index = embeddings.layers.index(self.layer)
         self.unit = embeddings.unit
         self.per_token = self.unit == "tokens"
         self._has_numbers = not embeddings.is_keyed_by_name or (
             "tokens" in embeddings.records and embeddings.first_sentence in embeddings
         )
-
-    @property
-    def path(self) -> str:
-        """The name of the file."""
-        return str(self.embeddings.path)
 
     @property
     def has_tokens(self) -> bool:
@@ -75,13 +72,45 @@ class LayerView:
             names.reverse()
         return next((key for key in names if key in self.embeddings), None)
 
+    def n_vectors(self, key: Key) -> int:
+        """Return the number of vectors of a sentence.
+
+        Raises:
+            KeyError: there is no such sentence.
+            EmbeddingsFileError: the shape of its array differs from those of other sentences.
+        """
+        file = self.embeddings
+        shape = file.shape(key)
+        layers = () if file.n_layers is None else (file.n_layers,)
+        tokens = shape[-2:-1] if self.per_token else ()
+        if shape != (*layers, *tokens, file.dim):
+            raise EmbeddingsFileError(
+                f"{self.path}: sentence {key!r} has shape {shape}, others have layers "
+                f"{', '.join(map(str, file.layers))} and dimension {file.dim}",
+                CORRUPT_HINT,
+            )
+        return int((1, *tokens)[-1])
+
     def vectors(self, key: Key) -> Vectors:
         """Return the vectors of a sentence, (token, dim) float32; (1, dim) unless `per_token`.
 
         Raises:
-            EmbeddingsFileError: the array cannot be read, or a value is not finite.
+            EmbeddingsFileError: as `n_vectors`, the array cannot be read, or it has a value that is
+                not finite in float32.
         """
-        return read_vectors(self.embeddings, key, self.index)
+        n = self.n_vectors(key)
+        with np.errstate(over="ignore"):
+            vectors = self.embeddings.layer(key, self.index).astype(np.float32, copy=False)
+        is_finite = np.isfinite(vectors)
+        if not is_finite.all():
+            position = int(is_finite.all(-1).argmin())
+            word = f" (`{tokens[position]}`)" if (tokens := self.tokens(key)) else ""
+            at = f", token {position}{word}" if self.per_token else ""
+            raise EmbeddingsFileError(
+                f"{self.path}: sentence {key!r}{at}: a value in layer {self.layer} is not finite",
+                f"`elmo inspect {self.path}` finds all such values; embed the text again",
+            )
+        return vectors.reshape(n, self.embeddings.dim)
 
     def vector(self, key: Key, position: int | None) -> Vectors:
         """Return one vector of a sentence, (dim,); the only one if `position` is None."""
@@ -96,61 +125,6 @@ class LayerView:
         return tokens
 
 
-def no_layer(embeddings: Embeddings, layer: int | str) -> UsageError:
-    """Return the error for a layer that a file does not contain."""
-    numbers = stored_layers(embeddings)
-    has = layer_list(numbers) if numbers else f"only one layer, `{embeddings.layers[0]}`"
-    hint = "`layer` takes a number of a stored layer" if numbers else "leave out `layer`"
-    return UsageError(f"{embeddings.path}: `layer={layer}`: the file has {has}", hint)
-
-
-def n_vectors(embeddings: Embeddings, key: Key) -> int:
-    """Return the number of vectors of a sentence in each layer.
-
-    Raises:
-        KeyError: there is no such sentence.
-        EmbeddingsFileError: the shape of its array differs from those of other sentences.
-    """
-    shape = embeddings.shape(key)
-    layers = () if embeddings.n_layers is None else (embeddings.n_layers,)
-    tokens = shape[-2:-1] if embeddings.unit == "tokens" else ()
-    if shape != (*layers, *tokens, embeddings.dim):
-        raise EmbeddingsFileError(
-            f"{embeddings.path}: sentence {key!r} has shape {shape}, others have layers "
-            f"{', '.join(map(str, embeddings.layers))} and dimension {embeddings.dim}",
-            CORRUPT_HINT,
-        )
-    return int((1, *tokens)[-1])
-
-
-def read_vectors(embeddings: Embeddings, key: Key, index: int) -> Vectors:
-    """Read the vectors of a sentence in one layer, (vector, dim) float32.
-
-    Args:
-        index: of the layer in `embeddings.layers`.
-    Raises:
-        EmbeddingsFileError: the array has another shape than those of other sentences, cannot be
-            read, or has a value that is not finite in float32.
-    """
-    n = n_vectors(embeddings, key)
-    with np.errstate(over="ignore"):
-        vectors: Vectors = embeddings.layer(key, index).astype(np.float32, copy=False)
-    is_finite = np.isfinite(vectors)
-    if not is_finite.all():
-        position = int(is_finite.all(-1).argmin())
-        where = f"sentence {key!r}"
-        if embeddings.unit == "tokens":
-            tokens = embeddings.tokens(key)
-            word = f" (`{tokens[position]}`)" if tokens and len(tokens) == n else ""
-            where = f"{where}, token {position}{word}"
-        raise EmbeddingsFileError(
-            f"{embeddings.path}: {where}: a value in layer "
-            f"{embeddings.layers[index]} is not finite",
-            f"`elmo inspect {embeddings.path}` finds all such values; embed the text again",
-        )
-    return vectors.reshape(n, embeddings.dim)
-
-
 def check_comparable(embeddings: Embeddings, reference: Embeddings) -> list[str]:
     """Check that the vectors of two files can be compared, as far as the files record it.
 
@@ -160,22 +134,21 @@ def check_comparable(embeddings: Embeddings, reference: Embeddings) -> list[str]
         EmbeddingsFileError: the models, units, pooling or dimensions differ.
     """
     ours, theirs = embeddings.attributes, reference.attributes
-    models = [(facts.get("model_sha256"), _model(facts)) for facts in (ours, theirs)]
-    are_both_known = None not in (models[0][0], models[1][0])
-    if are_both_known and models[0][0] != models[1][0]:
-        raise _incomparable(embeddings, reference, *(f"the model is {name}" for _, name in models))
+    models = [facts.get("model_sha256") for facts in (ours, theirs)]
     pools = {str(facts["pool"]) for facts in (ours, theirs) if "pool" in facts}
+    if None not in models and models[0] != models[1]:
+        raise _incomparable(embeddings, reference, "the model is", _model)
     if embeddings.unit != reference.unit or len(pools) > 1:
-        units = (f"the vectors are of {_unit(one)}" for one in (embeddings, reference))
-        raise _incomparable(embeddings, reference, *units)
+        raise _incomparable(embeddings, reference, "the vectors are of", _unit)
     if embeddings.dim != reference.dim and len(embeddings) and len(reference):
-        dims = (f"the vectors have dimension {one.dim}" for one in (embeddings, reference))
-        raise _incomparable(embeddings, reference, *dims)
+        raise _incomparable(
+            embeddings, reference, "the vectors have dimension", lambda one: one.dim
+        )
     return [
         f"{embeddings.path}: {name} is {ours.get(name, default)!r}, that of {reference.path} is "
         f"{theirs.get(name, default)!r}"
         for name, default in _SETTINGS.items()
-        if are_both_known or (name in ours and name in theirs)
+        if None not in models or (name in ours and name in theirs)
         if ours.get(name, default) != theirs.get(name, default)
     ]
 
@@ -207,19 +180,20 @@ def _names(embeddings: Embeddings, layer: int | str) -> set[str]:
     return {str(layer), "top"} if is_top else {str(layer)}
 
 
-def _model(facts: dict[str, object]) -> str:
+def _incomparable(
+    one: Embeddings, other: Embeddings, what: str, describe: Callable[[Embeddings], object]
+) -> EmbeddingsFileError:
+    return EmbeddingsFileError(
+        f"{one.path}: {what} {describe(one)}, for {other.path} {what} {describe(other)}",
+        "embed both texts with the same model and the same options",
+    )
+
+
+def _model(embeddings: Embeddings) -> str:
+    facts = embeddings.attributes
     return f"{facts.get('model')} (sha256 {str(facts.get('model_sha256'))[:12]})"
 
 
 def _unit(embeddings: Embeddings) -> str:
     is_pooled, pool = embeddings.unit == "sentences", embeddings.attributes.get("pool")
     return f"{embeddings.unit} (pool {pool})" if is_pooled else embeddings.unit
-
-
-def _incomparable(
-    embeddings: Embeddings, reference: Embeddings, ours: str, theirs: str
-) -> EmbeddingsFileError:
-    return EmbeddingsFileError(
-        f"{embeddings.path}: {ours}, for {reference.path} {theirs}",
-        "embed both texts with the same model and the same options",
-    )

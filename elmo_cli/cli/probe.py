@@ -22,12 +22,22 @@ from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.lm.settings import MOST_SEED
 
 if TYPE_CHECKING:
-    from elmo_cli.analysis.linear import Accuracy
     from elmo_cli.analysis.probe_data import ProbeData
     from elmo_cli.analysis.probe_layers import LayerResult
 
 _FEW_STEPS = 100
 _MAX_SHOWN = 5  # maximum number of unknown labels to print
+# Heading and format of the fields in the table.
+_COLUMNS = {
+    "test": ("test", ".2f"),
+    "dev": ("dev", ".2f"),
+    "unseen_words": ("test, unseen words", ".2f"),
+    "weight_decay": ("weight decay", ".0e"),
+    "control": ("control", ".2f"),
+    "selectivity": ("selectivity", ".2f"),
+    "code_length": ("code length, bits", ",.0f"),
+    "compression": ("compression", ".2f"),
+}
 
 
 def _pair(ctx: click.Context, parameter: click.Parameter, names: Any) -> Any:
@@ -120,12 +130,13 @@ def probe(*, quiet: bool, as_json: bool, threads: int | None, seed: int, **given
     measures = {name: given[name] for name in ("control", "mdl")}
     with console.Progress(n_epochs(data, **measures), "epochs", quiet=quiet) as progress:
         results = dict(probe_layers(data, seed=seed, **measures, advance=progress.advance))
+    facts = _as_facts(data, results)
     if as_json:
-        console.print_json({**_as_facts(data, results), "seed": seed, "warnings": warnings})
+        console.print_json({**facts, "seed": seed, "warnings": warnings})
         return
     for line in _summary(data):
         console.note(line, quiet=quiet)
-    _print(data, results)
+    _print(facts)
 
 
 def _read(given: dict[str, Any]) -> ProbeData:
@@ -149,12 +160,10 @@ def _warnings(data: ProbeData) -> Iterator[str]:
         if unknown:
             names = sorted(set(unknown))
             shown = ", ".join(names[:_MAX_SHOWN]) + ", …" * (len(names) > _MAX_SHOWN)
-            yield (
-                f"{split.labels_file}: labels that are not in train count as errors: "
-                f"{len(unknown):,} ({shown})"
-            )
-    if (n := n_steps(data)) < _FEW_STEPS:
-        n_labels = len(data.targets["train"])
+            what = f"{split.labels_file}: labels that are not in train count as errors"
+            yield f"{what}: {len(unknown):,} ({shown})"
+    n_labels = len(data.targets["train"])
+    if (n := n_steps(n_labels)) < _FEW_STEPS:
         yield (
             f"train has only {n_labels:,} labels, so the probe is trained for {n} steps and may "
             "be less accurate than the vectors allow"
@@ -169,40 +178,6 @@ def _summary(data: ProbeData) -> Iterator[str]:
         yield "dev is every tenth sentence of train, which is not trained on"
     if data.model is not None:
         yield f"model {data.model}, state {data.state or 'zero'}"
-
-
-def _print(data: ProbeData, results: dict[int | str, LayerResult]) -> None:
-    """Print a table of percentages, and of bits where `--mdl` asks for them."""
-    from elmo_cli.analysis.linear import majority_label, majority_label_per_word
-
-    per_word = majority_label_per_word(data)
-    name = "majority label" if per_word is None else "majority label per word"
-    columns = [_columns(result) for result in results.values()]
-    rows = [[name, *_accuracies(per_word or majority_label(data), data), *[""] * len(columns[0])]]
-    for layer, result, cells in zip(results, results.values(), columns, strict=True):
-        name = f"layer {layer}" if isinstance(layer, int) else layer
-        rows.append([name, *_accuracies(result.probe, data), *cells.values()])
-    unseen = [] if data.is_unseen is None else ["test, unseen words"]
-    console.table(["%", "test", "dev", *unseen, *columns[0]], rows)
-
-
-def _accuracies(shown: Accuracy, data: ProbeData) -> list[str]:
-    cells = [f"{shown.test:.2f}", f"{shown.dev:.2f}"]
-    if data.is_unseen is not None:
-        cells.append("" if shown.unseen_words is None else f"{shown.unseen_words:.2f}")
-    return cells
-
-
-def _columns(result: LayerResult) -> dict[str, str]:
-    """Return the cells of a layer after its accuracies, by heading."""
-    cells = {"weight decay": f"{result.probe.weight_decay:.0e}"}
-    if result.control is not None:
-        cells["control"] = f"{result.control.test:.2f}"
-        cells["selectivity"] = f"{result.selectivity:.2f}"
-    if result.mdl is not None:
-        cells["code length, bits"] = f"{result.mdl.code_length:,.0f}"
-        cells["compression"] = f"{result.mdl.compression:.2f}"
-    return cells
 
 
 def _as_facts(data: ProbeData, results: dict[int | str, LayerResult]) -> dict[str, Any]:
@@ -240,3 +215,23 @@ def _layer_facts(result: LayerResult) -> dict[str, Any]:
     if result.mdl is not None:
         facts["mdl"] = asdict(result.mdl)
     return facts
+
+
+def _print(facts: dict[str, Any]) -> None:
+    """Print a table of the baseline and of each layer."""
+    per_word = facts["majority_label_per_word"]
+    name = "majority label" if per_word is None else "majority label per word"
+    rows = [{**(per_word or facts["majority_label"]), "name": name}]
+    for layer in facts["layers"]:
+        name = f"layer {layer['name']}" if layer["name"].isdecimal() else layer["name"]
+        rows.append({**layer, **layer.get("mdl", {}), "name": name})
+    is_hidden = {"unseen_words": facts["n_unseen_words"] is None}
+    columns = [one for one in _COLUMNS if one in rows[-1] and not is_hidden.get(one)]
+    cells = [[row["name"], *(_cell(row, column) for column in columns)] for row in rows]
+    console.table(["%", *(_COLUMNS[column][0] for column in columns)], cells)
+
+
+def _cell(row: dict[str, Any], column: str) -> str:
+    found = row.get(column)
+    value = found["test"] if isinstance(found, dict) else found
+    return "" if value is None else format(value, _COLUMNS[column][1])

@@ -14,7 +14,7 @@ import pytest
 from embeddings_files import layers, sentences, write, write_conllu, write_lines
 
 from elmo_cli.analysis.labelled_vectors import LabelSettings, join_labels, read_labels
-from elmo_cli.errors import ElmoError, EmbeddingsFileError, InputError, UsageError
+from elmo_cli.errors import EmbeddingsFileError, InputError, UsageError
 from elmo_cli.store.reader import open_embeddings
 
 TEXT = ["a b", "c", "d e f", "a", "b c"]
@@ -27,56 +27,60 @@ def join(embeddings, labels, layers=(), **settings):
         return join_labels(opened, str(labels), LabelSettings(**settings), layers)
 
 
+def label_file(folder, kind, given, labels):
+    """Lines of labels, or columns with tokens."""
+    if kind == "lines":
+        return write_lines(folder / "a.tags", labels)
+    return write_conllu(folder / "a.conllu", given, labels)
+
+
 def expected_vectors(given, layer):
     return np.concatenate([layers(sentence)[layer] for sentence in given])
 
 
-@pytest.mark.parametrize("labels", ["lines", "conllu"])
+BY_SENTENCE = {"keys": "sentence", "first_sentence": 3}
+
+
+@pytest.mark.parametrize("kind", ["lines", "columns"])
 @pytest.mark.parametrize(
     ("layout", "options", "stores_tokens"),
     [
         ("flat", {}, True),
         ("allennlp", {}, True),
         ("allennlp", {"forget_sentences": True}, False),
-        ("allennlp", {"keys": "sentence"}, True),
+        ("allennlp", BY_SENTENCE, True),
         ("bilm", {}, False),
         ("e2e-coref", {}, False),
         ("lsgn", {}, False),
         ("dygie", {}, False),
     ],
 )
-def test_vectors_are_joined_with_their_labels(tmp_path, layout, options, stores_tokens, labels):
-    given = sentences(TEXT)
+def test_vectors_are_joined_with_their_labels(tmp_path, layout, options, stores_tokens, kind):
+    """In a file keyed by sentences also names that form groups keep their order."""
+    text = [line.replace("d e", "x/d e").replace("b c", "x/b c") for line in TEXT]
+    given = sentences(text, range(options.get("first_sentence", 0), 8)[:5])
     path = write(tmp_path / "a.hdf5", given, layout=layout, **options)
-    if labels == "lines":
-        joined = join(path, write_lines(tmp_path / "a.tags", LABELS))
-    else:
-        joined = join(path, write_conllu(tmp_path / "a.conllu", given, LABELS))
+    joined = join(path, label_file(tmp_path, kind, given, LABELS))
     assert joined.labels == ALL_LABELS
-    is_known = stores_tokens or labels == "conllu"
-    assert joined.words == (" ".join(TEXT).split() if is_known else None)
+    is_known = stores_tokens or kind == "columns"
+    assert joined.words == (" ".join(text).split() if is_known else None)
     for layer in (0, 1, 2):
         vectors = joined.vectors(layer)
         assert vectors.dtype == np.float32
         np.testing.assert_array_equal(vectors, expected_vectors(given, layer))
 
 
-@pytest.mark.parametrize("labels", ["lines", "conllu"])
-def test_manylangs_and_equal_sentences(tmp_path, labels):
-    """The file contains each sentence once: columns find it, lines of labels cannot."""
-    text = [*TEXT, "a b"]
-    given = sentences(text)
+def test_equal_sentences_that_are_stored_once(tmp_path):
+    """Columns find them, lines of labels cannot."""
+    given, labels = sentences([*TEXT, "a b"]), [*LABELS, LABELS[0]]
     arrays = [layers(sentence)[2] for sentence in given]
     header = {"layers": "top"}
     path = write(tmp_path / "a.hdf5", given, arrays, layout="manylangs", header=header)
-    if labels == "lines":
-        with pytest.raises(UsageError, match="contains equal sentences once"):
-            join(path, write_lines(tmp_path / "a.tags", [*LABELS, LABELS[0]]))
-    else:
-        joined = join(path, write_conllu(tmp_path / "a.conllu", given, [*LABELS, LABELS[0]]))
-        assert joined.labels == [*ALL_LABELS, "X", "Y"]
-        expected = np.concatenate([*arrays[:5], arrays[0]])
-        np.testing.assert_array_equal(joined.vectors("top"), expected)
+    with pytest.raises(UsageError, match="contains equal sentences once"):
+        join(path, write_lines(tmp_path / "a.tags", labels))
+    joined = join(path, write_conllu(tmp_path / "a.conllu", given, labels))
+    assert joined.labels == [*ALL_LABELS, "X", "Y"]
+    np.testing.assert_array_equal(joined.vectors("top"), np.concatenate([*arrays[:5], arrays[0]]))
 
 
 def test_compressed_labels_and_pipes(tmp_path):
@@ -121,30 +125,16 @@ def test_pooled_sentences_have_one_label_each(tmp_path):
     path = write(tmp_path / "a.hdf5", given, pooled, header={"pool": "mean"})
     lines = [[], *([label] for label in "XYXYX")]
     joined = join(path, write_lines(tmp_path / "a.tags", lines))
-    assert joined.labels == [*"XYXYX"]
+    assert (joined.labels, joined.words) == ([*"XYXYX"], None)
     np.testing.assert_array_equal(joined.vectors(0)[:, 0], [1, 2, 3, 4, 5])
     with pytest.raises(InputError, match=r"line 2: 2 labels for sentence 1, .* one vector for it"):
         join(path, write_lines(tmp_path / "a.tags", [[], *LABELS]))
 
 
-def test_a_shard_that_is_keyed_by_sentences(tmp_path):
-    """Names that form groups keep their order too."""
-    given = sentences(["a/b", "c", "a/a"], range(3, 6))
-    labels = [["X"], ["Y"], ["X"]]
-    options = {"keys": "sentence", "first_sentence": 3}
-    path = write(tmp_path / "a.hdf5", given, layout="allennlp", **options)
-    for file in (
-        write_lines(tmp_path / "a.tags", labels),
-        write_conllu(tmp_path / "a.conllu", given, labels),
-    ):
-        np.testing.assert_array_equal(join(path, file).vectors(1), expected_vectors(given, 1))
-
-
 def test_names_in_unknown_order(tmp_path):
     """h5py lists them alphabetically: only columns with the names can be matched."""
-    given = sentences(["so it", "is ."])
     labels = [["X", "Y"], ["Y", "Y"]]
-    columns = write_conllu(tmp_path / "a.conllu", given, labels)
+    columns = write_conllu(tmp_path / "a.conllu", sentences(["so it", "is ."]), labels)
     for names in (("zebra sat", "apple fell"), ("z/0", "a/0")):
         with h5py.File(tmp_path / "a.hdf5", "w") as file:
             for name in names:
@@ -159,9 +149,6 @@ def test_names_in_unknown_order(tmp_path):
         join(tmp_path / "a.hdf5", columns)
 
 
-# -- columns ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("column", "expected"), [(None, "X"), ("xpos", "X"), ("UPOS", "x"), ("4", "x"), ("-6", "X")]
 )
@@ -169,34 +156,29 @@ def test_label_column_of_conllu(tmp_path, column, expected):
     path = write_conllu(tmp_path / "a.conllu", sentences(TEXT), LABELS)
     settings = LabelSettings(column=column)
     found = list(read_labels(str(path), settings))
-    assert [" ".join(one.sentence.tokens) for one in found] == TEXT
-    assert [len(one.labels) for one in found] == [len(line) for line in LABELS]
-    assert found[1].labels == (expected,)
+    assert [" ".join(sentence.tokens) for sentence, _ in found] == TEXT
+    assert [len(labels) for _, labels in found] == [len(line) for line in LABELS]
+    assert found[1][1] == (expected,)
     assert settings.column_of(str(path)) == (column or "xpos")
 
 
 @pytest.mark.parametrize(
     ("row", "settings", "attributes"),
     [
-        ("{word} {label}", {}, {}),
-        ("{word} {label} x", {"column": "-2"}, {}),
-        ("x {word} {label}", {}, {"column": 2}),
+        ("{} {}", {}, {}),
+        ("{} {} x", {"column": "-2"}, {}),
+        ("x {} {}", {}, {"column": 2}),
     ],
 )
 def test_label_column_of_conll(tmp_path, row, settings, attributes):
     """The tokens are in the column that the text was embedded from."""
-    header = {"format": "conll", **attributes}
-    path = write(tmp_path / "a.hdf5", sentences(TEXT), header=header)
-    rows = [
-        [
-            row.format(word=word, label=label)
-            for word, label in zip(line.split(), labels, strict=True)
-        ]
+    path = write(tmp_path / "a.hdf5", sentences(TEXT), header={"format": "conll", **attributes})
+    text = "\n\n".join(
+        "\n".join(map(row.format, line.split(), labels))
         for line, labels in zip(TEXT, LABELS, strict=True)
-    ]
-    labels = tmp_path / "a.conll"
-    labels.write_text("".join("\n".join(line) + "\n\n" for line in rows))
-    assert join(path, labels, **settings).labels == ALL_LABELS
+    )
+    (tmp_path / "a.conll").write_text(text + "\n")
+    assert join(path, tmp_path / "a.conll", **settings).labels == ALL_LABELS
 
 
 @pytest.mark.parametrize(
@@ -221,46 +203,32 @@ def test_labels_that_cannot_be_read(tmp_path, monkeypatch, name, settings, error
         list(read_labels(name, LabelSettings(**settings)))
 
 
-# -- labels of another text, corrupt vectors -------------------------------------------------------
-
-
 @pytest.mark.parametrize(
-    ("text", "labels", "error", "message"),
+    ("kind", "text", "labels", "error", "message"),
     [
-        (TEXT, [["X"] * 3, *LABELS[1:]], InputError, "line 1: 3 labels for sentence 0, .* 2 tok"),
-        (TEXT, [LABELS[0], [], *LABELS[2:]], InputError, "line 2: 0 labels for sentence 1"),
-        (TEXT, LABELS[:-1], EmbeddingsFileError, "a.hdf5: has 5 sentences, .*a.tags has 4 of them"),
-        (TEXT, [], EmbeddingsFileError, "a.tags has 0 of them"),
-        (
-            ["a b", "C", *TEXT[2:]], LABELS, InputError,
-            "a.conllu, line 7: token 1 of sentence 1 is `C`, in .*a.hdf5 it is `c`",
-        ),
-        (
-            ["a b b", *TEXT[1:]], [["X"] * 3, *LABELS[1:]], InputError,
-            "a.conllu, line 2: 3 labels for sentence 0, .* 2 tokens of it",
-        ),
+        ("lines", TEXT, [["X"] * 3, *LABELS[1:]], InputError, "1: 3 labels for .* 0, .* 2 tok"),
+        ("lines", TEXT, [LABELS[0], [], *LABELS[2:]], InputError, "2: 0 labels for sentence 1"),
+        ("lines", TEXT, LABELS[:-1], EmbeddingsFileError, "5 sentences, .*a.tags has 4 of them"),
+        ("lines", TEXT, [], EmbeddingsFileError, "a.tags has 0 of them"),
+        ("columns", ["a b", "C", *TEXT[2:]], LABELS, InputError,
+         "a.conllu, line 7: token 1 of sentence 1 is `C`, in .*a.hdf5 it is `c`"),
+        ("columns", ["a b b", *TEXT[1:]], [["X"] * 3, *LABELS[1:]], InputError,
+         "a.conllu, line 2: 3 labels for sentence 0, .* 2 tokens of it"),
     ],
 )  # fmt: skip
-def test_labels_of_another_text_are_refused(tmp_path, text, labels, error, message):
+def test_labels_of_another_text_are_refused(tmp_path, kind, text, labels, error, message):
     path = write(tmp_path / "a.hdf5", sentences(TEXT))
-    if "conllu" in message:
-        labels = write_conllu(tmp_path / "a.conllu", sentences(text), labels)
-    else:
-        labels = write_lines(tmp_path / "a.tags", labels)
     with pytest.raises(error, match=message) as raised:
-        join(path, labels)
+        join(path, label_file(tmp_path, kind, sentences(text), labels))
     assert raised.value.hint
 
 
-@pytest.mark.parametrize("chosen", [(0,), (0, 1)])
-def test_values_of_the_chosen_layers_are_checked(tmp_path, chosen):
+def test_values_of_the_chosen_layers_are_checked(tmp_path):
     given = sentences(TEXT)
     arrays = [layers(sentence) for sentence in given]
     arrays[2][1, 2, 3] = np.nan
     path = write(tmp_path / "a.hdf5", given, arrays)
     labels = write_lines(tmp_path / "a.tags", LABELS)
-    if 1 in chosen:
-        with pytest.raises(ElmoError, match=r"sentence 2, token 2 \(`f`\): .* layer 1"):
-            join(path, labels, chosen)
-    else:
-        assert join(path, labels, chosen).labels
+    assert join(path, labels, [0]).labels
+    with pytest.raises(EmbeddingsFileError, match=r"sentence 2, token 2 \(`f`\): .* layer 1"):
+        join(path, labels, [0, 1])

@@ -93,49 +93,34 @@ def test_without_dev_every_tenth_sentence_is_split_off(tmp_path):
         (("all", "all", "0,1,2"), (), (0, 1, 2)),
         (("all", "2,1", "1,2"), (2,), (2,)),
         (("top", "top", "top"), (), ("top",)),
+        (("-1", "-1", "-1"), (), ("unknown",)),
+        (("-0,1,2", "all", "0,1"), (1,), (1,)),
+        (("0,2", "0,2", "0,2"), (1,), "train: `layer=1`: the file has layers 0, 2"),
+        (("all", "2,1", "2,1"), (0,), "dev: `layer=0`: the file has layers 2, 1"),
+        (("all", "2,1", "2,1"), (), "dev: layers are 2, 1, those of train are 0, 1, 2"),
+        (("top", "all", "all"), (), "dev: layers are 0, 1, 2, those of"),
+        (("-1", "1", "1"), (), "dev: layers are 1, those of .* unknown"),
+        (("-1", "-1", "-1"), (1,), "train: `layer=1`: .* only one layer, `unknown`"),
     ],
 )
-def test_layers_are_numbers_of_the_model(tmp_path, names, chosen, expected):
-    files = {
-        split: stored(tmp_path / split, name) for split, name in zip(SPLITS, names, strict=True)
-    }
-    data = read(tmp_path, chosen, **files)
-    assert data.layers == expected
-    for layer in data.layers:
-        number = 2 if layer == "top" else layer
-        whole = np.concatenate([layers(sentence)[number] for sentence in sentences(TEXT)])
-        for vectors in data.vectors(layer).values():
-            np.testing.assert_array_equal(vectors, whole)
-
-
-@pytest.mark.parametrize(
-    ("names", "chosen", "error", "message"),
-    [
-        (("0,2", "0,2", "0,2"), (1,), UsageError, "train: `layer=1`: the file has layers 0, 2"),
-        (("all", "2,1", "2,1"), (0,), UsageError, "dev: `layer=0`: the file has layers 2, 1"),
-        (
-            ("all", "2,1", "2,1"), (), EmbeddingsFileError,
-            "dev: layers are 2, 1, those of train are 0, 1, 2",
-        ),
-        (("top", "all", "all"), (), EmbeddingsFileError, "dev: layers are 0, 1, 2, those of"),
-        (("-1", "1", "1"), (), EmbeddingsFileError, "dev: layers are 1, those of .* unknown"),
-        (("-1", "-1", "-1"), (1,), UsageError, "train: `layer=1`: .* only one layer, `unknown`"),
-        (("-1", "-1", "-1"), (), None, ("unknown",)),
-        (("-0,1,2", "all", "0,1"), (1,), None, (1,)),
-    ],
-)  # fmt: skip
-def test_layers_must_be_the_same(tmp_path, monkeypatch, names, chosen, error, message):
-    """Another program ("-") does not record which layer a single one is."""
+def test_layers_are_numbers_of_the_model(tmp_path, monkeypatch, names, chosen, expected):
+    """And the same in all files. Another program ("-") does not record which layer it stored."""
     monkeypatch.chdir(tmp_path)
     files = {
         split: stored(Path(split), name.strip("-"), is_foreign=name.startswith("-"))
         for split, name in zip(SPLITS, names, strict=True)
     }
-    if error is None:
-        assert read(tmp_path, chosen, **files).layers == message
-    else:
-        with pytest.raises(error, match=message):
+    if isinstance(expected, str):
+        with pytest.raises((EmbeddingsFileError, UsageError), match=expected):
             read(tmp_path, chosen, **files)
+        return
+    data = read(tmp_path, chosen, **files)
+    assert data.layers == expected
+    for layer in data.layers:
+        number = {"top": 2, "unknown": 1}.get(layer, layer)
+        whole = np.concatenate([layers(sentence)[number] for sentence in sentences(TEXT)])
+        for vectors in data.vectors(layer).values():
+            np.testing.assert_array_equal(vectors, whole)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +153,7 @@ def test_files_that_are_not_embeddings_of_a_text(tmp_path):
     [
         ([["X"] * len(line) for line in LABELS], None, True, "all labels of train are `X`"),
         ([["X"] * len(line) for line in LABELS[:4]] + [["Y", "Y"]], None, False, "are `X`"),
-        (LABELS, "deprel", True, "a.conllu: column deprel contains only `_`"),
+        (LABELS, "deprel", True, "a.conllu: all labels of train are `_`"),
         (LABELS, "form", True, "a.conllu: column form contains the tokens"),
     ],
 )

@@ -16,10 +16,10 @@ from embeddings_files import sentences, write, write_lines
 from softmax_regression import log_probabilities, train_weights, with_ones
 
 from elmo_cli.analysis import linear
-from elmo_cli.analysis.code_length import code_length
 from elmo_cli.analysis.probe_data import ProbeData, read_probe_data
 from elmo_cli.analysis.probe_layers import (
     LayerResult,
+    code_length,
     n_epochs,
     probe_layers,
     with_control_labels,
