@@ -11,14 +11,14 @@ import click
 from elmo_cli.cli import console
 from elmo_cli.cli.click_options import argument, command, flag, value
 from elmo_cli.cli.kwic import as_facts, in_context, print_in_context
-from elmo_cli.cli.options import AT_LEAST_1, json_option, layer_option, picture_output
+from elmo_cli.cli.options import AT_LEAST_1, json_option, layer_option, plot_output
 from elmo_cli.cli.plot import check_plot
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.neighbors import Query
     from elmo_cli.analysis.query import Occurrence
-    from elmo_cli.plot.token_picture import Tokens
+    from elmo_cli.plot.token_plot import Tokens
 
     _Near: TypeAlias = list[tuple[Occurrence, float]]
     _Pair: TypeAlias = tuple[Query, _Near]
@@ -65,7 +65,7 @@ def _occurrence(ctx: click.Context, parameter: click.Parameter, given: str | Non
     "--same-word",
     "Compare only with the same word form (case-insensitive), which separates its senses.",
 )
-@picture_output(".html, .png, .svg or .pdf", required=False)
+@plot_output(".html, .png, .svg or .pdf", required=False)
 @json_option
 def neighbors(
     *, file: str, queries: tuple[str, ...], quiet: bool, as_json: bool, **given: Any
@@ -116,7 +116,7 @@ def neighbors(
         partial(_find, file, queries, typed, given), files, EmbeddingsFileError
     )
     if tokens is not None:
-        from elmo_cli.plot.token_picture import draw_tokens
+        from elmo_cli.plot.token_plot import draw_tokens
 
         draw_tokens(tokens, output)
     for warning in facts["warnings"]:
@@ -146,7 +146,7 @@ def _find(
         found = nearest(view, queries, given["count"], same_word=same_word)
         tokens = None
         if given["output"] is not None:
-            from elmo_cli.plot.token_picture import read_neighbors
+            from elmo_cli.plot.token_plot import read_neighbors
 
             tokens = read_neighbors(view, queries, found.neighbors)
     if n := found.sentences_without_tokens:

@@ -167,8 +167,8 @@ def layer_option(group: str) -> Option:
     return value(group, "--layer N", what, type=click.IntRange(min=0))
 
 
-def picture_output(formats: str = ".png, .svg or .pdf", *, required: bool = True) -> Option:
+def plot_output(formats: str = ".png, .svg or .pdf", *, required: bool = True) -> Option:
     """The options of a command that plots: the output file, and whether to replace it."""
     what = f"Plot to write: {formats}."
-    picture = value("Output", "-o, --output FILE", what, required=required, callback=local_path)
-    return together(picture, overwrite_option, quiet_option)
+    output = value("Output", "-o, --output FILE", what, required=required, callback=local_path)
+    return together(output, overwrite_option, quiet_option)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from elmo_cli.cli.options import (
     label_options,
     label_settings,
     layer_option,
-    picture_output,
+    plot_output,
 )
 from elmo_cli.errors import EmbeddingsFileError
 
@@ -23,7 +24,7 @@ from elmo_cli.errors import EmbeddingsFileError
 def check_plot(output: str, inputs: Any, *, overwrite: bool, html: bool = False) -> None:
     """Refuse, before any work, an output file that cannot be written."""
     from elmo_cli.files import check_distinct, check_output_path
-    from elmo_cli.plot.picture import check_format
+    from elmo_cli.plot.figure import check_format
 
     check_distinct(output, inputs)
     check_output_path(output, overwrite=overwrite)
@@ -45,7 +46,7 @@ _command = partial(plot.command, cls=GroupedCommand, no_args_is_help=True)
 
 @_command("curves")
 @argument("logs", nargs=-1, required=True, metavar="LOG…")
-@picture_output()
+@plot_output()
 def plot_curves(*, logs: tuple[str, ...], output: str, overwrite: bool, quiet: bool) -> None:
     """Plot the loss and the perplexity or score of training runs.
 
@@ -56,17 +57,19 @@ def plot_curves(*, logs: tuple[str, ...], output: str, overwrite: bool, quiet: b
 
     Example: elmo plot curves small/ large/ -o curves.png
     """
-    from elmo_cli.plot.training_curves import draw_training_curves, log_path, read_run
+    from elmo_cli.lm.log import FILE_NAME, RECORD_FILE
+    from elmo_cli.plot.training_curves import draw_training_curves, read_run
 
-    paths = list(map(Path, logs))
-    check_plot(output, map(log_path, paths), overwrite=overwrite)
-    draw_training_curves(list(map(read_run, paths)), output)
+    paths = [path / FILE_NAME if path.is_dir() else path for path in map(Path, logs)]
+    check_plot(output, paths, overwrite=overwrite)
+    records = [path.with_name(RECORD_FILE) if path.name == FILE_NAME else None for path in paths]
+    draw_training_curves(list(map(read_run, paths, records)), output)
     console.note(f"{output}: written", quiet=quiet)
 
 
 @_command("layers")
 @argument("mixes", nargs=-1, required=True, metavar="DIR|MIX…")
-@picture_output()
+@plot_output()
 def plot_layers(*, mixes: tuple[str, ...], output: str, overwrite: bool, quiet: bool) -> None:
     """Plot learned layer weights, like figure 2 of the paper.
 
@@ -75,10 +78,13 @@ def plot_layers(*, mixes: tuple[str, ...], output: str, overwrite: bool, quiet: 
 
     Example: elmo plot layers ner/ srl/ mix:0.21,0.45,0.34 -o layers.png
     """
-    from elmo_cli.plot.layer_results import SCORES_FILE, draw_layer_weights, read_weights
+    from elmo_cli.plot.layer_results import draw_layer_weights, parse_mix, read_mixes
+    from elmo_cli.tasks.settings import SCORES_FILE
 
-    check_plot(output, [Path(mix) / SCORES_FILE for mix in mixes], overwrite=overwrite)
-    draw_layer_weights([row for mix in mixes for row in read_weights(mix)], output)
+    files = {mix: Path(mix) / SCORES_FILE for mix in mixes if not mix.startswith("mix:")}
+    check_plot(output, files.values(), overwrite=overwrite)
+    rows = [read_mixes(files[mix]) if mix in files else [parse_mix(mix)] for mix in mixes]
+    draw_layer_weights(list(chain.from_iterable(rows)), output)
     console.note(f"{output}: written", quiet=quiet)
 
 
@@ -98,7 +104,7 @@ def plot_layers(*, mixes: tuple[str, ...], output: str, overwrite: bool, quiet: 
     "Colour points by the labels in this file, one per token of FILE, instead of by cluster.",
 )
 @label_options
-@picture_output(".html, .png, .svg or .pdf")
+@plot_output(".html, .png, .svg or .pdf")
 def plot_senses(*, file: str, output: str, overwrite: bool, quiet: bool, **given: Any) -> None:
     """Plot the occurrences of a word in two dimensions.
 
@@ -113,7 +119,7 @@ def plot_senses(*, file: str, output: str, overwrite: bool, quiet: bool, **given
       elmo plot senses dev.hdf5 --word like --labels dev.conllu --label-column upos -o like.png
     """
     from elmo_cli.isolate import run_isolated
-    from elmo_cli.plot.token_picture import draw_tokens, read_word
+    from elmo_cli.plot.token_plot import draw_tokens, read_word
 
     labels, context = given["labels"], click.get_current_context()
     files = [file, *filter(None, [labels])]
@@ -133,12 +139,13 @@ def plot_senses(*, file: str, output: str, overwrite: bool, quiet: bool, **given
 @argument("file", metavar="FILE")
 @argument("first", metavar="KEY")
 @argument("second", metavar="KEY")
-@picture_output()
+@plot_output()
 def plot_similarity(*, output: str, overwrite: bool, quiet: bool, **given: str) -> None:
     """Plot the cosines between the tokens of two sentences.
 
-    FILE is an embeddings file of any layout; each stored layer is drawn. A KEY is the number of a
-    sentence, from 0, or its name. The tokens of the first sentence are the rows.
+    FILE is an embeddings file of any layout, with one vector per token; each stored layer is drawn.
+    A KEY is the number of a sentence, from 0, or its name. The tokens of the first sentence are the
+    rows.
 
     Example: elmo plot similarity corpus.hdf5 12 40 -o similarity.png
     """
@@ -154,7 +161,7 @@ def plot_similarity(*, output: str, overwrite: bool, quiet: bool, **given: str) 
 
 @_command("probe")
 @argument("results", nargs=-1, required=True, metavar="FILE…")
-@picture_output()
+@plot_output()
 def plot_probe(*, results: tuple[str, ...], output: str, overwrite: bool, quiet: bool) -> None:
     """Plot the accuracy of probes by layer.
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from elmo_cli.lm.settings import Estimate
 
 FILE_NAME = "log.jsonl"
+RECORD_FILE = "finetune.json"  # next to the log, with the results of fine-tuning
 
 
 class Reporter:

@@ -19,7 +19,7 @@ from elmo_cli.pretrained.parts import PARTS_FILE, remove_parts, write_parts
 from elmo_cli.weightfile.write import write_bilm, write_softmax
 
 CHECKPOINT_FILE, LOG_FILE, TEXT_FILE = checkpoint.FILE_NAME, log.FILE_NAME, checkpoint.TEXT_FILE
-RECORD_FILE, FITTED_FILE = "finetune.json", "fitted_softmax.hdf5"
+RECORD_FILE, FITTED_FILE = log.RECORD_FILE, "fitted_softmax.hdf5"
 LOCK_FILE = ".lock"
 TASK_FILE, VECTORS_FOLDER = "task.json", "vectors"
 _MODEL = (PARTS_FILE, STATE_FILE, OPTIONS_FILE, WEIGHTS_FILE, SOFTMAX_FILE, VOCABULARY_FILE)

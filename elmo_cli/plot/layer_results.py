@@ -10,13 +10,12 @@ from typing import Any, NamedTuple
 
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.files import StrPath
-from elmo_cli.plot.picture import COLORS, GRAY, as_label, layer_name, new_picture
+from elmo_cli.plot.figure import COLORS, GRAY, as_label, layer_name, new_figure
 from elmo_cli.regular_files import read_json
 from elmo_cli.store.layers import LayerSelection
 
-SCORES_FILE, _N_LAYERS = "scores.json", 3  # of a mix: string
-_TEXT_COLORS = ("white", "black", "white", "white", "black", "black")
-_COLORS = tuple(zip(COLORS, _TEXT_COLORS, strict=True))  # of a bar and of its weight
+_N_LAYERS = 3  # of a mix: string
+_TEXT_COLORS = ("white", "black", "white", "white", "black", "black")  # on COLORS
 _BASELINES = ("majority_label_per_word", "majority_label")
 _STYLES: dict[str, Any] = {
     "unseen words": {"marker": "^", "linestyle": "--", "color": COLORS[1]},
@@ -41,49 +40,49 @@ class ProbeAccuracy(NamedTuple):
     baseline: tuple[str, float]  # name and accuracy; it needs no vectors
 
 
-def read_weights(source: str) -> list[LayerWeights]:
-    """Return the weights of a mix, or of all mixes of a task model.
+def parse_mix(mix: str) -> LayerWeights:
+    """Return the weights of "mix:W0,W1,W2[,GAMMA]", divided by their sum.
 
-    Args:
-        source: "mix:W0,W1,W2[,GAMMA]", whose weights are divided by their sum; or the folder of a
-            task model.
     Raises:
-        UsageError: the mix has the wrong number of weights, or a negative one.
-        InputError: the folder has no task model with a mix of all layers.
+        UsageError: the number of weights is wrong, or one is negative.
     """
-    if source.startswith("mix:"):
-        weights = LayerSelection.parse(source, None, _N_LAYERS).weights
-        if min(weights) < 0:
-            hint = "give the weights of a mix, such as those of `ElmoMix.spec()`"
-            raise UsageError(f"`{source}`: a weight is negative", hint)
-        return [LayerWeights(source, tuple(weight / sum(weights) for weight in weights))]
-    hint = "give the folder that `elmo train` wrote"
+    weights = LayerSelection.parse(mix, None, _N_LAYERS).weights
+    if min(weights) < 0:
+        hint = "give the weights of a mix, such as those of `ElmoMix.spec()`"
+        raise UsageError(f"`{mix}`: a weight is negative", hint)
+    return LayerWeights(mix, tuple(weight / sum(weights) for weight in weights))
+
+
+def read_mixes(scores_file: Path) -> list[LayerWeights]:
+    """Return the weights of all mixes of a task model, given the file with its scores.
+
+    Raises:
+        InputError: the file is not that of a task model with a mix of all layers.
+    """
+    folder, hint = scores_file.parent, "give the folder that `elmo train` wrote"
     try:
-        mixes = read_json(Path(source) / SCORES_FILE, InputError, hint)["mix"]
+        mixes = read_json(scores_file, InputError, hint)["mix"]
         found = {where: tuple(map(float, mix["weights"])) for where, mix in mixes.items()}
     except _WRONG:
-        raise InputError(f"{source}: not a folder with a trained task model", hint) from None
+        raise InputError(f"{folder}: not a folder with a trained task model", hint) from None
     if not found or min(map(len, found.values())) < 2:
-        what = f"{source}: the task model has no mix of layers"
+        what = f"{folder}: the task model has no mix of layers"
         raise InputError(what, "train one with ELMo and `elmo.layers=all`")
-    name = Path(source).resolve().name
+    name = folder.resolve().name
     names = [name if len(found) == 1 else f"{name}, {where}" for where in found]
     return list(map(LayerWeights, names, found.values()))
 
 
 def draw_layer_weights(mixes: Sequence[LayerWeights], path: StrPath) -> None:
-    """Draw one bar per mix, divided into the weights of its layers (Peters et al. 2018, 5.5).
-
-    Raises:
-        OutputError, ElmoError: as `new_picture`.
-    """
+    """Draw a bar per mix, as in Peters et al. 2018, figure 2; errors as of `new_figure`."""
     rows = range(len(mixes))
-    with new_picture(path, 7, 1.1 + 0.34 * max(1, len(mixes))) as figure:
+    with new_figure(path, 7, 1.1 + 0.34 * max(1, len(mixes))) as figure:
         axes = figure.subplots()
-        for layer in range(max((len(weights) for _, weights in mixes), default=0)):
+        n_layers = max((len(weights) for _, weights in mixes), default=0)
+        colors = zip(cycle(COLORS), cycle(_TEXT_COLORS), range(n_layers))
+        for color, text_color, layer in colors:
             left = [sum(weights[:layer]) for _, weights in mixes]
             widths = [sum(weights[layer : layer + 1]) for _, weights in mixes]
-            color, text_color = _COLORS[layer % len(_COLORS)]
             style: Any = {"left": left, "label": layer_name(layer), "color": color}
             bars: Any = axes.barh(rows, widths, 0.72, **style)
             # Narrower bars have no room for their weight.
@@ -123,14 +122,10 @@ def read_probe(path: StrPath) -> ProbeAccuracy:
 
 
 def draw_probes(probes: Sequence[ProbeAccuracy], path: StrPath) -> None:
-    """Draw accuracies by layer; of several probes only those on all words.
-
-    Raises:
-        OutputError, ElmoError: as `new_picture`.
-    """
+    """Draw accuracies by layer, of several probes only on all words; errors as of `new_figure`."""
     layers = list(dict.fromkeys(layer for one in probes for layer in one.layers))
     is_alone = len(probes) == 1
-    with new_picture(path, 6.4, 4.4) as figure:
+    with new_figure(path, 6.4, 4.4) as figure:
         axes = figure.subplots()
         for one, color, marker in zip(probes, cycle(COLORS), cycle("os^DvP")):
             for name, values in list(one.series.items())[: None if is_alone else 1]:

@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from elmo_cli.analysis.query import no_sentence
 from elmo_cli.analysis.vectors import LayerView
 from elmo_cli.errors import UsageError
 from elmo_cli.files import StrPath
-from elmo_cli.plot.picture import as_label, layer_name, new_picture
+from elmo_cli.plot.figure import as_label, layer_name, new_figure
 from elmo_cli.plot.plane import Array, unit_vectors
 from elmo_cli.store.reader import Embeddings, open_embeddings
 
@@ -27,11 +28,8 @@ class Similarity(NamedTuple):
 
 
 def read_similarity(path: StrPath, first: str, second: str) -> Similarity:
-    """Compare the tokens of two sentences.
+    """Compare the tokens of two sentences of a file, given their keys as a user writes them.
 
-    Args:
-        path: embeddings file of tokens.
-        first, second: keys of the sentences, as a user writes them.
     Raises:
         UsageError: there is no such sentence, or it has no tokens or too many.
         EmbeddingsFileError: an array cannot be read.
@@ -50,8 +48,7 @@ def _sentence(embeddings: Embeddings, name: str) -> tuple[list[str], Array]:
         what = f"{view.path}: has vectors of {view.unit}, not of tokens"
         raise UsageError(what, "embed the text without pooling")
     if (key := view.find_key(name)) is None:
-        what = f"{view.path}: no sentence {name!r}"
-        raise UsageError(what, f"`elmo kwic {view.path} WORD` lists sentences with their keys")
+        raise no_sentence(view, name, f"`elmo kwic {view.path} WORD` lists sentences with keys")
     vectors = unit_vectors(np.stack([one.vectors(key) for one in views]))
     if not 0 < (n := vectors.shape[1]) <= _MAX_TOKENS:
         what = f"{view.path}: sentence {name} has {n:,} tokens"
@@ -60,18 +57,14 @@ def _sentence(embeddings: Embeddings, name: str) -> tuple[list[str], Array]:
 
 
 def draw_similarity(shown: Similarity, path: StrPath) -> None:
-    """Draw a matrix of cosines for each layer, on one colour scale, as .png, .svg or .pdf.
-
-    Raises:
-        OutputError, ElmoError: as `new_picture`.
-    """
+    """Draw a matrix of cosines per layer, on one colour scale; errors as of `new_figure`."""
     n_layers, n_rows, n_columns = shown.cosines.shape
     width, height = max(1.8, _CELL * n_columns), max(1.8, _CELL * n_rows)
     n_wide = n_layers if n_layers * width <= _MAX_WIDTH else 1
     n_high = n_layers // n_wide
     rows, columns = ([as_label(one, 16) for one in names] for names in (shown.rows, shown.columns))
     lowest = min(0.0, float(shown.cosines.min()))
-    with new_picture(path, n_wide * width + 2.2, n_high * (height + 0.4) + 1) as figure:
+    with new_figure(path, n_wide * width + 2.2, n_high * (height + 0.4) + 1) as figure:
         grid = figure.subplots(n_high, n_wide, squeeze=False, sharex=True, sharey=True)
         for layer, cosines, axes in zip(shown.layers, shown.cosines, grid.flat, strict=True):
             image = axes.imshow(cosines, vmin=lowest, vmax=1, cmap="Blues", aspect="auto")

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.files import StrPath
-from elmo_cli.plot.picture import COLORS, as_label, new_picture, plain
+from elmo_cli.plot.figure import COLORS, as_label, new_figure, plain
 from elmo_cli.regular_files import check_regular, read_json
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LOG_FILE, _RECORD_FILE = "log.jsonl", "finetune.json"
+_HINT = "give the log.jsonl of a run"
 _LINES: dict[str, Any] = {"before": (0, (6, 3)), "after": (0, (6, 3, 1, 3))}
 _MEASURES = ("average", "f1", "accuracy", "pearson")  # of `elmo pretrain` and of tasks
 _SCALES = ((1e9, "G "), (1e6, "M "), (1e3, "k "), (1, ""))  # of tokens
@@ -72,37 +72,32 @@ class Run:
             self.chosen_step = int(record["result"]["chosen"]["step"])
 
 
-def log_path(path: Path) -> Path:
-    """Return the log that a name refers to: itself, or the one in a folder."""
-    return path / LOG_FILE if path.is_dir() else path
+def read_run(path: Path, record: Path | None = None) -> Run:
+    """Read the log of `elmo pretrain`, `elmo finetune` or `elmo train`.
 
-
-def read_run(path: Path) -> Run:
-    """Read the log of `elmo pretrain`, `elmo finetune` or `elmo train`, or of their folder.
-
+    Args:
+        record: the file in the folder of a run that has the results of fine-tuning, if it exists;
+            None if the log is not in such a folder.
     Raises:
         InputError: there is no such file, it is empty, or a line is not of a log.
     """
-    path = log_path(path)
     check_regular(path, InputError)
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
-        hint = f"give the {LOG_FILE} of a run"
-        raise InputError(f"{path}: cannot be read as a log ({reason})", hint) from None
-    name = path.resolve().parent.name if path.name == LOG_FILE else path.stem
+        raise InputError(f"{path}: cannot be read as a log ({reason})", _HINT) from None
+    name = path.stem if record is None else record.resolve().parent.name
     run = Run(name, "epoch" if lines and '"tokens"' not in lines[0] else "tokens")
     for number, line in enumerate(lines, 1):
         try:
             run.add(json.loads(line))
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError, StopIteration):
             what = f"{path}, line {number}: not a line of a training log"
-            raise InputError(what, f"give the {LOG_FILE} of a run") from None
+            raise InputError(what, _HINT) from None
     if not run.losses and not run.evaluations:
         raise InputError(f"{path}: has no loss yet", "wait for the first line of the run")
-    record = path.with_name(_RECORD_FILE)
-    if run.unit == "tokens" and record.exists():
+    if run.unit == "tokens" and record is not None and record.exists():
         run.add_record(read_json(record, InputError, "give the folder of another run"))
     return run
 
@@ -112,7 +107,7 @@ def draw_training_curves(runs: Sequence[Run], path: StrPath) -> None:
 
     Raises:
         UsageError: some runs are of language models, others of task models.
-        OutputError, ElmoError: as `new_picture`.
+        OutputError, ElmoError: as `new_figure`.
     """
     if len({run.unit for run in runs}) > 1:
         names = ", ".join(plain(run.name) for run in runs)
@@ -121,7 +116,7 @@ def draw_training_curves(runs: Sequence[Run], path: StrPath) -> None:
     largest = max(x for run in runs for x, _ in (*run.losses, *run.evaluations))
     scale, prefix = next((one for one in _SCALES if largest >= one[0]), _SCALES[-1])
     panels = [one for one in ("losses", "evaluations") if any(getattr(run, one) for run in runs)]
-    with new_picture(path, 5.5 * len(panels), 4.4) as figure:
+    with new_figure(path, 5.5 * len(panels), 4.4) as figure:
         for number, panel in enumerate(panels, 1):
             axes = figure.add_subplot(1, len(panels), number, title="training loss")
             for run, color in zip(runs, cycle(COLORS)):

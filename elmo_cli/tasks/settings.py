@@ -12,6 +12,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 from elmo_cli.errors import SettingError
 from elmo_cli.lm.settings import MOST_SEED, at_least, bounded, check_fields, one_of, positive
 
+SCORES_FILE = "scores.json"  # in the folder of a trained model
 # Name of the task and of its module -> help text.
 TASKS = {
     "classification": "labels of sentences: LABEL, tab, tokens; JSON lines; trees as in SST",

@@ -24,11 +24,10 @@ from elmo_cli.lm.run_folder import RunFolder
 from elmo_cli.regular_files import check_regular, read_json, sha256_of_file
 from elmo_cli.tasks.embeddings_folder import EmbeddingsFolder, Reporter
 from elmo_cli.tasks.inputs import Inputs, WordVectors
-from elmo_cli.tasks.settings import TaskSettings
+from elmo_cli.tasks.settings import SCORES_FILE, TaskSettings
 from elmo_cli.tasks.task import Scores, Task, check_labels
 from elmo_cli.tasks.trained_task import (
     MODEL_FILE,
-    SCORES_FILE,
     TrainedTask,
     read_config,
     read_split,

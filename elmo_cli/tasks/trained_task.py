@@ -23,7 +23,7 @@ from elmo_cli.tasks.inputs import Inputs, LayerReader, TokenRepresentation, Toke
 from elmo_cli.tasks.settings import as_flat
 from elmo_cli.tasks.task import Scores, Split, Task, TaskModel, load_task
 
-MODEL_FILE, SCORES_FILE, WORDS_FILE = "model.pt", "scores.json", "word_vectors.npz"
+MODEL_FILE, WORDS_FILE = "model.pt", "word_vectors.npz"
 _EMBEDDING = "representation.words.weight"  # in MODEL_FILE
 _HINT = "give the folder that `elmo train` wrote"
 _VERSION = 2

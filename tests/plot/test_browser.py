@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from elmo_cli.analysis.query import Occurrence
-from elmo_cli.plot.token_picture import Tokens, draw_tokens
+from elmo_cli.plot.token_plot import Tokens, draw_tokens
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
 SWITCHES = (

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from elmo_cli.analysis import linear
 from elmo_cli.errors import ElmoError
-from elmo_cli.plot.layer_results import read_weights
+from elmo_cli.plot.layer_results import parse_mix, read_mixes
 
 MIX = {"weights": [0.25, 0.5, 0.25], "gamma": 1.1}
 
@@ -37,19 +37,22 @@ def write(path: Path, content: Any) -> str:
         ("mix:1,-2,5", "a weight is negative"),
         ("mix:0,0,0", "all weights are 0"),
         ("mix:1,2", "2 numbers"),
-        ("no", "no: not a folder"),
+        (None, "ner: not a folder"),
     ],
     ids=str,
 )
 def test_mixes(mix: Any, expected: Any, tmp_path: Path) -> None:
-    if not isinstance(mix, str):
-        write(tmp_path / "$ner/scores.json", {"best_epoch": 1, "mix": mix})
-        mix = str(tmp_path / "$ner")
+    def read() -> list[tuple[str, tuple[float, ...]]]:
+        return [parse_mix(mix)] if isinstance(mix, str) else read_mixes(file)
+
+    file = tmp_path / "$ner/scores.json"
+    if mix is not None:
+        write(file, {"best_epoch": 1, "mix": mix})
     if isinstance(expected, str):
         with pytest.raises(ElmoError, match=expected):
-            read_weights(mix)
+            read()
     else:
-        assert read_weights(mix) == expected
+        assert read() == expected
 
 
 def test_bars_are_stacked(tmp_path: Path, figures: list[Figure]) -> None:

@@ -12,7 +12,7 @@ from command_line import elmo, made
 from matplotlib.figure import Figure
 
 from elmo_cli.errors import InputError, UsageError
-from elmo_cli.plot.training_curves import LOG_FILE, Run, draw_training_curves, read_run
+from elmo_cli.plot.training_curves import Run, draw_training_curves, read_run
 
 K = 250_000  # tokens per step
 
@@ -61,7 +61,8 @@ BROKEN = """{"loss": 3}
 
 @pytest.mark.parametrize("line", [*BROKEN, "[" * 200_000], ids=lambda line: line[:40])
 def test_a_line_that_is_not_of_a_log_is_refused(line: str, tmp_path: Path) -> None:
-    log = write(tmp_path / "m", task(1.0, 2.0) if "dev" in line else language_model(2)) / LOG_FILE
+    lines = task(1.0, 2.0) if "dev" in line else language_model(2)
+    log = write(tmp_path / "m", lines) / "log.jsonl"
     log.write_text(log.read_text() + line)
     with pytest.raises(InputError, match=r"log\.jsonl, line 3: not a line of a training log"):
         read_run(log)
@@ -72,9 +73,9 @@ def test_a_line_that_is_not_of_a_log_is_refused(line: str, tmp_path: Path) -> No
 )
 def test_a_log_without_lines_is_explained(content: Any, message: str, tmp_path: Path) -> None:
     if content is not None:
-        (tmp_path / LOG_FILE).write_bytes(content)
+        (tmp_path / "log.jsonl").write_bytes(content)
     with pytest.raises(InputError, match=rf"log\.jsonl: {message}"):
-        read_run(tmp_path)
+        read_run(tmp_path / "log.jsonl")
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,8 @@ def test_a_log_without_lines_is_explained(content: Any, message: str, tmp_path: 
 def test_the_best_evaluation(
     lines: Any, record: Any, best: tuple[int, str], ends: Any, tmp_path: Path
 ) -> None:
-    run = read_run(write(tmp_path / "model", lines, record))
+    folder = write(tmp_path / "model", lines, record)
+    run = read_run(folder / "log.jsonl", folder / "finetune.json")
     assert (run.best, [value for value, _ in run.ends.values()]) == (best, ends)
 
 
@@ -160,7 +162,7 @@ NO_FORMAT = ("curves.txt", "curves.html", "-", "keep")  # matplotlib would write
         *(("keep.png", "keep.png: exists"), ("model/log.jsonl", "is also one of the inputs")),
     ],
 )
-def test_outputs_that_are_no_new_picture_are_refused(
+def test_outputs_that_are_no_new_figure_are_refused(
     output: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is replaced, least of all the log of a run."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from elmo_cli.errors import ElmoError
-from elmo_cli.plot.picture import as_label, check_format, new_picture
+from elmo_cli.plot.figure import as_label, check_format, new_figure
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ def test_any_text_can_be_a_label(text: str, label: str, suffix: str, tmp_path: P
     """And the same picture has the same bytes."""
     assert as_label(text, 4 if len(text) > 60 else 60) == label
     for name in ("a", "b"):
-        with new_picture(tmp_path / f"{name}.{suffix}", 2, 1) as figure:
+        with new_figure(tmp_path / f"{name}.{suffix}", 2, 1) as figure:
             figure.text(0, 0.5, as_label(text) + "日")
     first, second = (tmp_path / f"{name}.{suffix}" for name in ("a", "b"))
     assert first.read_bytes() == second.read_bytes()

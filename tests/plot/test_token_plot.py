@@ -13,8 +13,8 @@ from command_line import elmo, made
 from matplotlib.figure import Figure
 
 from elmo_cli.analysis.query import Occurrence
-from elmo_cli.plot import token_picture
-from elmo_cli.plot.token_picture import Tokens, draw_tokens
+from elmo_cli.plot import token_plot
+from elmo_cli.plot.token_plot import Tokens, draw_tokens
 from elmo_cli.store.reader import open_embeddings
 
 PLAYS = ["0:1", "1:1", "2:1", "3:0", "3:5", "5:2"]
@@ -80,8 +80,8 @@ def test_all_occurrences_are_drawn(
 
 
 def test_many_occurrences_are_thinned_out(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(token_picture, "MAX_TOKENS", 4)
-    tokens = token_picture.read_word(corpus, "play", None)
+    monkeypatch.setattr(token_plot, "MAX_TOKENS", 4)
+    tokens = token_plot.read_word(corpus, "play", None)
     assert list(map(str, tokens.tokens)) == [PLAYS[n] for n in (0, 1, 3, 4)]
     assert tokens.title.endswith("(n = 4 of 6)")
 

@@ -1,4 +1,4 @@
-"""Output files of matplotlib, with their colours and with labels that are shown unchanged."""
+"""Figures of matplotlib in files, with their colours and with labels that are shown unchanged."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def check_format(path: StrPath, *, html: bool = False) -> str:
         OutputError: the suffix is not that of a supported format.
         ElmoError: the library that draws it is not installed.
     """
-    formats = [".html"] * html + [".png", ".svg", ".pdf"]
-    if (suffix := Path(path).suffix.lower()) not in formats:
+    formats = [".html"] * html + [".png", ".svg"]
+    if (suffix := Path(path).suffix.lower()) not in (*formats, ".pdf"):
         what = f"{path}: its suffix is not a supported plot format"
-        raise OutputError(what, f"end the name in {', '.join(formats[:-1])} or {formats[-1]}")
+        raise OutputError(what, f"end the name in {', '.join(formats)} or .pdf")
     library = "bokeh" if suffix == ".html" else "matplotlib"
     try:
         import_module(library)
@@ -45,14 +45,13 @@ def check_format(path: StrPath, *, html: bool = False) -> str:
 
 
 @contextmanager
-def new_picture(path: StrPath, width: float, height: float) -> Iterator[Figure]:
+def new_figure(path: StrPath, width: float, height: float) -> Iterator[Figure]:
     """Open a figure, its size in inches, and write it to a file at the end.
 
     Equal figures give equal bytes.
 
     Raises:
-        OutputError: the file cannot be written, or its suffix is not .png, .svg or .pdf.
-        ElmoError: matplotlib is not installed.
+        OutputError, ElmoError: the file cannot be written; or as `check_format`.
     """
     suffix = check_format(path)
     from matplotlib import rc_context
