@@ -44,7 +44,7 @@ def list_models(as_json: bool) -> None:
       elmo models list --json
     """
     from elmo_cli.pretrained.catalogue import CATALOGUE
-    from elmo_cli.pretrained.describe import summary
+    from elmo_cli.pretrained.load import summary
 
     console.check_stdout()
     rows = [summary(model) for model in CATALOGUE]
@@ -71,7 +71,7 @@ def show_model(name: str, as_json: bool) -> None:
       elmo models show small --json
       elmo models show ./mine
     """
-    from elmo_cli.pretrained.describe import describe_model
+    from elmo_cli.pretrained.load import describe_model
 
     console.check_stdout()
     facts = describe_model(name)
@@ -99,7 +99,7 @@ def pull_model(name: str, overwrite: bool, quiet: bool) -> None:
       elmo models pull original --overwrite
     """
     from elmo_cli.pretrained.catalogue import find_model, no_such_model
-    from elmo_cli.pretrained.pull import pull
+    from elmo_cli.pretrained.download import pull
 
     model = find_model(name)
     if model is None:

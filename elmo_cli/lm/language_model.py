@@ -27,8 +27,8 @@ from elmo_cli.pretrained.model_files import (
     SOFTMAX_FILE,
     VOCABULARY_FILE,
     ModelFiles,
+    check_parts,
 )
-from elmo_cli.pretrained.parts import check_parts
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.weightfile.describe import find_dataset, probe_hdf5
 from elmo_cli.weightfile.read import open_weights, read_softmax

@@ -14,8 +14,15 @@ from elmo_cli.lm import checkpoint, log
 from elmo_cli.lm.language_model import LanguageModel, write_options
 from elmo_cli.lm.pretrain_config import RECIPE_FILE
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
-from elmo_cli.pretrained.model_files import CARD_FILE, SOFTMAX_FILE, STATE_FILE, VOCABULARY_FILE
-from elmo_cli.pretrained.parts import PARTS_FILE, remove_parts, write_parts
+from elmo_cli.pretrained.model_files import (
+    CARD_FILE,
+    PARTS_FILE,
+    SOFTMAX_FILE,
+    STATE_FILE,
+    VOCABULARY_FILE,
+    remove_parts,
+    write_parts,
+)
 from elmo_cli.weightfile.write import write_bilm, write_softmax
 
 CHECKPOINT_FILE, LOG_FILE, TEXT_FILE = checkpoint.FILE_NAME, log.FILE_NAME, checkpoint.TEXT_FILE

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from elmo_cli.errors import ElmoError, ModelError
-from elmo_cli.filetypes import ZIP
+from elmo_cli.filetypes import ZIP, identify
 from elmo_cli.isolate import run_isolated
 from elmo_cli.pretrained.cache import elmo_home, locked, writing
 from elmo_cli.pretrained.model_files import HDF5_SUFFIXES, head_of, not_a_model, sha256_of
@@ -30,16 +30,13 @@ _MODEL_FILE = re.compile(
 _MAX_BYTES = 16 << 30
 # Weights hardly compress; a small archive may have any ratio.
 _MAX_RATIO, _MIN_LIMIT = 100, 64 << 20
-_CHUNK = 1 << 20
-_CORRUPT = (
-    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError),
-    RuntimeError,  # encrypted, or a compression method that Python lacks
-)
+# RuntimeError: encrypted, or a compression method that Python lacks
+_CORRUPT = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError)
 
 
 def is_archive(path: Path) -> bool:
     """Whether a file is a zip file by its name or its first bytes."""
-    return path.suffix == ".zip" or head_of(path)[1] == ZIP
+    return path.suffix == ".zip" or identify(head_of(path)) == ZIP
 
 
 def extract_model(path: Path) -> Path:
@@ -76,10 +73,8 @@ def _extract(path: Path, folder: Path) -> None:
         raise  # some are OSErrors too
     except _CORRUPT as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise ModelError(
-            f"{path}: not a complete zip file ({reason})",
-            "the download may have been cut off: get it again, or extract it and give the folder",
-        ) from None
+        hint = "the download may have been cut off: get it again, or extract it and give the folder"
+        raise ModelError(f"{path}: not a complete zip file ({reason})", hint) from None
 
 
 def _select(path: Path, members: Iterable[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
@@ -88,13 +83,14 @@ def _select(path: Path, members: Iterable[zipfile.ZipInfo]) -> dict[str, zipfile
     found: dict[str, zipfile.ZipInfo] = {}
     total = 0
     for member in members:
-        base, parts = PurePosixPath(member.filename).name, PurePosixPath(member.filename).parts
-        name = base if _MODEL_FILE.fullmatch(base) else member.filename
+        inner = PurePosixPath(member.filename)
+        name = inner.name if _MODEL_FILE.fullmatch(inner.name) else member.filename
         total += member.file_size
         is_regular = stat.S_IFMT(member.external_attr >> 16) in (0, stat.S_IFREG)
+        is_inside = {"..", "/"}.isdisjoint(inner.parts)
         problems = {
             f"{name!r} is a link or a device": not is_regular,
-            f"{member.filename!r} leads out of the archive": not {"..", "/"}.isdisjoint(parts),
+            f"{member.filename!r} leads out of the archive": not is_inside,
             f"{name!r} occurs twice": name in found,
             f"it extracts to more than {limit} bytes": total > limit,
         }
@@ -109,10 +105,5 @@ def _select(path: Path, members: Iterable[zipfile.ZipInfo]) -> dict[str, zipfile
 
 
 def _copy(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path) -> None:
-    with archive.open(member) as source:  # stops at the size in the header
-        with writing(target):
-            output = open(target, "wb", buffering=0)  # noqa: SIM115 - closed by the next line
-        with output:
-            while chunk := source.read(_CHUNK):
-                with writing(target):
-                    output.write(chunk)
+    with archive.open(member) as source, writing(target), open(target, "wb") as output:
+        shutil.copyfileobj(source, output)  # stops at the size in the header

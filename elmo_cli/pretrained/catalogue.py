@@ -23,22 +23,21 @@ _HOSTS = (
     "https://s3-us-west-2.amazonaws.com/allennlp/models/elmo",
 )
 _MIRROR = "https://huggingface.co/lysandre/elmo-2x4096_512_2048cnn_2xhighway/resolve/main"
-_MAX_JSON_BYTES, _MAX_BYTES = 1 << 20, 1 << 33
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """One file of a published model: its name in the cache, and its URLs in order of preference."""
+    """One file of a published model."""
 
-    name: str
-    addresses: tuple[str, ...]
+    name: str  # in the cache
+    addresses: tuple[str, ...]  # in order of preference
     bytes: int | None = None
     sha256: str | None = None
 
     @property
     def max_bytes(self) -> int:
         """The largest size that is accepted."""
-        return self.bytes or (_MAX_JSON_BYTES if self.name.endswith(".json") else _MAX_BYTES)
+        return self.bytes or (1 << 20 if self.name == OPTIONS_FILE else 1 << 33)
 
     def size_problem(self, n_bytes: int) -> str:
         """What is wrong with a size, "" for nothing."""
@@ -57,11 +56,7 @@ class RemoteFile:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model with a name.
-
-    Attributes:
-        files: what `elmo models pull` downloads, options and weights; none if it is bundled.
-    """
+    """A model with a name."""
 
     name: str
     corpus: str = "1 Billion Word Benchmark: news of 2011, 800 million tokens"
@@ -72,7 +67,7 @@ class Model:
     )
     licence: str = "not stated"
     aliases: tuple[str, ...] = ()
-    files: tuple[RemoteFile, ...] = ()
+    files: tuple[RemoteFile, ...] = ()  # options and weights, to be pulled; none if bundled
     n_parameters: int | None = None
     dim: int | None = None
     note: str = ""
@@ -80,8 +75,8 @@ class Model:
     @property
     def expected_bytes(self) -> int:
         """Size of its weights, by the number of parameters if it is not published; 0 if unknown."""
-        sizes = [file.bytes for file in self.files]
-        return next(filter(None, sizes), 4 * (self.n_parameters or 0))
+        known = sum(file.bytes or 0 for file in self.files)
+        return known or 4 * (self.n_parameters or 0)
 
 
 def find_model(name: str) -> Model | None:
@@ -101,14 +96,14 @@ def _files(
     stem: str, *mirrors: str, suffix: str = "", bytes: int | None = None, sha256: str | None = None
 ) -> tuple[RemoteFile, RemoteFile]:
     """STEM_options.json and STEM_weightsSUFFIX.hdf5 on all hosts, or named as usual on mirrors."""
-    options, weights = (
-        (*(f"{host}/{stem}_{path}" for host in _HOSTS), *(f"{one}/{name}" for one in mirrors))
-        for path, name in (
-            (OPTIONS_FILE, OPTIONS_FILE),
-            (f"weights{suffix}.hdf5", WEIGHTS_FILE),
-        )
-    )
-    return RemoteFile(OPTIONS_FILE, options), RemoteFile(WEIGHTS_FILE, weights, bytes, sha256)
+
+    def addresses(path: str, name: str) -> tuple[str, ...]:
+        hosts = (f"{host}/{stem}_{path}" for host in _HOSTS)
+        return (*hosts, *(f"{mirror}/{name}" for mirror in mirrors))
+
+    weights = addresses(f"weights{suffix}.hdf5", WEIGHTS_FILE)
+    options = RemoteFile(OPTIONS_FILE, addresses(OPTIONS_FILE, OPTIONS_FILE))
+    return options, RemoteFile(WEIGHTS_FILE, weights, bytes, sha256)
 
 
 _F1 = "published F1 with it: semantic roles {}, constituency parsing {}"

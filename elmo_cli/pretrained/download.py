@@ -1,4 +1,4 @@
-"""Download one file over HTTP: limit its size, verify it, rename it.
+"""Download a published model into the cache: limit the size of its files, verify, rename them.
 
 The partial file NAME.part is resumed only if a published SHA-256 will verify the result; otherwise
 each attempt starts over.
@@ -13,16 +13,17 @@ import ssl
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
 from elmo_cli import __version__
-from elmo_cli.errors import DownloadError
-from elmo_cli.pretrained.cache import writing
-from elmo_cli.pretrained.catalogue import RemoteFile
+from elmo_cli.errors import DownloadError, ElmoError, ModelError
+from elmo_cli.pretrained.cache import locked, model_dir, writing
+from elmo_cli.pretrained.catalogue import OPTIONS_FILE, Model, RemoteFile
+from elmo_cli.pretrained.load import installed_files
+from elmo_cli.pretrained.model_files import ModelFiles
 
 TIMEOUT_S = 30.0  # of silence while connecting or receiving
 ATTEMPTS = 4  # per address, without progress
@@ -41,19 +42,57 @@ class _TransientError(Exception):
     """This attempt failed; the next one may succeed."""
 
 
-def download(
-    file: RemoteFile, target: Path, check: Callable[[Path], str], on_bytes: Callable[[int], None]
-) -> None:
-    """Download a file to TARGET from the first of its addresses that provides it.
+def pull(
+    model: Model,
+    *,
+    overwrite: bool = False,
+    on_bytes: Callable[[int, int], None] = lambda done, total: None,
+    on_wait: Callable[[], None] | None = None,
+) -> ModelFiles:
+    """Download the files of a model that are missing or not the published ones.
 
     Args:
-        check: returns what is wrong with the content of a complete file, "" for nothing.
+        overwrite: download all of them; an old file stays until the new one is verified.
+        on_bytes: called with the bytes of all files received so far and in total (0 if unknown).
+        on_wait: called once if another process is downloading the same model.
+    Raises:
+        DownloadError, OutputError: no address provides a file; $ELMO_HOME cannot be written to.
+        ModelError: ELMO_OFFLINE is set and there is something to download.
+    """
+    if not _files_to_fetch(model, overwrite):
+        return installed_files(model)
+    folder, total, received = model_dir(model), model.expected_bytes, 0
+    if os.environ.get("ELMO_OFFLINE"):
+        raise ModelError(
+            f"ELMO_OFFLINE is set, so the model `{model.name}` is not downloaded",
+            f"unset ELMO_OFFLINE, or put its files into {folder}",
+        )
+
+    def on_file_bytes(n_bytes: int) -> None:
+        on_bytes(received + n_bytes, total)
+
+    with locked(folder, on_wait):
+        for file in _files_to_fetch(model, overwrite):  # another process may have downloaded it
+            download(file, folder, on_file_bytes)
+            received += (folder / file.name).stat().st_size
+    return installed_files(model)
+
+
+def _files_to_fetch(model: Model, overwrite: bool) -> list[RemoteFile]:
+    paths = [(file, model_dir(model) / file.name) for file in model.files]
+    return [f for f, path in paths if overwrite or not path.is_file() or f.problem(path)]
+
+
+def download(file: RemoteFile, folder: Path, on_bytes: Callable[[int], None]) -> None:
+    """Download a file into a folder from the first of its addresses that provides it.
+
+    Args:
         on_bytes: called with the number of bytes received so far.
     Raises:
         DownloadError, OutputError: no address provides it; it cannot be written.
     """
-    part, reasons = target.with_name(f"{target.name}.part"), []
-    attempts = _Download(file, part, check, on_bytes)
+    target, reasons = folder / file.name, []
+    attempts = _Download(file, target.with_name(f"{target.name}.part"), on_bytes)
     for address in file.addresses:
         try:
             attempts.run(address)
@@ -61,9 +100,9 @@ def download(
             reasons.append(f"{address}: {reason}")
             continue
         with writing(target):
-            with open(part, "rb") as opened:
+            with open(attempts.part, "rb") as opened:
                 os.fsync(opened.fileno())
-            os.replace(part, target)
+            os.replace(attempts.part, target)
         return
     raise DownloadError(
         "; ".join(reasons),
@@ -72,12 +111,11 @@ def download(
     )
 
 
-@dataclass(frozen=True)
 class _Download:
-    file: RemoteFile
-    part: Path
-    check: Callable[[Path], str]
-    on_bytes: Callable[[int], None]
+    """The attempts to fill one partial file."""
+
+    def __init__(self, file: RemoteFile, part: Path, on_bytes: Callable[[int], None]) -> None:
+        self.file, self.part, self.on_bytes = file, part, on_bytes
 
     def run(self, address: str) -> None:
         """Try one address until the partial file is complete and valid."""
@@ -104,7 +142,7 @@ class _Download:
             size = self._receive(response, start)
         if size < total:
             raise _TransientError(f"cut off after {size} of {total} bytes")
-        if problem := self.file.problem(self.part) or self.check(self.part):
+        if problem := self.file.problem(self.part) or self._content_problem():
             self._discard()
             raise self._refusal(problem, requested)
 
@@ -133,12 +171,28 @@ class _Download:
         """Append a response to the first `size` bytes of the partial file; return the new size."""
         with writing(self.part), open(self.part, "ab" if size else "wb") as output:
             self.on_bytes(size)
-            for chunk in _chunks(response):
+            while size <= self.file.max_bytes and (chunk := _read(response)):
                 size += output.write(chunk)
                 self.on_bytes(size)
-                if size > self.file.max_bytes:
-                    break
         return size
+
+    def _content_problem(self) -> str:
+        """What is wrong with a complete file whose hash is not known; "" for nothing."""
+        from elmo_cli.model.options import Options
+        from elmo_cli.weightfile.describe import holds_bilm, probe_hdf5
+
+        if self.file.sha256:
+            return ""
+        try:
+            if self.file.name == OPTIONS_FILE:
+                Options.from_file(self.part)
+                return ""
+            probe_hdf5([self.part])
+            return "" if holds_bilm(self.part) else "is an HDF5 file without char_embed"
+        except (OSError, RuntimeError) as error:  # as h5py reports them
+            return f"is not a complete HDF5 file ({str(error).splitlines()[0]})"
+        except ElmoError as error:
+            return error.message.removeprefix(f"{self.part}: ")
 
     def _refusal(self, problem: str, start: int) -> Exception:
         """The error for wrong content, transient if bytes of an earlier attempt may be at fault."""
@@ -154,10 +208,9 @@ class _Download:
             self.part.unlink(missing_ok=True)
 
 
-def _chunks(response: http.client.HTTPResponse) -> Iterator[bytes]:
+def _read(response: http.client.HTTPResponse) -> bytes:
     try:
-        while chunk := response.read1(_CHUNK):
-            yield chunk
+        return response.read1(_CHUNK)
     except _NETWORK_ERRORS as error:
         raise _TransientError(f"interrupted ({str(error) or type(error).__name__})") from None
 

@@ -1,4 +1,4 @@
-"""From a name, a folder, an archive or a pair of files to a biLM.
+"""From a name, a folder, an archive or a pair of files to a biLM, or to a description of it.
 
 A string without a separator is first looked up in the catalogue: `original` is the published model,
 `./original` a folder. A `Path` is always a path. Nothing here uses the network.
@@ -8,17 +8,30 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from elmo_cli.errors import ModelError, UsageError
 from elmo_cli.files import StrPath
 from elmo_cli.pretrained.archive import extract_model, is_archive
 from elmo_cli.pretrained.cache import installed_dir, model_dir
-from elmo_cli.pretrained.catalogue import BUNDLED, Model, find_model, no_such_model
-from elmo_cli.pretrained.model_files import ModelFiles, files_of_weights, find_model_files, reading
-from elmo_cli.pretrained.parts import check_parts
+from elmo_cli.pretrained.catalogue import (
+    BUNDLED,
+    OPTIONS_FILE,
+    WEIGHTS_FILE,
+    Model,
+    find_model,
+    no_such_model,
+)
+from elmo_cli.pretrained.model_files import (
+    ModelFiles,
+    check_parts,
+    files_of_weights,
+    find_model_files,
+    reading,
+    sha256_of,
+)
 
 if TYPE_CHECKING:
     from elmo_cli.model.bilm import BiLM
@@ -98,41 +111,38 @@ def installed_files(model: Model) -> ModelFiles:
     for file in model.files:
         if problem := file.size_problem((folder / file.name).stat().st_size):
             raise ModelError(f"{folder / file.name}: has {problem}", f"{again} downloads it again")
-    published = model.files[1].sha256 if model.files else None
-    origin = "cached" if model.files else "bundled"
     files = find_model_files(folder, model.name)
-    return replace(files, origin=origin, published_sha256=published)
+    if not model.files:
+        return replace(files, origin="bundled")
+    return replace(files, origin="cached", published_sha256=model.files[1].sha256)
 
 
 def _find(source: ModelSource) -> ModelFiles:
     name, options, weights = source.name_or_path, source.options, source.weights
-    for one in (name, options, weights):
-        if not isinstance(one, (str, os.PathLike, type(None))):
+    given = [one for one in (name, options, weights) if one is not None]
+    for one in given:
+        if not isinstance(one, (str, os.PathLike)):
             what = type(one).__name__  # type: ignore[unreachable]
             raise TypeError(f"a model is given by its name or path, not by a value of type {what}")
-    if options is None and weights is None:
-        if isinstance(name, os.PathLike):
-            return _at_path(os.fspath(name))
-        return _named(BUNDLED if name is None else name)
-    if name is not None or options is None or weights is None:
-        given = ", ".join(os.fspath(one) for one in (name, options, weights) if one is not None)
-        raise UsageError(
-            f"{given}: expected one model", "give a name or a path, or both `options` and `weights`"
-        )
-    return files_of_weights(Path(weights), Path(options))
+    if options is not None and weights is not None and name is None:
+        return files_of_weights(Path(weights), Path(options))
+    if options is not None or weights is not None:
+        what = f"{', '.join(map(str, given))}: expected one model"
+        raise UsageError(what, "give a name or a path, or both `options` and `weights`")
+    name = BUNDLED if name is None else name
+    return _named(name) if isinstance(name, str) else _at_path(name)
 
 
 def _named(name: str) -> ModelFiles:
     if model := find_model(name):
         return installed_files(model)
-    if os.sep in name or (name and os.path.exists(os.path.expanduser(name))):
+    if os.sep in name or os.path.exists(os.path.expanduser(name)):
         return _at_path(name)
-    raise no_such_model(
-        name, "`elmo models list` shows all names; a path to a folder or a zip file works too"
-    )
+    hint = "`elmo models list` shows all names; a path to a folder or a zip file works too"
+    raise no_such_model(name, hint)
 
 
-def _at_path(name: str) -> ModelFiles:
+def _at_path(name: StrPath) -> ModelFiles:
     path = Path(name if os.path.exists(name) else os.path.expanduser(name))
     with reading(path):
         if not path.exists():
@@ -143,3 +153,62 @@ def _at_path(name: str) -> ModelFiles:
         if is_archive(path):
             return find_model_files(extract_model(path), path.stem)
         return files_of_weights(path)
+
+
+def summary(model: Model) -> dict[str, Any]:
+    """One row of the list of named models; None stands for unknown.
+
+    `where` is "bundled", "cached" or "not downloaded". `bytes` is computed from the shapes of the
+    tensors if `bytes_are_exact` is false.
+    """
+    folder = installed_dir(model)
+    where, n_bytes = "not downloaded", model.expected_bytes
+    is_exact = any(file.bytes for file in model.files)
+    if folder is not None:
+        where, is_exact = "cached" if model.files else "bundled", True
+        n_bytes = sum((folder / name).stat().st_size for name in (OPTIONS_FILE, WEIGHTS_FILE))
+    return {
+        "name": model.name,
+        "language": model.language,
+        "bytes": n_bytes or None,
+        "bytes_are_exact": is_exact,
+        "dim": model.dim,
+        "where": where,
+        "path": str(model_dir(model) if folder is None else folder),
+    }
+
+
+def describe_model(name: str) -> dict[str, Any]:
+    """Describe a model that `load` takes; or its ElmoError.
+
+    Returns:
+        for a named model `summary` and what the catalogue states; for others name, bytes, dim,
+        where ("path"), path, parameters, files, layers (of vectors, with the token layer), options
+        (as in options.json), sha256 (as `model_sha256` in an embeddings file) and whether softmax,
+        vocabulary and warm_state are next to the weights.
+    """
+    if model := find_model(name):
+        facts = {**asdict(model), **summary(model)}
+        facts["parameters"] = facts.pop("n_parameters")
+        return facts
+    files = locate(name)
+    bilm = load_files(files)
+    return {
+        "name": files.name,
+        "bytes": sum(path.stat().st_size for path in (files.options, files.weights)),
+        "bytes_are_exact": True,
+        "dim": bilm.options.dim,
+        "where": files.origin,
+        "path": str(files.weights.parent),
+        "parameters": sum(values.numel() for values in bilm.parameters()),
+        "files": [
+            {"name": path.name, "bytes": path.stat().st_size, "sha256": sha256_of(path)}
+            for path in files.paths
+        ],
+        "layers": 1 + bilm.options.n_layers,
+        "options": bilm.options.to_dict(),
+        "sha256": bilm.sha256,
+        "softmax": files.softmax is not None,
+        "vocabulary": files.vocabulary is not None,
+        "warm_state": files.warm_state is not None,
+    }

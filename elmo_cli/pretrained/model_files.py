@@ -1,42 +1,46 @@
-"""ModelFiles: which files of a folder are a model, and the hash of what it computes.
+"""ModelFiles: which files of a folder are a model, and the hashes that tie them together.
 
 The weights are weights.hdf5, model.hdf5 (as in the NLPL repository) or the only other HDF5 file.
+parts.json states which softmax layer, vocabulary and warm state belong to the weights:
+
+    {"weights": SHA256, "softmax": SHA256, "vocabulary": SHA256, "state": SHA256}
+
+Sizes do not show another model's softmax of the same sizes, or a vocabulary in another order. What
+writes a model folder removes this file first and writes it last: a killed run leaves none.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from elmo_cli.errors import ElmoError, ModelError
-from elmo_cli.filetypes import HDF5, HEAD_BYTES, FileType, identify, identify_foreign_model
+from elmo_cli.files import new_file, output_errors
+from elmo_cli.filetypes import HDF5, HEAD_BYTES, identify, identify_foreign_model
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
-from elmo_cli.regular_files import check_regular, sha256_of_file
+from elmo_cli.regular_files import check_regular, read_json, sha256_of_file
 
 if TYPE_CHECKING:
     from elmo_cli.model.options import Options
 
 SOFTMAX_FILE, VOCABULARY_FILE, STATE_FILE = "softmax.hdf5", "vocab.txt", "state.hdf5"
 CHECKPOINT_FILE = "checkpoint.pt"  # of the run that trains a model
-CARD_FILE = "README.md"
-OTHER_WEIGHTS_FILE = "model.hdf5"
+CARD_FILE, PARTS_FILE = "README.md", "parts.json"
 HDF5_SUFFIXES = (".hdf5", ".h5")
+_USUAL_WEIGHTS = (WEIGHTS_FILE, "model.hdf5")
+_PARTS = {"weights": WEIGHTS_FILE, "softmax": SOFTMAX_FILE}
+_PARTS |= {"vocabulary": VOCABULARY_FILE, "state": STATE_FILE}
 
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """The files of one model.
-
-    Attributes:
-        origin: "bundled", "cached" (named in the catalogue) or "path".
-        published_sha256: of the weights, None if unknown.
-    """
+    """The files of one model."""
 
     name: str
     options: Path
@@ -44,14 +48,14 @@ class ModelFiles:
     softmax: Path | None = None
     vocabulary: Path | None = None
     warm_state: Path | None = None
-    origin: str = "path"
-    published_sha256: str | None = None
+    origin: str = "path"  # or "bundled", or "cached" (named in the catalogue)
+    published_sha256: str | None = None  # of the weights
 
     @property
     def paths(self) -> tuple[Path, ...]:
         """All files that exist."""
         files = (self.options, self.weights, self.softmax, self.vocabulary, self.warm_state)
-        return tuple(path for path in files if path is not None)
+        return tuple(filter(None, files))
 
     def read_options(self) -> Options:
         """Read the sizes of the model; or OptionsError."""
@@ -84,7 +88,8 @@ class ModelFiles:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn an OSError into a ModelError about PATH."""
+    """Turn an OSError into a ModelError about PATH, and refuse what is not a regular file."""
+    check_regular(path, ModelError)
     try:
         yield
     except ElmoError:
@@ -96,28 +101,25 @@ def reading(path: Path) -> Iterator[None]:
 
 def sha256_of(path: Path) -> str:
     """The SHA-256 of a file, in hexadecimal; or ModelError."""
-    check_regular(path, ModelError)
     with reading(path):
         return sha256_of_file(path)
 
 
-def head_of(path: Path) -> tuple[bytes, FileType | None]:
-    """The first bytes of a file and what they identify; or ModelError."""
-    check_regular(path, ModelError)
+def head_of(path: Path) -> bytes:
+    """The first bytes of a file, to be identified; or ModelError."""
     with reading(path), open(path, "rb") as file:
-        head = file.read(HEAD_BYTES)
-    return head, identify(head)
+        return file.read(HEAD_BYTES)
 
 
 def find_model_files(folder: Path, name: str) -> ModelFiles:
     """Find the model in a folder; ModelError if there is none, more than one, or a foreign one."""
     with reading(folder):
         names = sorted(path.name for path in folder.iterdir())
-    usual = [name for name in names if name in (WEIGHTS_FILE, OTHER_WEIGHTS_FILE)]
     others = [n for n in names if n.endswith(HDF5_SUFFIXES) and "softmax" not in n]
     others = [n for n in others if n != STATE_FILE]
     # Embeddings may be next to the weights.
-    found = usual or [n for n in others if "weights" in n] or others
+    choices = ([n for n in names if n in _USUAL_WEIGHTS], [n for n in others if "weights" in n])
+    found = choices[0] or choices[1] or others
     if not found:
         raise not_a_model(folder, names)
     if len(found) > 1:
@@ -130,12 +132,12 @@ def find_model_files(folder: Path, name: str) -> ModelFiles:
 
 def files_of_weights(weights: Path, options: Path | None = None) -> ModelFiles:
     """The model of a weight file; ModelError if it is foreign or its options are ambiguous."""
-    head, kind = head_of(weights)
+    head = head_of(weights)
+    kind = identify(head)
     is_unknown = kind is None and weights.suffix in HDF5_SUFFIXES  # its reader will refuse it
     if kind != HDF5 and (not is_unknown or identify_foreign_model([weights.name], head)):
         raise not_a_model(weights, (), head)
     folder, stem = weights.parent, weights.stem.partition("_weights")[0]  # X of X_weights.hdf5
-    usual = weights.stem in ("weights", "model")
 
     def first(names: Iterable[str], pattern: str = "") -> Path | None:
         """The first file that exists, or else the only one of a pattern."""
@@ -143,11 +145,16 @@ def files_of_weights(weights: Path, options: Path | None = None) -> ModelFiles:
         others = list(folder.glob(pattern)) if pattern else []
         return found[0] if found else others[0] if len(others) == 1 else None
 
+    options = options or first((f"{stem}_options.json", OPTIONS_FILE), "*options*.json")
+    if options is None:
+        names = [path.name for path in folder.glob("*options*.json")]
+        what = f"{len(names)} options files ({_listed(names)})" if names else f"no {OPTIONS_FILE}"
+        hint = "give the two files of one model: `options` and `weights`"
+        raise ModelError(f"{weights}: {what} next to it", hint)
+    is_usual = weights.stem in ("weights", "model")
     return ModelFiles(
-        name=weights.resolve().parent.name if usual else weights.stem,
-        options=options
-        or first((f"{stem}_options.json", OPTIONS_FILE), "*options*.json")
-        or _no_options(weights),
+        name=weights.resolve().parent.name if is_usual else weights.stem,
+        options=options,
         weights=weights,
         softmax=first((SOFTMAX_FILE, f"{stem}_softmax_weights.hdf5"), "*softmax*.hdf5"),
         vocabulary=first((VOCABULARY_FILE, f"{VOCABULARY_FILE}.gz"), "vocab*.txt*"),
@@ -167,12 +174,61 @@ def not_a_model(path: Path, names: Collection[str], head: bytes = b"") -> ModelE
     )
 
 
-def _no_options(weights: Path) -> NoReturn:
-    found = [path.name for path in weights.parent.glob("*options*.json")]
-    what = f"{len(found)} options files ({_listed(found)})" if found else f"no {OPTIONS_FILE}"
-    hint = "give the two files of one model: `options` and `weights`"
-    raise ModelError(f"{weights}: {what} next to it", hint)
-
-
 def _listed(names: Collection[str]) -> str:
     return ", ".join([*sorted(names)[:4], *["…"] * (len(names) > 4)])
+
+
+def write_parts(folder: Path) -> None:
+    """Write parts.json for the files of a complete model folder; or OutputError."""
+    paths = {part: folder / name for part, name in _PARTS.items()}
+    found = {part: sha256_of_file(path) for part, path in paths.items() if path.is_file()}
+    with new_file(folder / PARTS_FILE) as file:
+        file.write(f"{json.dumps(found, indent=1)}\n".encode())
+
+
+def remove_parts(folder: Path) -> None:
+    """Remove parts.json before a file of the folder is replaced; or OutputError."""
+    with output_errors(folder / PARTS_FILE):
+        (folder / PARTS_FILE).unlink(missing_ok=True)
+
+
+def check_parts(files: ModelFiles, used: Mapping[str, Path]) -> str:
+    """Compare files that are used with the parts.json of their model; ModelError if they differ.
+
+    Args:
+        used: "softmax", "vocabulary" or "state" -> the file that is read.
+    Returns:
+        a warning about the files of which only the sizes can be checked, "" for none.
+    """
+    record, unknown, tied = files.weights.parent / PARTS_FILE, [], {"weights": files.weights}
+    known = _read_parts(record)
+    own = {"softmax": files.softmax, "vocabulary": files.vocabulary, "state": files.warm_state}
+    for part, path in used.items():
+        if {part, "weights"} <= known.keys() and _is_same(path, own[part]):
+            tied[part] = path
+        elif not _is_same(path, files.weights):
+            unknown.append(str(path))
+    for part, path in tied.items() if len(tied) > 1 else ():
+        found = files.weights_sha256 if part == "weights" else sha256_of(path)
+        if found != known[part]:
+            raise ModelError(
+                f"{path}: its sha256 is not {known[part][:12]}…, which {PARTS_FILE} states",
+                f"get the file again, or remove {record} if it was replaced on purpose",
+            )
+    what = f"no {PARTS_FILE} states that this belongs to {files.weights}; only sizes are checked"
+    return f"{', '.join(unknown)}: {what}" if unknown else ""
+
+
+def _read_parts(path: Path) -> dict[str, str]:
+    hint = f"remove {path.name}, or get the model again"
+    try:
+        content = read_json(path, ModelError, hint)
+    except FileNotFoundError:
+        return {}
+    if not isinstance(content, dict) or not all(isinstance(one, str) for one in content.values()):
+        raise ModelError(f"{path}: not an object of sha256 by part", hint)
+    return content
+
+
+def _is_same(one: Path, other: Path | None) -> bool:
+    return other is not None and one.resolve() == other.resolve()

@@ -15,8 +15,7 @@ import torch
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.state import State
 from elmo_cli.pretrained.load import load
-from elmo_cli.pretrained.model_files import STATE_FILE
-from elmo_cli.pretrained.parts import remove_parts, write_parts
+from elmo_cli.pretrained.model_files import STATE_FILE, remove_parts, write_parts
 from elmo_cli.text.batching import TypeNumbers
 from elmo_cli.text.characters import CharacterIds
 from elmo_cli.weightfile.write import write_state

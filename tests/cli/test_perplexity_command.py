@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from command_line import elmo, made, refused
 
-from elmo_cli.pretrained.parts import write_parts
+from elmo_cli.pretrained.model_files import write_parts
 
 PAIR = "--options-file options --weight-file model/weights.hdf5"
 

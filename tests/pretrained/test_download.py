@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,14 +27,13 @@ def target(tmp_path: Path, server: LocalServer) -> Path:
     return tmp_path / "weights.hdf5"
 
 
-def remote(server: LocalServer, *names: str, is_known: bool = True) -> RemoteFile:
-    facts = {"bytes": N, "sha256": SHA256} if is_known else {}
-    return RemoteFile("weights.hdf5", tuple(map(server.address, names or ("w",))), **facts)
+def remote(server: LocalServer, *names: str) -> RemoteFile:
+    return RemoteFile("weights.hdf5", tuple(map(server.address, names or ("w",))), N, SHA256)
 
 
 def fetch(file: RemoteFile, target: Path) -> list[int]:
     progress: list[int] = []
-    download(file, target, lambda path: "", progress.append)
+    download(file, target.parent, progress.append)
     return progress
 
 
@@ -52,10 +52,8 @@ def leave_part(server: LocalServer, target: Path, n_bytes: int) -> Path:
 # Answers before the usual one, and the ranges that are asked for.
 RECOVERED: dict[str, tuple[list[Act], list[str]]] = {
     "a good server": ([], [""]),
-    "cut off": ([cut(100_000)], ["", "100000-"]),
-    "cut off twice": ([cut(100_000), cut(5)], ["", "100000-", "100005-"]),
-    "stalled": ([stall(4000)], ["", "4000-"]),
-    "stalled at once": ([stall(0)], ["", ""]),
+    "cut off": ([cut(100_000), cut(5)], ["", "100000-", "100005-"]),
+    "stalled": ([stall(4000), stall(0)], ["", "4000-", "4000-"]),
     "busy": ([status(503), status(429)], ["", "", ""]),
     "no ranges": ([cut(9), answer(CONTENT, Content_Length=N)], ["", "9-"]),
     "416": ([cut(9), status(416)], ["", "9-", ""]),
@@ -83,12 +81,10 @@ def test_recovered(server: LocalServer, target: Path, name: str) -> None:
 
 
 REFUSED: dict[str, tuple[list[Act], str]] = {
-    "403": ([status(403)], "HTTP 403 Forbidden"),
     "404": ([status(404)], "HTTP 404 Not Found"),
     "always busy": ([status(503)] * 9, r"HTTP 503 .*\(3 attempts\)"),
     "always stalled": ([stall(0)] * 9, r"interrupted .*\(3 attempts\)"),
     "a web page": ([WEB_PAGE], f"announces 6 bytes, expected {N}"),
-    "one byte less": ([answer(CONTENT[:-1])], f"has {N - 1} bytes, expected {N}"),
     "more bytes": ([answer(CONTENT + b"more")], f"has {N + 4} bytes, expected {N}"),
     "announces more": ([answer(b"", Content_Length=N + 1)], f"announces {N + 1} bytes"),
     "wrong bytes": ([answer(b"x" * N, Content_Length=N)], f"SHA-256 .* expected {SHA256}"),
@@ -120,12 +116,13 @@ def test_redirects_from_https_to_http_are_refused() -> None:
 
 @pytest.mark.parametrize("is_known", [True, False])
 def test_only_what_a_hash_will_verify_is_resumed(
-    server: LocalServer, target: Path, is_known: bool
+    server: LocalServer, target: Path, tiny: Path, is_known: bool
 ) -> None:
     """Otherwise the two parts could be those of different files."""
     leave_part(server, target, 5000)
-    server.files["w"] = CONTENT if is_known else CONTENT[::-1]
-    fetch(remote(server, is_known=is_known), target)
+    server.files["w"] = CONTENT if is_known else (tiny / "weights.hdf5").read_bytes()
+    file = remote(server)
+    fetch(file if is_known else replace(file, bytes=None, sha256=None), target)
     assert list(target.parent.iterdir()) == [target]
     assert target.read_bytes() == server.files["w"]
     assert server.ranges == (["5000-"] if is_known else [""])
@@ -161,7 +158,7 @@ def test_the_size_of_options_is_limited(server: LocalServer, target: Path, act: 
     progress = [0]
     file = RemoteFile("options.json", (server.address("w"),))
     with pytest.raises(DownloadError, match="expected at most 1048576"):
-        download(file, target, lambda path: "", progress.append)
+        download(file, target.parent, progress.append)
     assert progress[-1] <= (1 << 20) + (1 << 16)
 
 
@@ -177,7 +174,7 @@ def test_the_proxy_of_the_environment_is_used(
 ) -> None:
     monkeypatch.setenv("http_proxy", server.address(""))
     server.files["http://models.invalid/w"] = CONTENT
-    fetch(RemoteFile("w", ("http://models.invalid/w",), N, SHA256), target)
+    fetch(RemoteFile(target.name, ("http://models.invalid/w",), N, SHA256), target)
     assert target.read_bytes() == CONTENT
 
 
@@ -186,7 +183,7 @@ def test_progress_resets_the_attempts(server: LocalServer, target: Path) -> None
     server.files["w"] = content = bytes(9 << 20)
     server.acts["w"] = [cut(3 << 19)] * 5
     sha256 = hashlib.sha256(content).hexdigest()
-    fetch(RemoteFile("w", (server.address("w"),), len(content), sha256), target)
+    fetch(replace(remote(server), bytes=len(content), sha256=sha256), target)
     assert target.read_bytes() == content
     assert len(server.seen) == 6
 

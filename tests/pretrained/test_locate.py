@@ -93,7 +93,8 @@ def test_optional_files_are_found(folder: Path) -> None:
         assert (found, files.name) == ([folder / name for name in names], "mine")
 
 
-def test_embeddings_next_to_weights_are_passed_over(tiny: Path, tmp_path: Path) -> None:
+def test_other_files_next_to_weights_are_passed_over(tiny: Path, tmp_path: Path) -> None:
+    """Embeddings, and another model if the weights are named."""
     folder = copy(tiny, tmp_path / "m", "my_options.json", "my_weights.hdf5")
     with h5py.File(folder / "corpus.hdf5", "w") as file:
         file["0"] = [1.0]
@@ -101,12 +102,17 @@ def test_embeddings_next_to_weights_are_passed_over(tiny: Path, tmp_path: Path) 
     copy(tiny, folder, "other_options.json", "other_weights.hdf5")
     files = locate(folder / "my_weights.hdf5")
     assert (files.name, files.options.name) == ("my_weights", "my_options.json")
+    pair = {"options": folder / "other_options.json", "weights": folder / "my_weights.hdf5"}
+    assert load(**pair).files == tuple(map(str, pair.values()))
+    pair["options"].write_text("{")
+    with pytest.raises(OptionsError):
+        load(**pair)
     shutil.copy(folder / "corpus.hdf5", folder / "my_weights.hdf5")
     with pytest.raises(WeightFileError, match="no char_embed in it"):
         load(folder / "my_weights.hdf5")
 
 
-# Files of a folder, the error, and what it says.
+# Files of a folder, and what the error says.
 INCOMPLETE = [
     (["a_weights.hdf5", "b_weights.hdf5"], r"2 possible weight files \(a_weights\.hdf5, b_wei"),
     (["weights.hdf5", "model.hdf5"], r"2 possible weight files \(model\.hdf5, weights\.hdf5\)"),
@@ -124,9 +130,8 @@ INCOMPLETE = [
 def test_incomplete_and_ambiguous_folders(tmp_path: Path, names: list[str], said: str) -> None:
     for name in names:
         (tmp_path / name).write_bytes(b"")
-    with pytest.raises(ModelError, match=said) as caught:
+    with pytest.raises(ModelError, match=f"^{tmp_path}.*{said}") as caught:
         locate(tmp_path)
-    assert str(tmp_path) in caught.value.message
     assert caught.value.hint
 
 
@@ -181,8 +186,7 @@ def test_names_and_paths(folder: Path, tiny: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(ModelError, match="the model `small` is not on this machine") as caught:
         locate("small")
     assert "`./small` is a path" in caught.value.hint
-    missing = ["nowhere/m", "./m.zip", Path("medium"), "~nobody-x/m"]
-    for path in missing:
+    for path in ("nowhere/m", "./m.zip", Path("medium"), "~nobody-x/m"):
         with pytest.raises(ModelError, match=f"{Path(path)}: no such file or folder"):
             locate(path)
     for name in ("mediun", "", "m.zip"):
@@ -199,34 +203,20 @@ def test_a_folder_that_cannot_be_read(folder: Path, monkeypatch: pytest.MonkeyPa
         locate(folder)
 
 
-WRONG_SOURCES = [
-    ModelSource(options="o.json"),
-    ModelSource(weights="w.hdf5"),
-    ModelSource("small", "o.json", "w.hdf5"),
-    ModelSource("small", options="o.json"),
-]
-
-
-@pytest.mark.parametrize("source", WRONG_SOURCES)
-def test_half_a_pair_and_two_models_are_refused(source: ModelSource) -> None:
-    with pytest.raises(UsageError, match="expected one model") as caught:
-        load(source.name_or_path, options=source.options, weights=source.weights)
-    assert "`options` and `weights`" in caught.value.hint
-
-
-@pytest.mark.parametrize("source", [123, b"small", ["small"], True])
-def test_what_is_no_name_or_path_is_a_type_error(source: Any) -> None:
-    for call in (load, locate):
-        with pytest.raises(TypeError, match="a model is given by its name or path"):
-            call(source)
-
-
-def test_a_pair_of_files(tiny: Path, tmp_path: Path) -> None:
-    folder = copy(tiny, tmp_path / "pair", "o.json", "w.hdf5")
-    assert load(options=folder / "o.json", weights=folder / "w.hdf5").name == "w"
-    (folder / "o.json").write_text("{")
-    with pytest.raises(OptionsError):
-        locate(ModelSource(options=folder / "o.json", weights=folder / "w.hdf5"))
+@pytest.mark.parametrize(
+    ("given", "error", "said"),
+    [
+        ({"options": "o.json"}, UsageError, "o.json: expected one model"),
+        ({"weights": "w.hdf5"}, UsageError, "w.hdf5: expected one model"),
+        ({"name_or_path": "small", "options": "o.json", "weights": "w.hdf5"}, UsageError, "small,"),
+        ({"name_or_path": "small", "options": "o.json"}, UsageError, "small, o.json: expected one"),
+        *(({"name_or_path": name}, TypeError, "a model is given") for name in (123, b"s", ["s"])),
+    ],
+)
+def test_what_is_not_one_model_is_refused(given: Any, error: type[Exception], said: str) -> None:
+    for call in (lambda: load(**given), lambda: locate(ModelSource(**given))):
+        with pytest.raises(error, match=said):
+            call()
 
 
 @pytest.mark.parametrize("name", ["weights.hdf5", "state.hdf5", "softmax.hdf5"])
@@ -237,25 +227,27 @@ def test_files_that_crash_hdf5_are_refused(folder: Path, name: str) -> None:
         locate(folder)
 
 
+# It takes a second, and seconds on a network drive.
+NO_TORCH = """
+import sys
+from elmo_cli.cli.main import cli
+from elmo_cli.errors import ElmoError
+from elmo_cli.pretrained.load import locate
+cli.main(['models', 'list'], standalone_mode=False)
+cli.main(['models', 'show', 'small'], standalone_mode=False)
+assert 'h5py' not in sys.modules
+locate(None).read_options(); locate(sys.argv[1]).sha256
+for bad in ('orginal', 'original', sys.argv[2], sys.argv[3]):
+    try: locate(bad)
+    except ElmoError: continue
+    sys.exit(f'{bad} was found')
+sys.exit('torch' in sys.modules)
+"""
+
+
 def test_locating_and_refusing_do_not_import_torch(folder: Path, tmp_path: Path) -> None:
-    """It takes a second, and seconds on a network drive."""
-    code = (
-        "import sys\n"
-        "from elmo_cli.cli.main import cli\n"
-        "from elmo_cli.errors import ElmoError\n"
-        "from elmo_cli.pretrained.load import locate\n"
-        "cli.main(['models', 'list'], standalone_mode=False)\n"
-        "cli.main(['models', 'show', 'small'], standalone_mode=False)\n"
-        "assert 'h5py' not in sys.modules\n"
-        "locate(None).read_options(); locate(sys.argv[1]).sha256\n"
-        "for bad in ('orginal', 'original', sys.argv[2], sys.argv[3]):\n"
-        "    try: locate(bad)\n"
-        "    except ElmoError: continue\n"
-        "    sys.exit(f'{bad} was found')\n"
-        "sys.exit('torch' in sys.modules)"
-    )
     (tmp_path / "m.zip").write_bytes(b"PK\x03\x04")
     (tmp_path / "empty").mkdir()
-    words = [sys.executable, "-c", code, folder, tmp_path / "m.zip", tmp_path / "empty"]
+    words = [sys.executable, "-c", NO_TORCH, folder, tmp_path / "m.zip", tmp_path / "empty"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.stderr.strip(), done.returncode) == ("", 0)

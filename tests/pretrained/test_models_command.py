@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 from command_line import documented, elmo, made
-from local_server import LocalServer, cut, status
+from local_server import LocalServer
 
 from elmo_cli import Embedder
 from elmo_cli.cli import console
-from elmo_cli.pretrained.cache import model_dir
 from elmo_cli.pretrained.catalogue import CATALOGUE, Model, find_model
 from elmo_cli.pretrained.load import load
 
@@ -108,16 +107,3 @@ def test_the_bar_counts_to_the_size_of_the_model(
     made("models", "pull", "tiny")
     assert shown[-1][0] == sum(map(len, server.files.values()))
     assert {total for _, total in shown} == {model.files[1].bytes}
-
-
-def test_errors_are_two_lines(model: Model, server: LocalServer) -> None:
-    """And the next call resumes."""
-    server.acts["weights.hdf5"] = [status(503), status(503), cut(99)]
-    done = elmo("models", "pull", "tiny")
-    error, hint = done.err.splitlines()
-    assert (done.code, done.out) == (1, b"")
-    assert error.startswith(f"error: {server.address('weights.hdf5')}: cut off after 99 of")
-    assert hint.startswith("hint: run it again")
-    assert not (model_dir(model) / "weights.hdf5").exists()
-    made("models", "pull", "tiny")
-    assert server.ranges[-1] == "99-"

@@ -16,7 +16,7 @@ from elmo_cli.lm.run_folder import RunFolder
 from elmo_cli.model.bilm import NextTokenSoftmax
 from elmo_cli.model.state import State
 from elmo_cli.pretrained.load import load, locate
-from elmo_cli.pretrained.parts import PARTS_FILE, check_parts, remove_parts, write_parts
+from elmo_cli.pretrained.model_files import PARTS_FILE, check_parts, remove_parts, write_parts
 from elmo_cli.pretrained.warm_state import warm_state, write_warm_state
 from elmo_cli.weightfile.write import write_bilm, write_softmax, write_state
 

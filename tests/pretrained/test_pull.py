@@ -12,14 +12,14 @@ import h5py
 import pytest
 from local_server import LocalServer, answer, cut, status
 
-from elmo_cli.errors import DownloadError, ModelError, OutputError
+from elmo_cli.errors import DownloadError, ModelError
 from elmo_cli.hdf5 import open_hdf5
 from elmo_cli.model.options import Options
 from elmo_cli.pretrained import cache
 from elmo_cli.pretrained.cache import bundled_dir, installed_dir, model_dir
 from elmo_cli.pretrained.catalogue import CATALOGUE, Model, find_model
+from elmo_cli.pretrained.download import pull
 from elmo_cli.pretrained.load import ModelSource, installed_files, load, locate
-from elmo_cli.pretrained.pull import pull
 from elmo_cli.weightfile.describe import describe_weights
 
 
@@ -29,6 +29,9 @@ def flip_last_byte(path: Path) -> None:
 
 
 def test_a_pulled_model_is_in_the_cache(server: LocalServer, model: Model, home: Path) -> None:
+    with pytest.raises(ModelError, match="the model `tiny` is not on this machine"):
+        load("tiny")
+    assert server.seen == []
     progress: list[tuple[int, int]] = []
     files = pull(model, on_bytes=lambda *n: progress.append(n))
     assert files.weights == home / "models" / "tiny" / "weights.hdf5"
@@ -49,31 +52,17 @@ def test_nothing_is_requested_for_files_put_there_by_hand(
     assert server.seen == []
 
 
-@pytest.mark.parametrize("find", [load, locate])
-def test_without_a_pull_nothing_is_downloaded(
-    server: LocalServer, model: Model, find: object
-) -> None:
-    with pytest.raises(ModelError, match="the model `tiny` is not on this machine") as caught:
-        find("tiny")
-    assert caught.value.hint.startswith("`elmo models pull tiny`")
-    assert str(model_dir(model)) in caught.value.hint
-    assert server.seen == []
-
-
-@pytest.mark.parametrize("state", ["missing", "corrupt", "overwrite"])
+@pytest.mark.parametrize("overwrite", [False, True])
 def test_offline(
-    server: LocalServer, model: Model, monkeypatch: pytest.MonkeyPatch, state: str
+    server: LocalServer, model: Model, monkeypatch: pytest.MonkeyPatch, overwrite: bool
 ) -> None:
-    if state != "missing":
-        weights = pull(model).weights
-        if state == "corrupt":
-            flip_last_byte(weights)
-        server.seen.clear()
+    weights = pull(model).weights
+    if not overwrite:
+        flip_last_byte(weights)
     monkeypatch.setenv("ELMO_OFFLINE", "1")
-    with pytest.raises(ModelError, match="ELMO_OFFLINE is set") as caught:
-        pull(model, overwrite=state == "overwrite")
-    assert str(model_dir(model)) in caught.value.hint
-    assert server.seen == []
+    with pytest.raises(ModelError, match="ELMO_OFFLINE is set"):
+        pull(model, overwrite=overwrite)
+    assert len(server.seen) == 2
 
 
 @pytest.mark.parametrize("is_cut", [True, False])
@@ -152,15 +141,6 @@ def test_two_pulls_at_once_download_once(server: LocalServer, model: Model) -> N
     assert installed_dir(model) is not None
 
 
-def test_a_home_that_cannot_be_written_to(model: Model, home: Path, tiny: Path) -> None:
-    home.write_text("a file")
-    archive = shutil.make_archive(str(home.parent / "m"), "zip", tiny)
-    for work in (lambda: pull(model), lambda: locate(archive)):
-        with pytest.raises(OutputError, match=f"^{home}/.*: cannot be written") as caught:
-            work()
-        assert "ELMO_HOME" in caught.value.hint
-
-
 HOMES = [("~/models", "/xdg", "/user/models"), ("", "/xdg", "/xdg/elmo")]
 HOMES += [("", "relative", "/user/.cache/elmo"), ("", "", "/user/.cache/elmo")]
 
@@ -176,8 +156,6 @@ def test_where_the_cache_is(
 
 
 ADDRESSES = {
-    "small": "https://allennlp.s3.amazonaws.com/models/elmo/2x1024_128_2048cnn_1xhighway/"
-    "elmo_2x1024_128_2048cnn_1xhighway_weights.hdf5",
     "5.5B": "https://s3-us-west-2.amazonaws.com/allennlp/models/elmo/2x4096_512_2048cnn_2xhighway"
     "_5.5B/elmo_2x4096_512_2048cnn_2xhighway_5.5B_options.json",
     "pubmed": "https://allennlp.s3.amazonaws.com/models/elmo/contributed/pubmed/"
