@@ -32,7 +32,6 @@ class FastCharCNN:
         char_cnn: the specification.
         precision: of the highways' products, see `gemm`; filters and projection are float32.
     Attributes:
-        max_characters, projection_dim: of the options.
         buckets: the numbers of characters that types are padded to, ascending. The last one is
             `max_characters`, with every window of the specification.
     """
@@ -108,19 +107,14 @@ class TypeCache:
     block computes its own types again.
 
     Threads may share a cache; one at a time adds types.
-
-    Args:
-        char_cnn: computes the vectors, on `device`.
-        device: where vectors are computed and kept.
     """
 
     def __init__(self, char_cnn: FastCharCNN, device: torch.device) -> None:
         self._char_cnn, self._device = char_cnn, device
         self._n_rows = DeviceTuning.of(device).types_per_product
         self._characters = CharacterIds(char_cnn.max_characters)
-        self._vectors = torch.empty(
-            0, char_cnn.projection_dim, device=device, dtype=torch.float32
-        )  # (row, dim)
+        none = (0, char_cnn.projection_dim)
+        self._vectors = torch.empty(none, device=device, dtype=torch.float32)  # (row, dim)
         self._rows: dict[str, int] = {}
         self._recently_used: set[str] = set()  # since types were last evicted
         self._keeps: bool | None = None  # None before the test
@@ -134,17 +128,16 @@ class TypeCache:
             if not self._keeps:
                 self._keep_only([])
             elif len(self._rows) + len(types) > _CAPACITY:
-                self._evict(types)
+                self._evict(set(types))
             self._recently_used.update(types)
             self._add(list(dict.fromkeys(t for t in types if t not in self._rows)))
             rows = torch.tensor([self._rows[t] for t in types], dtype=torch.int64)
             return self._vectors.index_select(0, rows.to(self._device))
 
-    def _evict(self, types: Sequence[str]) -> None:
-        """Keep the types used recently; if these are too many, those of them in `types`."""
+    def _evict(self, wanted: set[str]) -> None:
+        """Keep the types used recently; if these are too many, those of them that are wanted."""
         recent = [t for t in self._rows if t in self._recently_used]
         if len(recent) > _CAPACITY // 2:
-            wanted = set(types)
             recent = [t for t in recent if t in wanted]
         self._keep_only(recent)
         self._recently_used = set()
@@ -161,28 +154,23 @@ class TypeCache:
         buckets = np.searchsorted(self._char_cnn.buckets, (ids != PADDING).sum(1))  # (type,)
         order = np.argsort(buckets, kind="stable")
         n_known = len(self._rows)
-        self._reserve(n_known + len(types))
+        if (n_rows := n_known + len(types)) > len(self._vectors):
+            n_more = max(n_rows, 2 * len(self._vectors)) - len(self._vectors)
+            self._vectors = nn.functional.pad(self._vectors, (0, 0, 0, n_more))
 
         def compute(first: int) -> None:
             group = order[first : first + self._n_rows]
             maxima = []
             for k in np.unique(buckets[group]):
                 some = torch.from_numpy(ids[group[buckets[group] == k]]).to(self._device)
-                compute_maxima = partial(
-                    self._char_cnn.max_over_windows, bucket=self._char_cnn.buckets[k]
-                )
-                maxima.append(self._in_full_product(compute_maxima, some))
+                filters = partial(self._char_cnn.max_over_windows, bucket=self._char_cnn.buckets[k])
+                maxima.append(self._in_full_product(filters, some))
             vectors = self._in_full_product(self._char_cnn.from_filters, torch.cat(maxima))
             self._vectors[n_known + first : n_known + first + len(group)] = vectors
 
         firsts = range(0, len(types), self._n_rows)
         run_parallel([partial(compute, first) for first in firsts], self._device)
         self._rows.update((types[n], n_known + k) for k, n in enumerate(order.tolist()))
-
-    def _reserve(self, n_rows: int) -> None:
-        n_more = max(n_rows, 2 * len(self._vectors)) - len(self._vectors)
-        if n_rows > len(self._vectors):
-            self._vectors = nn.functional.pad(self._vectors, (0, 0, 0, n_more))
 
     def _rows_are_independent(self) -> bool:
         """Whether a type has the same vector, bit for bit, in any row of a product."""
@@ -195,9 +183,8 @@ class TypeCache:
             if not torch.equal(maxima.roll(shift, 0), shifted):
                 return False
         vectors = self._char_cnn.from_filters(maxima)
-        return torch.equal(
-            vectors.roll(shift, 0), self._char_cnn.from_filters(maxima.roll(shift, 0))
-        )
+        shifted = self._char_cnn.from_filters(maxima.roll(shift, 0))
+        return torch.equal(vectors.roll(shift, 0), shifted)
 
     def _in_full_product(self, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         """`function` of some rows, computed with as many as every product has."""

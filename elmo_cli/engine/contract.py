@@ -1,4 +1,4 @@
-"""Engine: the interface of the engines that compute layers, and their creation by name."""
+"""Engine: the interface of the engines that compute layers, the plain one, and their creation."""
 
 from __future__ import annotations
 
@@ -9,24 +9,21 @@ import torch
 from torch import Tensor
 
 from elmo_cli.engine.fast import FastEngine
-from elmo_cli.engine.plain import PlainEngine
 from elmo_cli.errors import DeviceError, UsageError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
 from elmo_cli.model.state import State
 from elmo_cli.text.batching import Batch
+from elmo_cli.text.characters import CharacterIds
+
+_TYPES_PER_CALL = 256  # so that memory does not grow with the number of types
 
 
 class Engine(Protocol):
-    """Computes the layers of batches without keeping state between calls.
+    """Computes the layers of batches without keeping state between calls."""
 
-    Attributes:
-        options: options of its biLM.
-        pads: whether each row of a batch takes the time and memory of the longest row.
-    """
-
-    options: Options
-    pads: bool
+    options: Options  # of its biLM
+    pads: bool  # whether each row of a batch takes the time and memory of the longest row
 
     def embed_types(self, types: Sequence[str]) -> Tensor:
         """Compute context-free vectors of types, (type, projection_dim), on the engine's device."""
@@ -56,6 +53,46 @@ class Engine(Protocol):
         """
 
 
+class PlainEngine:
+    """Calls the model as it is, with padded rows; the specification of the other engines."""
+
+    pads = True
+
+    def __init__(self, bilm: BiLM, device: torch.device) -> None:
+        self.options = bilm.options
+        self._bilm = bilm.to(device)
+        self._device = device
+        self._characters = CharacterIds(bilm.options.max_characters)
+
+    @torch.inference_mode()
+    def embed_types(self, types: Sequence[str]) -> Tensor:
+        """See `Engine.embed_types`."""
+        ids = torch.from_numpy(self._characters.tokens(types)).to(self._device)
+        vectors = [self._bilm.char_cnn(some) for some in torch.split(ids, _TYPES_PER_CALL)]
+        return torch.cat(vectors)  # (type, projection_dim)
+
+    @torch.inference_mode()
+    def forward(
+        self,
+        batch: Batch,
+        type_vectors: Tensor,
+        start: State | None,
+        *,
+        shared_start: bool = False,
+        top_layer: int | None = None,
+    ) -> tuple[Tensor, State | None]:
+        """See `Engine.forward`."""
+        if shared_start and start is not None:
+            start = start.expand(len(batch.rows))
+        lengths = torch.from_numpy(batch.lengths).to(self._device)  # (batch,)
+        rows = [torch.from_numpy(row) for row in batch.rows]
+        numbers = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True).to(self._device)
+        layers, final = self._bilm.forward_from_vectors(type_vectors[numbers], lengths, start)
+        inner = [layers[:, r, 1 : len(row) - 1] for r, row in enumerate(rows)]
+        wanted = torch.cat(inner, 1)[: None if top_layer is None else top_layer + 1]
+        return wanted, None if shared_start else final
+
+
 class WeightsGuard:
     """Detects that the weights of a model have changed since its engine was created.
 
@@ -66,17 +103,13 @@ class WeightsGuard:
 
     def __init__(self, bilm: BiLM) -> None:
         self._bilm, self._versions = bilm, _versions(bilm)
-        self._weights = [
-            weight.detach() for weight in bilm.parameters()
-        ]  # keeps their addresses in use
+        self._weights = [w.detach() for w in bilm.parameters()]  # keeps their addresses in use
 
     def check(self) -> None:
         """Raise a UsageError if a weight was modified, replaced, converted or moved."""
         if _versions(self._bilm) != self._versions:
-            raise UsageError(
-                "the weights of the model have changed since this Embedder was created",
-                "create a new `Embedder` for the model",
-            )
+            what = "the weights of the model have changed since this Embedder was created"
+            raise UsageError(what, "create a new `Embedder` for the model")
 
     def release(self) -> None:
         """Free the memory of the weights; the fast engine has its own copy."""
@@ -100,21 +133,16 @@ def make_engine(name: str, bilm: BiLM, device: torch.device, precision: str = "f
     dtypes = {str(weight.dtype).removeprefix("torch.") for weight in bilm.parameters()}
     if dtypes != {"float32"}:
         what = f"the weights of the model are {', '.join(sorted(dtypes))}, not float32"
-        raise UsageError(
-            what, "load it again, or convert it with `.float()`; `precision=bf16` is faster"
-        )
+        hint = "load it again, or convert it with `.float()`; `precision=bf16` is faster"
+        raise UsageError(what, hint)
     if name == "plain":
         if precision != "float32":
-            raise UsageError(
-                f"`precision={precision}`: the plain engine computes in float32",
-                "use `engine=fast`",
-            )
+            what = f"`precision={precision}`: the plain engine computes in float32"
+            raise UsageError(what, "use `engine=fast`")
         return PlainEngine(bilm, device)
     if precision == "int8" and device.type != "cpu":
-        raise DeviceError(
-            f"`precision=int8`: supported only on CPUs, not on {device.type}",
-            "use `precision=bf16` or `device=cpu`",
-        )
+        what = f"`precision=int8`: supported only on CPUs, not on {device.type}"
+        raise DeviceError(what, "use `precision=bf16` or `device=cpu`")
     try:
         return FastEngine(bilm, device, precision)
     except (AttributeError, NotImplementedError) as error:

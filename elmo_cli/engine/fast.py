@@ -31,7 +31,6 @@ class FastEngine:
 
     Args:
         bilm: the model; its weights move to the device.
-        device: where to compute.
         precision: of the highways' and LSTMs' products, see `gemm`.
     """
 
@@ -68,16 +67,14 @@ class FastEngine:
         """See `Engine.forward`."""
         order = np.argsort(-batch.lengths, kind="stable")  # the batch's row for each sorted row
         order_t = torch.from_numpy(order).to(self._device)  # (batch,)
+        n_rows, final = len(order), None
         if start is None:
-            start = State.zeros(
-                self.options, 1 if shared_start else len(order), device=self._device
-            )
-        final = None
+            start = State.zeros(self.options, 1 if shared_start else n_rows, device=self._device)
         if not shared_start:
             start = start.select_rows(order_t)
             final = State(torch.empty_like(start.h), torch.empty_like(start.c))
         n_lstms = self.options.n_layers if top_layer is None else top_layer
-        n_tokens = int(batch.lengths.sum()) - 2 * len(order)
+        n_tokens = int(batch.lengths.sum()) - 2 * n_rows
         halves = type_vectors.new_empty(1 + n_lstms, n_tokens, 2, self.options.projection_dim)
 
         def read(direction: int) -> None:

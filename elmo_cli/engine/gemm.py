@@ -10,16 +10,14 @@ which takes longer than multiplying a few rows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor
 
 _PACKED_FOR_ROWS = 512  # other numbers of rows take hardly longer
 _TINY = torch.finfo(torch.float32).tiny  # the scale of a row of zeros
-# Rows have 7 bits, weights 8: CPUs without VNNI add two products in 16 bits. Stored with
-# `_ZERO_POINT` added, a value of a row is 1 … 127; if none is negative, 0 … 127 without it.
-_LEVELS, _ZERO_POINT, _NONNEGATIVE_LEVELS, _WEIGHT_LEVELS = 63, 64, 127, 127
+_Biases = Sequence[Tensor | None]  # one for each weight
 
 
 def padded_rows(n_rows: int) -> int:
@@ -58,14 +56,12 @@ class PackedWeight:
     def linear(self, x: Tensor, bias: Tensor | None = None, function: str = "none") -> Tensor:
         """x @ weight.T + bias, or the "sigmoid" of it: (row, n_in) -> (row, n_out)."""
         pointwise = torch.ops.mkldnn._linear_pointwise
-        result: Tensor = pointwise(x, self._packed, bias, function, [], "")
-        return result
+        return cast(Tensor, pointwise(x, self._packed, bias, function, [], ""))
 
     def add_linear(self, x: Tensor, part: Tensor) -> Tensor:
         """part + x @ weight.T, (row, n_out)."""
         binary = torch.ops.mkldnn._linear_pointwise.binary
-        result: Tensor = binary(x, part, self._packed, None, "add")
-        return result
+        return cast(Tensor, binary(x, part, self._packed, None, "add"))
 
 
 class Gemm(Protocol):
@@ -110,28 +106,25 @@ def make_gemm(
         nonnegative_input: whether inputs are never negative, so that int8 has twice the levels.
     """
     weights = [weight.detach() for weight in weights]
-    biases = None if biases is None else [bias.detach().clone() for bias in biases]
+    each = [None] * len(weights) if biases is None else [one.detach().clone() for one in biases]
     if precision == "int8":
-        return _Int8Gemm(weights, biases, nonnegative_input=nonnegative_input)
-    if precision == "bf16":
-        return _BFloat16Gemm(weights, biases)
-    return _float_gemm(weights, biases)
+        return _Int8Gemm(weights, each, nonnegative_input)
+    return _BFloat16Gemm(weights, each) if precision == "bf16" else _float_gemm(weights, each)
 
 
-def _float_gemm(weights: Sequence[Tensor], biases: Sequence[Tensor] | None) -> Gemm:
+def _float_gemm(weights: Sequence[Tensor], biases: _Biases) -> Gemm:
     """In the dtype of the weights; oneDNN takes the biases of bfloat16 weights in float32."""
-    if can_pack(weights[0]):
-        return _PackedGemm(weights, biases)
-    return _TorchGemm(weights, biases)
+    return (_PackedGemm if can_pack(weights[0]) else _TorchGemm)(weights, biases)
 
 
 class _TorchGemm(Gemm):
     """One torch product with all weights concatenated."""
 
-    def __init__(self, weights: Sequence[Tensor], biases: Sequence[Tensor] | None) -> None:
+    def __init__(self, weights: Sequence[Tensor], biases: _Biases) -> None:
         self._sizes = [len(weight) for weight in weights]
         self._weight = torch.cat(tuple(weights)).T.contiguous()  # (n_in, sum of n_out)
-        self._bias = None if biases is None else torch.cat(tuple(biases)).to(self._weight)
+        given = [bias for bias in biases if bias is not None]
+        self._bias = torch.cat(given).to(self._weight) if given else None
 
     def split(self, result: list[Tensor]) -> list[Tensor]:
         return list(torch.split(result[0], self._sizes, 1))
@@ -148,17 +141,15 @@ class _TorchGemm(Gemm):
 class _PackedGemm(Gemm):
     """oneDNN adds the bias and computes the sigmoid while the product is in the cache."""
 
-    def __init__(self, weights: Sequence[Tensor], biases: Sequence[Tensor] | None) -> None:
-        self._weights = [PackedWeight(weight) for weight in weights]
-        self._biases = _one_each(biases, len(weights))
+    def __init__(self, weights: Sequence[Tensor], biases: _Biases) -> None:
+        self._weights, self._biases = [PackedWeight(weight) for weight in weights], biases
 
-    def linear(self, x: Tensor) -> list[Tensor]:
+    def linear(self, x: Tensor, function: str = "none") -> list[Tensor]:
         pairs = zip(self._weights, self._biases, strict=True)
-        return [weight.linear(x, bias) for weight, bias in pairs]
+        return [weight.linear(x, bias, function) for weight, bias in pairs]
 
     def linear_sigmoid(self, x: Tensor) -> list[Tensor]:
-        pairs = zip(self._weights, self._biases, strict=True)
-        return [weight.linear(x, bias, "sigmoid") for weight, bias in pairs]
+        return self.linear(x, "sigmoid")
 
     def add_linear(self, x: Tensor, parts: Iterable[Tensor]) -> list[Tensor]:
         return [w.add_linear(x, part) for w, part in zip(self._weights, parts, strict=True)]
@@ -167,7 +158,7 @@ class _PackedGemm(Gemm):
 class _BFloat16Gemm(Gemm):
     """Inputs, weights and results are rounded to bfloat16; sums are not."""
 
-    def __init__(self, weights: Sequence[Tensor], biases: Sequence[Tensor] | None) -> None:
+    def __init__(self, weights: Sequence[Tensor], biases: _Biases) -> None:
         self._gemm = _float_gemm([weight.bfloat16() for weight in weights], biases)
 
     def split(self, result: list[Tensor]) -> list[Tensor]:
@@ -186,21 +177,14 @@ class _BFloat16Gemm(Gemm):
 class _Int8Gemm(Gemm):
     """Integers with a scale for each row of the input and each row of the weight.
 
-    Sums of integers are exact, so a row's result depends neither on the other rows, nor on threads
-    or the CPU.
+    Rows have 7 bits, weights 8: CPUs without VNNI add two products in 16 bits. Sums of integers
+    are exact, so a row's result depends neither on the other rows, nor on threads or the CPU.
     """
 
-    def __init__(
-        self,
-        weights: Sequence[Tensor],
-        biases: Sequence[Tensor] | None,
-        *,
-        nonnegative_input: bool = False,
-    ) -> None:
-        self._levels = _NONNEGATIVE_LEVELS if nonnegative_input else _LEVELS
-        self._zero_point = 0 if nonnegative_input else _ZERO_POINT
-        self._weights = [_Int8Weight(weight) for weight in weights]
-        self._biases = _one_each(biases, len(weights))
+    def __init__(self, weights: Sequence[Tensor], biases: _Biases, is_nonnegative: bool) -> None:
+        # A value of a row is stored as 0 … 127, or as 1 … 127 where it may be negative.
+        self._levels, self._zero_point = (127, 0) if is_nonnegative else (63, 64)
+        self._weights, self._biases = [_Int8Weight(weight) for weight in weights], biases
 
     def linear(self, x: Tensor) -> list[Tensor]:
         products, scales = self._products(x)
@@ -226,19 +210,14 @@ class _Int8Weight:
     """A weight (n_out, n_in) as integers, with a scale for each row."""
 
     def __init__(self, weight: Tensor) -> None:
-        self._scales = (weight.abs().amax(1) / _WEIGHT_LEVELS).clamp_min(_TINY)  # (n_out,)
+        self._scales = (weight.abs().amax(1) / 127).clamp_min(_TINY)  # (n_out,)
         integers = (weight / self._scales[:, None]).round_().to(torch.int8)
         self._weight = torch.ops.onednn.qlinear_prepack(integers.contiguous(), None)
         self._zeros = torch.zeros(len(weight), dtype=torch.int64)
 
     def linear(self, integers: Tensor, zero_point: int) -> Tensor:
         """The product, without the scales of its rows: uint8 (row, n_in) -> (row, n_out)."""
-        result: Tensor = torch.ops.onednn.qlinear_pointwise(
+        return cast(Tensor, torch.ops.onednn.qlinear_pointwise(
             integers, 1.0, zero_point, self._weight, self._scales, self._zeros, None,
             1.0, 0, torch.float32, "none", [], "",
-        )  # fmt: skip
-        return result
-
-
-def _one_each(biases: Sequence[Tensor] | None, n_weights: int) -> Sequence[Tensor | None]:
-    return [None] * n_weights if biases is None else biases
+        ))  # fmt: skip

@@ -41,9 +41,7 @@ class PackedBatch:
         """Lay out a batch.
 
         Args:
-            batch: its rows.
             order: the batch's row for each sorted row, from long to short; the state is so sorted.
-            device: where the tensors are.
             backward: whether rows are read from their end.
             shared_start: whether rows that read the same tokens share positions. The boundary at
                 which a row ends is then left out: no token follows it.
@@ -61,17 +59,15 @@ class PackedBatch:
         types = np.full(n_positions, tokens[0, 0])
         types[positions[is_running]] = tokens[is_running]
         token_positions = positions[_inner_tokens(batch, order, backward=backward)]
-        return cls(
-            counts,
-            [None if p is None else torch.from_numpy(_pad_parents(p)).to(device) for p in parents],
-            torch.from_numpy(types).to(device),
-            torch.from_numpy(token_positions).to(device),
-        )
+        padded = [None if p is None else _pad_parents(p).to(device) for p in parents]
+        types_t = torch.from_numpy(types).to(device)
+        return cls(counts, padded, types_t, torch.from_numpy(token_positions).to(device))
 
 
-def _pad_parents(parents: Ids) -> Ids:
+def _pad_parents(parents: Ids) -> Tensor:
     """With parents for the positions in excess."""
-    return np.pad(parents, (0, padded_rows(len(parents)) - len(parents)))
+    excess = padded_rows(len(parents)) - len(parents)
+    return torch.from_numpy(np.pad(parents, (0, excess)))
 
 
 def _tokens_by_step(

@@ -30,19 +30,12 @@ _pool_lock = threading.Lock()
 
 @dataclass(frozen=True)
 class DeviceTuning:
-    """Sizes of batches, measured on each kind of device (benchmarks/speed/NOTES.md).
+    """Sizes of batches, measured on each kind of device (benchmarks/speed/NOTES.md)."""
 
-    Attributes:
-        rows: of a batch of independent sentences at most.
-        gate_values: of one gate of all rows at most; large LSTMs have fewer rows.
-        tokens: of a batch at most, including sentence boundaries, and padding if the engine pads.
-        types_per_product: rows of every product of the character CNN.
-    """
-
-    rows: int
-    gate_values: int
-    tokens: int
-    types_per_product: int
+    rows: int  # of a batch of independent sentences at most
+    gate_values: int  # of one gate of all rows at most; large LSTMs have fewer rows
+    tokens: int  # of a batch at most, with sentence boundaries, and padding if the engine pads
+    types_per_product: int  # rows of every product of the character CNN
 
     @classmethod
     def of(cls, device: torch.device) -> DeviceTuning:

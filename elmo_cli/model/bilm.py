@@ -98,14 +98,12 @@ class BiLM(nn.Module):
     ) -> tuple[Tensor, State]:
         """Like `forward`, from token vectors (batch, token, projection_dim)."""
         if state is None:
-            state = State.zeros(
-                self.options, vectors.shape[0], device=vectors.device, dtype=vectors.dtype
-            )
+            device, dtype = vectors.device, vectors.dtype
+            state = State.zeros(self.options, len(vectors), device=device, dtype=dtype)
         forward, h_f, c_f = self.forward_lm(vectors, lengths, state.h[:, 0], state.c[:, 0])
         reversed_vectors = reverse_rows(vectors, lengths)  # (batch, token, projection_dim)
-        backward, h_b, c_b = self.backward_lm(
-            reversed_vectors, lengths, state.h[:, 1], state.c[:, 1]
-        )
+        h, c = state.h[:, 1], state.c[:, 1]
+        backward, h_b, c_b = self.backward_lm(reversed_vectors, lengths, h, c)
         layers = [torch.cat([vectors, vectors], 2)]  # (batch, token, dim)
         for f, b in zip(forward, backward, strict=True):
             layers.append(torch.cat([f, reverse_rows(b, lengths)], 2))  # (batch, token, dim)

@@ -45,10 +45,8 @@ class ElmoMix(nn.Module):
         super().__init__()
         if isinstance(n_layers, bool) or not isinstance(n_layers, int) or n_layers < 1:
             raise UsageError(f"ElmoMix: `n_layers` is {n_layers!r}", "give a number of at least 1")
-        self.n_layers = n_layers
-        self.batch_first = batch_first
-        self.layer_norm = layer_norm
-        self.l2 = l2
+        self.n_layers, self.batch_first = n_layers, batch_first
+        self.layer_norm, self.l2 = layer_norm, l2
         self.weights = nn.Parameter(torch.zeros(n_layers))
         self.gamma = nn.Parameter(torch.ones(()))
         self.dropout = nn.Dropout(dropout)
@@ -79,11 +77,8 @@ class ElmoMix(nn.Module):
         return dropped
 
     def spec(self) -> str:
-        """The learned mix for `elmo embed` and `elmo convert`: the value of their `--layers`.
-
-        Raises:
-            UsageError: the mix normalises layers, which these commands do not.
-        """
+        """The learned mix for `elmo embed` and `elmo convert`: the value of their `--layers`; a
+        UsageError if the mix normalises layers, which these commands do not."""
         if self.layer_norm:
             what = "a mix with `layer_norm` cannot be written as `layers=mix:…`"
             raise UsageError(f"ElmoMix: {what}", "store all layers, and mix them in the task model")
@@ -125,12 +120,9 @@ def _checked_mask(mask: Tensor | Array, layers: Tensor) -> Tensor:
         found = torch.as_tensor(mask).to(layers.device)
     except (TypeError, ValueError, RuntimeError) as error:
         raise UsageError(f"ElmoMix: no tensor can be made of the mask ({error})") from None
-    if found.shape != layers.shape[1:-1]:
-        what = f"ElmoMix: a mask of shape {tuple(found.shape)}"
-        raise UsageError(
-            f"{what} for tokens of shape {tuple(layers.shape[1:-1])}",
-            "give (token,) or (batch, token), like the layers",
-        )
+    if found.shape != (shape := layers.shape[1:-1]):
+        what = f"ElmoMix: a mask of shape {tuple(found.shape)} for tokens of shape {tuple(shape)}"
+        raise UsageError(what, "give (token,) or (batch, token), like the layers")
     if found.dtype != torch.bool and not ((found == 0) | (found == 1)).all():
         raise UsageError("ElmoMix: the mask has values other than 0 and 1", "give booleans")
     return found.to(torch.bool)

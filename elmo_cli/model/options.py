@@ -12,51 +12,33 @@ from typing import Any, NamedTuple
 from elmo_cli.errors import OptionsError
 from elmo_cli.regular_files import read_json
 
-ACTIVATIONS = ("relu", "tanh")
 N_CHARACTERS = 261  # 256 bytes, begin and end of sentence, begin and end of word, padding
 _MAX_SIZE = 1 << 24  # no published size comes near; a larger one is a corrupt or hostile file
-_MAX_LAYERS = 1000
-_MAX_CHARACTERS = 1000  # of a token
+_MAX_COUNT = 1000  # of layers, and of characters of a token
 _HINT = "give the options.json that came with the weights"
 _REQUIRED = object()
-_PAIRS = "a list of [width, count] pairs"
 
 
 @dataclass(frozen=True)
 class Options:
     """The sizes of a biLM.
 
-    Attributes:
-        char_dim: size of a character embedding (16 in the published models).
-        filters: (width, count) of each convolution over the characters.
-        activation: "relu" or "tanh", after the maximum over positions.
-        n_highway: highway layers over the filters' outputs; 0 for none.
-        max_characters: positions of a token, including begin and end of word (50).
-        n_layers: LSTM layers in each direction (2 in the published models).
-        lstm_dim: inner size of an LSTM layer (4096), `dim` in the file.
-        projection_dim: output size of an LSTM layer and size of a token vector (512).
-        cell_clip: bound of the cell's values, None for none (3).
-        proj_clip: bound of the projected output, None for none (3).
-        residual: whether layers after the first add their input to their output.
-        has_cnn_projection: whether a matrix leads from the filters to `projection_dim`.
-        has_lstm_projection: whether a matrix leads from `lstm_dim` to `projection_dim`.
-
     Source: bilm-tf `bilm/model.py`, AllenNLP `modules/elmo.py`; the paper's 3.4 has the sizes.
     """
 
-    filters: tuple[tuple[int, int], ...]
-    projection_dim: int
-    lstm_dim: int
-    n_layers: int = 2
-    char_dim: int = 16
-    activation: str = "relu"
-    n_highway: int = 1
-    max_characters: int = 50
-    cell_clip: float | None = 3.0
-    proj_clip: float | None = 3.0
-    residual: bool = True
-    has_cnn_projection: bool = True
-    has_lstm_projection: bool = True
+    filters: tuple[tuple[int, int], ...]  # (width, count) of each convolution over the characters
+    projection_dim: int  # output size of an LSTM layer and size of a token vector (512)
+    lstm_dim: int  # inner size of an LSTM layer (4096), `dim` in the file
+    n_layers: int = 2  # LSTM layers in each direction
+    char_dim: int = 16  # size of a character embedding
+    activation: str = "relu"  # or "tanh", after the maximum over positions
+    n_highway: int = 1  # highway layers over the filters' outputs
+    max_characters: int = 50  # positions of a token, including begin and end of word
+    cell_clip: float | None = 3.0  # bound of the cell's values, None for none
+    proj_clip: float | None = 3.0  # bound of the projected output, None for none
+    residual: bool = True  # whether layers after the first add their input to their output
+    has_cnn_projection: bool = True  # whether a matrix leads from the filters to `projection_dim`
+    has_lstm_projection: bool = True  # whether one leads from `lstm_dim` to `projection_dim`
 
     @property
     def n_filters(self) -> int:
@@ -70,26 +52,18 @@ class Options:
 
     @classmethod
     def from_file(cls, path: str | Path) -> Options:
-        """Read an options.json.
-
-        Raises:
-            OptionsError: it is missing, not JSON, or has sizes that no biLM can have.
-        """
+        """Read an options.json; an OptionsError if it is missing, not JSON or not of a biLM."""
         try:
             content = read_json(path, OptionsError, _HINT)
         except FileNotFoundError:
-            raise OptionsError(
-                f"{path}: no such options file", "a model is an options.json and a weights.hdf5"
-            ) from None
+            hint = "a model is an options.json and a weights.hdf5"
+            raise OptionsError(f"{path}: no such options file", hint) from None
         return cls.from_dict(content, where=str(path))
 
     @classmethod
     def from_dict(cls, content: Any, *, where: str = "options") -> Options:
-        """Check the content of an options.json.
+        """Check the parsed JSON of an options.json, named `where`; keys of training are ignored.
 
-        Args:
-            content: the parsed JSON; keys that only training uses are ignored.
-            where: name for messages.
         Raises:
             OptionsError: a key is missing or has a value that no biLM can have.
         """
@@ -177,10 +151,9 @@ def _clip(value: Any) -> float | None:
 
 def _filters(value: Any) -> tuple[tuple[int, int], ...]:
     for pair in value if isinstance(value, list) and value else [None]:
-        if not isinstance(pair, list) or [type(n) for n in pair] != [int, int]:
-            raise ValueError(_PAIRS)
-        if not all(0 < n <= _MAX_SIZE for n in pair):
-            raise ValueError(_PAIRS)
+        sizes = pair if isinstance(pair, list) else []
+        if [type(n) for n in sizes] != [int, int] or not all(0 < n <= _MAX_SIZE for n in sizes):
+            raise ValueError("a list of [width, count] pairs")
     return tuple((width, count) for width, count in value)
 
 
@@ -190,12 +163,12 @@ _FIELDS = (
     _Field("char_cnn.n_characters", "", _integer(N_CHARACTERS, N_CHARACTERS + 1), 261),
     _Field("char_cnn.embedding.dim", "char_dim", _integer()),
     _Field("char_cnn.filters", "filters", _filters),
-    _Field("char_cnn.activation", "activation", _one_of(*ACTIVATIONS)),
-    _Field("char_cnn.n_highway", "n_highway", _integer(0, _MAX_LAYERS), 0),
-    _Field("char_cnn.max_characters_per_token", "max_characters", _integer(3, _MAX_CHARACTERS), 50),
+    _Field("char_cnn.activation", "activation", _one_of("relu", "tanh")),
+    _Field("char_cnn.n_highway", "n_highway", _integer(0, _MAX_COUNT), 0),
+    _Field("char_cnn.max_characters_per_token", "max_characters", _integer(3, _MAX_COUNT), 50),
     _Field("lstm.dim", "lstm_dim", _integer()),
     _Field("lstm.projection_dim", "projection_dim", _integer()),
-    _Field("lstm.n_layers", "n_layers", _integer(1, _MAX_LAYERS), 1),
+    _Field("lstm.n_layers", "n_layers", _integer(1, _MAX_COUNT), 1),
     _Field("lstm.cell_clip", "cell_clip", _clip, None),
     _Field("lstm.proj_clip", "proj_clip", _clip, None),
     _Field("lstm.use_skip_connections", "residual", _one_of(True, False), False),

@@ -12,15 +12,10 @@ from elmo_cli.model.options import Options
 
 @dataclass(frozen=True)
 class State:
-    """h and c of every layer and direction, for each row of a batch.
+    """h and c of every layer and direction, for each row of a batch; direction 0 is forward."""
 
-    Attributes:
-        h: (layer, direction, batch, projection_dim); direction 0 is forward, 1 backward.
-        c: (layer, direction, batch, lstm_dim).
-    """
-
-    h: Tensor
-    c: Tensor
+    h: Tensor  # (layer, direction, batch, projection_dim)
+    c: Tensor  # (layer, direction, batch, lstm_dim)
 
     @classmethod
     def zeros(
@@ -44,10 +39,8 @@ class State:
 
     def expand(self, batch: int) -> State:
         """Copies of a single row's state for each row of a batch."""
-        return State(
-            self.h.expand(-1, -1, batch, -1).contiguous(),
-            self.c.expand(-1, -1, batch, -1).contiguous(),
-        )
+        h, c = (part.expand(-1, -1, batch, -1).contiguous() for part in (self.h, self.c))
+        return State(h, c)
 
     def with_rows(self, index: Tensor | slice, other: State) -> State:
         """A copy whose rows `index` are those of `other`."""
