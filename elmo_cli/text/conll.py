@@ -26,6 +26,10 @@ _DOCUMENT = re.compile(
 _METADATA = re.compile(r"#\s*[\w.:]+\s=\s")  # `# sent_id = 1`
 _LONE_HASHTAG = re.compile(r"#\w[^\s=]*\s*")
 _COLUMN_HINT = "`column` chooses another; -1 is the last"
+_RAGGED_HINT = (
+    "separate all rows in the same way, write a space after the # of a comment; or "
+    "`format='plain'` if lines are sentences"
+)
 _TOO_LONG_HINT = "is a blank line missing? otherwise raise the limit (`max_tokens`)"
 _MAX_COMMENTS = 10_000  # lines of a sentence besides its tokens
 _N_DETECTED = 2_000  # lines that are enough to detect columns
@@ -48,12 +52,9 @@ def read_conllu(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
 
     Comments, ranges of words (`1-2`) and empty nodes (`8.1`) are left out. A document starts at
     `# newdoc`; with an `id` it has a key, and its sentences have positions. `Sentence.text` is the
-    tokens joined by one space, not `# text`, because sentences are looked up by their tokens.
+    tokens joined by one space, not `# text`, because sentences are looked up by their tokens. A
+    refused sentence takes its key with it.
 
-    Args:
-        key: of its first sentence; a refused sentence takes its key with it.
-    Returns:
-        The key of the first sentence of the next file.
     Source: https://universaldependencies.org/format.html
     """
     groups = _groups(reader, lambda line: not line.strip())
@@ -68,8 +69,7 @@ def read_conll(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
     `#begin document` start a document; below `#begin document (id); part n` its key is `id_n` as in
     e2e-coref, otherwise what follows the words. A line that begins with `#` is a comment if its
     number of columns differs from that of the rows of its sentence; a lone `#hashtag`, and any
-    other row with a different number of columns, is refused. Arguments and errors are those of
-    `read_conllu`.
+    other row with a different number of columns, is refused.
     """
     groups = _groups(reader, _is_boundary)
     head: list[Group] = []
@@ -103,14 +103,12 @@ def _groups(reader: LineReader, is_boundary: Callable[[str], bool]) -> Iterator[
 
 
 def label_column(path: str, text_format: str, column: str | None, parameter: str) -> int:
-    """Return the number of the column of the labels in a CoNLL-U file or in other columns.
+    """The number of the column of the labels in a CoNLL-U file or in other columns.
 
     Args:
         column: a number from 1, -1 for the last, or in CoNLL-U a name; by default XPOS in CoNLL-U
-            and the last elsewhere.
+            and the last elsewhere. A UsageError if there is no such column.
         parameter: name of `column` in messages.
-    Raises:
-        UsageError: there is no such column.
     """
     is_conllu = text_format == "conllu"
     column = column or ("xpos" if is_conllu else "-1")
@@ -119,11 +117,10 @@ def label_column(path: str, text_format: str, column: str | None, parameter: str
     try:
         return int(column)
     except ValueError:
+        what = f"`{parameter}={column}`: no column of {path}, which is {text_format}"
         names = f", or one of {', '.join(CONLLU_COLUMNS)}" if is_conllu else ""
-        raise UsageError(
-            f"`{parameter}={column}`: no column of {path}, which is {text_format}",
-            f"`{parameter}` is a number from 1, -1 for the last{names}",
-        ) from None
+        hint = f"`{parameter}` is a number from 1, -1 for the last{names}"
+        raise UsageError(what, hint) from None
 
 
 def _read(
@@ -236,12 +233,10 @@ def _detect_columns(reader: LineReader, head: Sequence[Group]) -> _Columns:
     if has_documents:
         return columns._replace(column=4)
     if not _may_be_tokens([[row[0] for row in rows] for rows in sentences]):
+        where = f"{reader.name}, line {rows[0][0]}: column 1 ({shortened(sentences[0][0][0])!r})"
         what = "is always a number or the same in all rows of a sentence, so it may not hold tokens"
-        raise InputError(
-            f"{reader.name}, line {rows[0][0]}: column 1 "
-            f"({shortened(sentences[0][0][0])!r}) {what}",
-            "`column=2` reads the second column, `column=1` this one",
-        )
+        hint = "`column=2` reads the second column, `column=1` this one"
+        raise InputError(f"{where} {what}", hint)
     return columns
 
 
@@ -289,11 +284,7 @@ def _cells(reader: LineReader, columns: _Columns, lines: Lines) -> Cells:
         if is_ragged:
             n = f"the number of columns is {len(cells)}"
             what = f"{shortened(line)!r}: {n}, not {width} as in the rows next to it"
-            hint = (
-                "separate all rows in the same way, write a space after the # of a comment; or "
-                "`format='plain'` if lines are sentences"
-            )
-            raise LineError(what, hint, number)
+            raise LineError(what, _RAGGED_HINT, number)
         if is_hash and not columns.tabs and width > 1:
             what = f"{shortened(line)!r} is read as a row, not as a comment; delete it if it is one"
             reader.report.warn("hash", f"{reader.name}, line {number}: {what}")

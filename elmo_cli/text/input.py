@@ -92,10 +92,8 @@ def require_files(what: str, paths: Sequence[str]) -> None:
     """Raise a UsageError for standard input and pipes, where `what` reads a text repeatedly."""
     for path in filter(is_stream, paths):
         name = "standard input" if path == STDIN else path
-        raise UsageError(
-            f"{what}: {name} can be read only once, and its length is not known",
-            "write the text to a file first",
-        )
+        what = f"{what}: {name} can be read only once, and its length is not known"
+        raise UsageError(what, "write the text to a file first")
 
 
 def is_stream(path: str) -> bool:
@@ -157,22 +155,23 @@ def _checked(
 ) -> Iterator[Sentence]:
     """The same sentences; what is noticed about each goes to the report."""
     first: list[Sentence] = []
-    n_tokens = 0
+    n_tokens, is_enough = 0, False
     for sentence in sentences:
         if sentence.tokens:
             report.count_truncated(sentence, settings.max_characters - 2)
-            if len(first) < N_CHECKED and n_tokens < _TOKENS_CHECKED:
+            if not is_enough:
                 first.append(sentence)
                 n_tokens += len(sentence.tokens)
-                if len(first) == N_CHECKED or n_tokens >= _TOKENS_CHECKED:
+                is_enough = len(first) == N_CHECKED or n_tokens >= _TOKENS_CHECKED
+                if is_enough:
                     warn_of_signs(first, report)
         yield sentence
-    if len(first) < N_CHECKED and n_tokens < _TOKENS_CHECKED:
+    if not is_enough:
         warn_of_signs(first, report)
 
 
 def _read_plain(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
-    """Yield the sentences of a plain text; return the key of the first one of the next file.
+    """Yield the sentences of a plain text.
 
     Without `tokenize` every line is a sentence and line i (from 0) of the file has the key
     `key` + i. With it every line is a paragraph, whose sentences have consecutive keys. A blank
@@ -223,6 +222,7 @@ def _refuse_columns(name: str, lines: Iterator[str | None]) -> Iterator[str | No
     yield from lines
 
 
+# They take the key of the first sentence, and return that of the first one of the next file.
 _READERS: dict[str, Callable[[LineReader, int], Generator[Sentence, None, int]]] = {
     "plain": _read_plain,
     "conll": read_conll,

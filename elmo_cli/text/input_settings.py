@@ -63,39 +63,26 @@ class InputSettings:
     def check_fits(self, text_format: str) -> None:
         """Raise a UsageError for settings that have no meaning for files of `text_format`."""
         has_columns = text_format in ("conll", "conllu")
-        for is_wrong, what, hint in (
-            (self.tokenize and has_columns, f"`tokenize=True`: {text_format} files state their "
-             "tokens", "leave it out, or add `format='plain'` if the file is raw text"),
-            (self.column is not None and not has_columns, f"`column={self.column}`: {text_format} "
-             "has no columns", "add `format='conll'` or `format='conllu'`, or leave out `column`"),
-        ):  # fmt: skip
-            if is_wrong:
-                raise UsageError(what, hint)
+        if self.tokenize and has_columns:
+            hint = "leave it out, or add `format='plain'` if the file is raw text"
+            raise UsageError(f"`tokenize=True`: {text_format} files state their tokens", hint)
+        if self.column is not None and not has_columns:
+            hint = "add `format='conll'` or `format='conllu'`, or leave out `column`"
+            raise UsageError(f"`column={self.column}`: {text_format} has no columns", hint)
 
 
 @dataclass
 class InputReport:
-    """What the readers report; filled while sentences are read, complete after the last.
+    """What the readers report; filled while sentences are read, complete after the last."""
 
-    Attributes:
-        warnings: what looks wrong but can be read, each kind once, with its first occurrence.
-        blank_lines: sentences without tokens, whether yielded or not.
-        truncated_tokens: tokens with more bytes than a biLM reads; they lose their ends.
-        first_truncated: (token, source, line) of the first of them, a very long token shortened.
-        skipped: (source, line, reason) of each line that could not be read, with on_error "skip".
-        n_keys: keys of all sentences, also of those that were left out; known at the end.
-        sources: (name, first key) of each file in order.
-        bytes_read: bytes read from the files so far, before decompression.
-    """
-
-    warnings: list[str] = field(default_factory=list)
-    blank_lines: int = 0
-    truncated_tokens: int = 0
-    first_truncated: tuple[str, str, int] | None = None
-    skipped: list[tuple[str, int, str]] = field(default_factory=list)
-    n_keys: int = 0
-    sources: list[tuple[str, int]] = field(default_factory=list)
-    bytes_read: int = 0
+    warnings: list[str] = field(default_factory=list)  # each kind once, with its first occurrence
+    blank_lines: int = 0  # sentences without tokens, whether yielded or not
+    truncated_tokens: int = 0  # tokens with more bytes than a biLM reads; they lose their ends
+    first_truncated: tuple[str, str, int] | None = None  # the token, shortened; source and line
+    skipped: list[tuple[str, int, str]] = field(default_factory=list)  # source, line and reason
+    n_keys: int = 0  # of all sentences, also of those that were left out; known at the end
+    sources: list[tuple[str, int]] = field(default_factory=list)  # each file and its first key
+    bytes_read: int = 0  # from the files so far, before decompression
     _kinds: set[str] = field(default_factory=set, repr=False)
 
     def warn(self, kind: str, message: str) -> None:

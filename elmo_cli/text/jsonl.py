@@ -29,12 +29,9 @@ def read_jsonl(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
       as the tokenizer finds, which are a document.
 
     Consecutive lines of one sentence each belong together. Other members and blank lines are
-    ignored. A sentence without tokens is like a blank line of plain text.
+    ignored. A sentence without tokens is like a blank line of plain text. A refused line takes one
+    key.
 
-    Args:
-        key: of its first sentence; a refused line takes one key.
-    Returns:
-        The key of the first sentence of the next file.
     Source of documents: e2e-coref `minimize.py`, `cache_elmo.py`.
     """
     split, tokenize = sentence_splitter(reader.settings), reader.settings.tokenize

@@ -56,9 +56,7 @@ def sentence_splitter(settings: InputSettings) -> Split:
         most = settings.max_tokens  # one more is enough to refuse a huge line, in little memory
         return lambda text: [(text.split(None, most), text.strip())]
     split = EnglishTokenizer().sentences
-    return lambda text: [
-        (found, " ".join(found)) for line in text.split("\n") for found in split(line)
-    ]
+    return lambda text: [(s, " ".join(s)) for line in text.split("\n") for s in split(line)]
 
 
 class EnglishTokenizer:
@@ -71,8 +69,7 @@ class EnglishTokenizer:
     """
 
     def sentences(self, paragraph: str) -> list[list[str]]:
-        """The tokens of each sentence of a paragraph, none empty; joined, they are the paragraph
-        without its white space, which only separates words."""
+        """The tokens of each sentence of a paragraph; joined, they are it without white space."""
         pieces = _NO_WORD.split(paragraph)
         found = ([[p]] if _NO_WORD.fullmatch(p) else self._of_words(p) for p in pieces)
         return list(chain.from_iterable(found))

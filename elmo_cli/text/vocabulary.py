@@ -109,22 +109,19 @@ class TypeCounts:
         return f"{len(types):,} types are left out, {what} {types[0]!r}" if types else ""
 
     def vocabulary(self, *, min_count: int = 1, max_types: int | None = None) -> Vocabulary:
-        """The types by descending count, after `<S>`, `</S>`, `<UNK>`.
+        """The types by descending count, after `<S>`, `</S>`, `<UNK>`; at most `max_types` of both.
 
-        Args:
-            min_count: rarer types are left out, and so are those that a vocabulary file can't hold;
-                a UsageError if no type is left.
-            max_types: maximal size of the vocabulary, specials included.
+        Rarer types than `min_count` are left out, and so are those that a vocabulary file can't
+        hold; a UsageError if none is left.
         """
         usable = [(-n, t) for t, n in self.counts.items() if t not in SPECIALS and _is_writable(t)]
         # Equal counts in alphabetical order, so that the order of the text does not matter.
         types = [token for n, token in sorted(usable) if -n >= min_count]
         if not types:
             most = -min(usable)[0] if usable else 0
-            what = (
-                f"`min_count={min_count}`: the most frequent type of the text occurs {most} times"
-            )
-            raise UsageError(what, "give a smaller number, or more text")
+            what = f"the most frequent type of the text occurs {most} times"
+            hint = "give a smaller number, or more text"
+            raise UsageError(f"`min_count={min_count}`: {what}", hint)
         return Vocabulary([*SPECIALS, *types][:max_types])
 
     def coverage(self, vocabulary: Vocabulary) -> float:
