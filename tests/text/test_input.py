@@ -68,13 +68,6 @@ def test_a_line_that_is_left_out_leaves_a_gap_in_the_keys(
         assert all(reason for _, _, reason in report.skipped)
 
 
-def test_lines_that_the_settings_refuse(text: Path) -> None:
-    error = refused(write(text, b"a\n\nb c d e\n"), blank="error")
-    assert error.message.startswith(f"{text}, line 2: blank")
-    assert "`blank='keep'`" in error.hint
-    assert refused(text, max_tokens=3).message == f"{text}, line 3: more than 3 tokens"
-
-
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
@@ -112,9 +105,10 @@ def test_raw_text_becomes_sentences_with_consecutive_keys(text: Path) -> None:
         (3, 3, "The dog “ barked ” .", True),
     ]
     assert (report.n_keys, report.blank_lines) == (4, 1)
-    assert refused(text, tokenize=True, blank="error").message == (
-        f"{text}, line 2: blank, a sentence without tokens"
-    )
+    for settings in ({"tokenize": True}, {}):
+        message = refused(text, blank="error", **settings).message
+        assert message == f"{text}, line 2: blank, a sentence without tokens"
+    assert refused(text, max_tokens=5).message == f"{text}, line 1: more than 5 tokens"
 
 
 SUFFIXES = {
@@ -136,17 +130,14 @@ def test_the_suffix_determines_the_format(name: str) -> None:
     ("name", "settings"),
     [
         ("", {"format": "xml"}),
-        ("", {"blank": "drop"}),
         ("", {"max_tokens": 0}),
         ("", {"max_tokens": 1 << 31}),
         ("", {"max_characters": 2}),
-        ("", {"column": 0}),
         ("", {"column": 2, "format": "plain"}),
         ("", {"tokenize": True, "format": "conll"}),
         *(("", {"encoding": name}) for name in ("utf-9", "hex", "a\0b")),
         # only together with the name of a file
         ("a.conllu", {"tokenize": True}),
-        ("a.txt", {"column": 1}),
         ("a.json", {"column": 1}),
     ],
 )
@@ -176,10 +167,8 @@ def test_names_are_checked_before_any_file_is_read(
         with pytest.raises(InputError) as caught:
             check_inputs([text, name])
         assert caught.value.message == f"{name}: {what}"
-        assert caught.value.hint
-    for names, message in (([], "no input"), (["-", "-"], "-: standard")):
-        with pytest.raises(UsageError, match=message):
-            check_inputs(names)
+    with pytest.raises(UsageError, match="no input"):
+        check_inputs([])
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(InputError, match=r"corpus\.txt: no permission to read it"):
         read_sentences(text)
@@ -203,10 +192,8 @@ TABLE = "EU\tB-ORG\nrejects\tO\n\nPeter\tB-PER\nran\tO\n"
 @pytest.mark.parametrize("name", ["a.tsv", "a.TSV.gz"])
 def test_a_tsv_is_refused_before_it_is_read(tmp_path: Path, name: str) -> None:
     """Its labels would become tokens."""
-    path = write(tmp_path / name, TABLE)
-    with pytest.raises(UsageError) as caught:
-        read_sentences(path)
-    assert caught.value.message.startswith(str(path))
+    with pytest.raises(UsageError, match=f"{name}: the suffix") as caught:
+        read_sentences(write(tmp_path / name, TABLE))
     assert "`format='conll'`" in caught.value.hint
 
 
@@ -239,7 +226,6 @@ def test_a_table_is_refused_unless_the_format_is_given(
 @pytest.mark.parametrize(
     "content",
     [
-        "one\ttwo\n",  # one line
         "I O\n" + "He is here .\n" * 9,
         "a\tb\nc d\ne\tf\ng h\n",
         "a\tb\nc\td\te\nf\tg\th\ti\n",  # other numbers of cells
