@@ -85,25 +85,11 @@ def test_bf16_rounds_rows_weight_and_product_but_no_sum() -> None:
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.usefixtures("library")
-def test_several_weights_equal_each_alone(precision: str) -> None:
-    x, *_ = matrices()
-    weights, biases, parts = zip(
-        *([m * (k + 1) for m in matrices()[1:]] for k in range(3)), strict=True
-    )
-    together = all_methods(make_gemm(weights, biases, precision), x, *parts)
-    for k in range(3):
-        alone = make_gemm([weights[k]], [biases[k]], precision)
-        for found, (expected,) in zip(together, all_methods(alone, x, parts[k]), strict=True):
-            torch.testing.assert_close(found[k], expected, rtol=1e-5, atol=2e-5)
-
-
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.usefixtures("library")
 def test_results_may_be_overwritten_and_arguments_are_not(precision: str) -> None:
     x, weight, bias, part = matrices()
-    chosen = make_gemm([weight, weight], [bias, bias], precision)
+    chosen = make_gemm([weight, 2 * weight], [bias, 2 * bias], precision)
     first, second = chosen.split(chosen.linear(x))
-    assert torch.equal(first, second)
+    torch.testing.assert_close(2 * first, second)
     for result in chain(*all_methods(chosen, x, part, part)):
         result.fill_(99)
     for one, other in zip((x, weight, bias, part), matrices(), strict=True):

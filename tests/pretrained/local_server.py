@@ -40,7 +40,7 @@ class LocalServer(ThreadingHTTPServer):
         self.server_close()
         self._thread.join()
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, *_: Any) -> None:
         """Print nothing: clients that hang up are what these tests are about."""
 
 

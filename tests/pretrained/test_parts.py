@@ -11,17 +11,18 @@ import pytest
 import torch
 
 from elmo_cli.errors import ModelError
-from elmo_cli.lm.language_model import LanguageModel, load_language_model
+from elmo_cli.lm.language_model import load_language_model
 from elmo_cli.lm.run_folder import RunFolder
 from elmo_cli.model.bilm import NextTokenSoftmax
 from elmo_cli.model.state import State
 from elmo_cli.pretrained.load import load, locate
 from elmo_cli.pretrained.model_files import PARTS_FILE, check_parts, remove_parts, write_parts
-from elmo_cli.pretrained.warm_state import warm_state, write_warm_state
+from elmo_cli.pretrained.warm_state import write_warm_state
 from elmo_cli.weightfile.write import write_bilm, write_softmax, write_state
 
 TYPES = ("<S>", "</S>", "<UNK>", "the", "cat")
 FILES = {"softmax": "softmax.hdf5", "vocabulary": "vocab.txt", "weights": "weights.hdf5"}
+FILES["state"] = "state.hdf5"
 
 
 def write_model(folder: Path, tiny: Path, *, seed: int) -> Path:
@@ -49,23 +50,19 @@ def other(tmp_path: Path, tiny: Path) -> Path:
     return write_model(tmp_path / "other", tiny, seed=1)
 
 
-@pytest.mark.parametrize("part", ["softmax", "vocabulary", "weights", "state"])
+@pytest.mark.parametrize("part", FILES)
 def test_a_part_of_another_model_is_refused(part: str, model: Path, other: Path) -> None:
     """Another softmax would silently give another perplexity."""
-
-    def loaded(folder: Path, part: str) -> LanguageModel | State:
-        return warm_state(load(folder)) if part == "state" else load_language_model(folder)
-
-    loaded(model, part)
-    name = FILES.get(part, "state.hdf5")
+    read = load if part == "state" else load_language_model
+    read(model)
     before = json.loads((model / PARTS_FILE).read_text())[part]
-    shutil.copy(other / name, model / name)
+    path = shutil.copy(other / FILES[part], model / FILES[part])
     with pytest.raises(ModelError) as caught:
-        loaded(model, part)
-    assert caught.value.message.startswith(f"{model / name}: its sha256 is not {before[:12]}…")
+        read(model)
+    assert caught.value.message.startswith(f"{path}: its sha256 is not {before[:12]}…")
     assert PARTS_FILE in caught.value.hint
     remove_parts(model)
-    assert loaded(model, part)
+    read(model)
 
 
 @pytest.mark.parametrize("kind", ["no file", "no entry", "named by the caller"])
