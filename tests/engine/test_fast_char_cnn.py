@@ -32,7 +32,7 @@ class Spelling:
     max_characters, projection_dim, buckets = 50, 8, (8, 9, 50)
 
     def __init__(self, by_row: str = "") -> None:
-        self.by_row, self.n_products = by_row, 0
+        self.by_row, self.n_types = by_row, 0
 
     def max_over_windows(self, ids: Tensor, bucket: int) -> Tensor:
         assert len(ids) == N_ROWS
@@ -42,7 +42,7 @@ class Spelling:
 
     def from_filters(self, maxima: Tensor) -> Tensor:
         assert len(maxima) == N_ROWS
-        self.n_products += 1
+        self.n_types += int(maxima.any(1).sum())
         return self._by_row("vectors", maxima)
 
     def _by_row(self, half: str, rows: Tensor) -> Tensor:
@@ -93,28 +93,27 @@ def test_types_are_cached_where_a_row_s_position_does_not_matter(by_row: str) ->
     char_cnn = Spelling(by_row)
     cache = TypeCache(char_cnn, CPU)
     cache.vectors(["c", "d", "a"])
-    before = char_cnn.n_products
+    before = char_cnn.n_types
     for _ in range(2):
         vectors = cache.vectors(["a", "b", "c"])
         assert torch.equal(vectors, alone)
         vectors.zero_()  # they are a copy
-    assert char_cnn.n_products == before + (2 if by_row else 1)  # only b, or all of them twice
+    assert char_cnn.n_types == before + (6 if by_row else 1)  # only b, or all of them twice
 
 
-@pytest.mark.parametrize(("others", "n_recomputed"), [(70, 0), (250, 1)])
+@pytest.mark.parametrize(("others", "n_recomputed"), [(70, 0), (250, 50)])
 def test_eviction(others: int, n_recomputed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Types in every block stay in the cache; what is evicted comes back with the same bits."""
     monkeypatch.setattr(module, "_CAPACITY", 300)
     char_cnn = Spelling()
     cache = TypeCache(char_cnn, CPU)
     some = some_types(50)
-    first = cache.vectors(some)
+    first, before = cache.vectors(some), char_cnn.n_types
     for k in range(5):
         often = some if n_recomputed == 0 else []
         cache.vectors([*often, *some_types(others, f"other{k}-")])
-    before = char_cnn.n_products
     assert torch.equal(cache.vectors(some), first)
-    assert char_cnn.n_products == before + n_recomputed
+    assert char_cnn.n_types == before + 5 * others + n_recomputed
     assert len(cache.vectors(some_types(400))) == 400  # more than the capacity
 
 

@@ -84,6 +84,7 @@ def test_layer_norm_without_tokens() -> None:
     mix = ElmoMix(3, layer_norm=True)
     mixed = mix(torch.zeros(3, 2, 4, 6), torch.zeros(2, 4))
     mixed.sum().backward()
+    assert mixed.shape == (2, 4, 6)
     assert mixed.isfinite().all()
     for parameter in mix.parameters():
         assert parameter.grad is not None

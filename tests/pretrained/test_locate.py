@@ -72,7 +72,8 @@ def test_names_of_published_files(tiny: Path, tmp_path: Path, options: str, weig
     """Also next to the checkpoint that they were converted from."""
     folder = copy(tiny, tmp_path / "m", options, weights)
     (folder / CHECKPOINT).write_bytes(b"")
-    shutil.copy(folder / weights, folder / "elmo_2x_softmax_weights.hdf5")
+    for other in ("elmo_2x_softmax_weights.hdf5", "state.hdf5"):
+        shutil.copy(folder / weights, folder / other)
     (folder / "vocab-2016-09-10.txt").write_text("a\n")
     files = locate(folder)
     assert (files.options.name, files.weights.name) == (options, weights)
