@@ -40,8 +40,7 @@ class Engine(Protocol):
         """Compute the layers of a batch.
 
         Args:
-            batch: rows of indices into `type_vectors`.
-            type_vectors: (type, projection_dim), from `embed_types`.
+            type_vectors: (type, projection_dim), from `embed_types`, which the batch numbers.
             start: the state before each row; None for zeros; a single row if it is shared.
             shared_start: whether all rows start from the same state and no final state is needed;
                 the fast engine then computes shared prefixes once.

@@ -87,9 +87,8 @@ class Gemm(Protocol):
         return self.linear(x)
 
     def add_linear(self, x: Tensor, parts: Iterable[Tensor]) -> list[Tensor]:
-        """part + x @ weight.T for each array of `input_part`, which may be overwritten.
-
-        `parts` is consumed lazily, so that a generator keeps only one of them in memory."""
+        """part + x @ weight.T for each array of `input_part`, which may be overwritten; of a
+        generator only one is in memory at a time."""
 
 
 def make_gemm(
@@ -99,11 +98,9 @@ def make_gemm(
     *,
     nonnegative_input: bool = False,
 ) -> Gemm:
-    """The products with weights (n_out, n_in) and biases (n_out,).
+    """The products with weights (n_out, n_in) and biases (n_out,), in a precision of `PRECISIONS`.
 
-    Args:
-        precision: "float32", "bf16" or "int8".
-        nonnegative_input: whether inputs are never negative, so that int8 has twice the levels.
+    If inputs are never negative, int8 has twice the levels.
     """
     weights = [weight.detach() for weight in weights]
     each = [None] * len(weights) if biases is None else [one.detach().clone() for one in biases]

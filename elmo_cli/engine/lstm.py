@@ -25,12 +25,9 @@ class FastLSTM:
     takes twice the half of its input; factors of two do not round. The forget bias is added to the
     bias.
 
-    Args:
-        layer: the specification.
-        precision: of its products, see `gemm`.
-        reads_types: whether inputs are vectors of types, as in the first layer. The input's part of
-            the gates is then computed once per type; in the layers above each gate is one product
-            with [x ; h], which in int8 share a scale.
+    If inputs are vectors of types, as in the first layer, the input's part of the gates is computed
+    once per type; in the layers above each gate is one product with [x ; h], which in int8 share a
+    scale.
     """
 
     def __init__(self, layer: ProjectedLSTM, precision: str, *, reads_types: bool) -> None:
@@ -62,7 +59,6 @@ class FastLSTM:
         Args:
             inputs: (position, projection_dim), or (type, projection_dim) for a layer that reads
                 types: those that `packed.types` numbers.
-            packed: the steps.
             start: h (row, projection_dim) and c (row, lstm_dim) before the first step.
             final: receives h and c after the last step of each row, if positions are rows.
         Returns:

@@ -48,11 +48,8 @@ class DeviceTuning:
 def select_device(name: str) -> torch.device:
     """The device named auto, cpu, cuda, cuda:N or mps.
 
-    On cuda this turns TF32 off for cuDNN: convolutions are float32, like everything else.
-
-    Raises:
-        UsageError: no such kind of device.
-        DeviceError: this machine does not have it.
+    On cuda this turns TF32 off for cuDNN: convolutions are float32, like everything else. No such
+    kind of device is a UsageError, one that this machine does not have a DeviceError.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
@@ -87,9 +84,8 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, MemoryError):
         return True
     message = str(error).lower()
-    return isinstance(error, RuntimeError) and (
-        message == _ONEDNN_OUT_OF_MEMORY or any(text in message for text in _OUT_OF_MEMORY)
-    )
+    is_known = message == _ONEDNN_OUT_OF_MEMORY or any(text in message for text in _OUT_OF_MEMORY)
+    return isinstance(error, RuntimeError) and is_known
 
 
 def copy_to_cpu(values: Tensor) -> Tensor:
@@ -129,11 +125,8 @@ def run_parallel(tasks: Sequence[Callable[[], Result]], device: torch.device) ->
 
     On a CPU each of the two has half of torch's threads: a step of an LSTM is a dozen small
     operations, and a barrier after each of them costs more than the operation. A single task has
-    half of the threads too, since the bits of a product may depend on their number.
-
-    Args:
-        tasks: functions without arguments; they run in inference mode.
-        device: where they compute.
+    half of the threads too, since the bits of a product may depend on their number. Tasks run in
+    inference mode.
     """
     if device.type != "cpu":
         return [_run_inference(task) for task in tasks]

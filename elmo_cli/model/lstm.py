@@ -31,14 +31,10 @@ class ProjectedLSTM(nn.Module):
             self.projection = nn.Linear(options.lstm_dim, options.projection_dim, bias=False)
 
     def step(self, from_input: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-        """Read one token.
+        """New h, (batch, projection_dim), and c, (batch, lstm_dim), after one token.
 
         Args:
             from_input: input times weights plus bias, (batch, 4 * lstm_dim).
-            h: (batch, projection_dim).
-            c: (batch, lstm_dim).
-        Returns:
-            New h and c.
         """
         i, j, f, o = (from_input + self.recurrent(h)).chunk(4, 1)  # each (batch, lstm_dim)
         c = torch.sigmoid(f + FORGET_BIAS) * c + torch.sigmoid(i) * torch.tanh(j)

@@ -45,7 +45,6 @@ def read_sentences(
 
     Args:
         paths: names of files or pipes, compressed or not, "-" for standard input; or one name.
-        settings: how they are to be read; by default plain text in UTF-8.
         report: receives warnings and counts; complete after the last sentence.
     Raises:
         UsageError: settings that contradict the format of a file, or no name at all.
