@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import console
+from elmo_cli.cli import console, lm_training, options
 from elmo_cli.cli.click_options import (
     command,
     flag,
@@ -18,27 +18,6 @@ from elmo_cli.cli.click_options import (
     text_names,
     together,
     value,
-)
-from elmo_cli.cli.lm_training import (
-    ConsoleReporter,
-    compute_options,
-    heldout_option,
-    output_options,
-    patience_option,
-    print_deletable,
-    training_options,
-    warn_of_unknown,
-)
-from elmo_cli.cli.options import (
-    AT_LEAST_1,
-    input_options,
-    input_settings,
-    json_option,
-    language_model_options,
-    model_options,
-    quiet_option,
-    run_mode,
-    vocabulary_size_options,
 )
 from elmo_cli.lm.settings import TrainSettings
 
@@ -52,18 +31,18 @@ _text_options = together(
     value("Domain", "--domain DIR|FILE", "Text of the domain: files, or folders whose .txt, "
           ".conll, .conllu and .jsonl files are read; may be repeated.",
           multiple=True, required=True, callback=text_names),
-    heldout_option(
+    lm_training.heldout_option(
         "Held-out text, never trained on; may be repeated. Half of it chooses the weights, the "
         "other half measures them; files named test only measure.  [default: files named dev, "
         "valid or heldout in a folder, else about 5 % of the text]"),
-    patience_option(3),
+    lm_training.patience_option(3),
 )
 _softmax_options = together(
     flag("Model", "--fit-softmax",
          "Fit a new softmax to the frozen biLM first, even if the model has one."),
     value("Model", "--softmax-tokens N", "Maximum number of tokens that the softmax is fitted on.",
-          type=AT_LEAST_1, default=300_000),
-    vocabulary_size_options("Model", 25_000, 2),
+          type=options.AT_LEAST_1, default=300_000),
+    options.vocabulary_size_options("Model", 25_000, 2),
 )
 _training_options = together(
     setting(TrainSettings, "Length", "--max-epochs FLOAT",
@@ -73,24 +52,21 @@ _training_options = together(
         ("--max-seconds SECONDS", "Stop after this many seconds, fitting and measuring included."),
         ("--max-steps N", "Stop after N weight updates."),
     ),
-    training_options(adamw=0.001, adagrad=0.05),
+    lm_training.training_options(adamw=0.001, adagrad=0.05),
 )
 # fmt: on
 
 
 @command
 @_text_options
-@model_options
-@language_model_options(or_counted=True)
+@options.model_options
+@options.language_model_options(or_counted=True)
 @_softmax_options
-@output_options("model, model card, log and checkpoint", "Continue the run in DIR.")
+@lm_training.output_options("model, model card, log and checkpoint", "Continue the run in DIR.")
 @_training_options
-@compute_options
-@input_options
-@quiet_option
-@json_option
+@lm_training.common_options
 @click.pass_context
-def finetune(ctx: click.Context, /, **options: Any) -> None:
+def finetune(ctx: click.Context, /, **values: Any) -> None:
     """Continue training a biLM on your own text and write the result as a new model folder.
 
     The source model stays unchanged. A model without a softmax first gets one, fitted to the frozen
@@ -105,54 +81,52 @@ def finetune(ctx: click.Context, /, **options: Any) -> None:
       elmo finetune --domain data/ -o tuned/ --max-seconds 7200 --resume
       elmo embed corpus.txt -o corpus.hdf5 -m tuned/
     """
-    quiet = options["quiet"]
-    with ConsoleReporter("the validation text", quiet=quiet) as reporter:
+    quiet = values["quiet"]
+    with lm_training.ConsoleReporter("the validation text", quiet=quiet) as reporter:
         from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
         from elmo_cli.lm.finetune import finetune as run_finetune
 
-        job = _job(options, given_options(ctx))
-        set_num_threads(options["threads"])
+        job = _job(values, given_options(ctx))
+        set_num_threads(values["threads"])
         keep_freed_memory()
         if job.settings.precision == "bf16":
             console.warn_of_slow_bf16(job.device, quiet=quiet)
         result = run_finetune(job, reporter=reporter)
-    warn_of_unknown(result.unknown_fraction, "the tokens of the test text", quiet=quiet)
-    if options["as_json"]:
+    lm_training.warn_of_unknown(result.unknown_fraction, "the tokens of the test text", quiet=quiet)
+    if values["as_json"]:
         console.print_json(asdict(result))
     else:
         _print(result)
     if not result.improved:
         reporter.message(_why_not_improved(result, job))
     elif result.ratio > 1:
-        reporter.message(
-            "warning: fine-tuning improved the validation text, but not the test text; the domain "
-            "is perhaps too small"
-        )
-    print_deletable(job.output, quiet=quiet)
+        what = "warning: fine-tuning improved the validation text, but not the test text; "
+        reporter.message(f"{what}the domain is perhaps too small")
+    lm_training.print_deletable(job.output, quiet=quiet)
     console.exit_if_skipped(reporter.notes)
 
 
-def _job(options: dict[str, Any], given: dict[str, Any]) -> FinetuneJob:
+def _job(values: dict[str, Any], given: dict[str, Any]) -> FinetuneJob:
     from elmo_cli.engine.runtime import select_device
     from elmo_cli.lm.finetune_job import FinetuneJob
     from elmo_cli.pretrained.load import ModelSource
 
-    names = [one.name for one in fields(TrainSettings) if one.name in options]
+    names = [one.name for one in fields(TrainSettings) if one.name in values]
     return FinetuneJob(
-        domain=options["domain"],
-        output=Path(options["output"]),
-        settings=TrainSettings(**{name: options[name] for name in names}),
-        heldout=options["heldout"],
-        model=ModelSource(options["model"], options["options"], options["weights"]),
-        softmax=options["softmax"],
-        vocabulary=options["vocabulary"],
-        fit_softmax=options["fit_softmax"],
+        domain=values["domain"],
+        output=Path(values["output"]),
+        settings=TrainSettings(**{name: values[name] for name in names}),
+        heldout=values["heldout"],
+        model=ModelSource(values["model"], values["options"], values["weights"]),
+        softmax=values["softmax"],
+        vocabulary=values["vocabulary"],
+        fit_softmax=values["fit_softmax"],
         softmax_tokens=given.get("softmax_tokens"),
         vocabulary_size=given.get("vocabulary_size"),
         min_count=given.get("min_count"),
-        reading=input_settings(options),
-        device=select_device(options["device"]),
-        mode=run_mode(options),
+        reading=options.input_settings(values),
+        device=select_device(values["device"]),
+        mode=options.run_mode(values),
     )
 
 

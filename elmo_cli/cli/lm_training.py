@@ -19,9 +19,8 @@ from elmo_cli.cli.click_options import (
     together,
     value,
 )
-from elmo_cli.cli.options import processor_options
-from elmo_cli.lm.log import Reporter
-from elmo_cli.lm.settings import TrainSettings
+from elmo_cli.cli.options import input_options, json_option, processor_options, quiet_option
+from elmo_cli.lm.settings import Reporter, TrainSettings
 from elmo_cli.text.input_settings import InputReport
 
 if TYPE_CHECKING:
@@ -76,8 +75,12 @@ def training_options(*, adamw: float, adagrad: float) -> Option:
 
 
 _precision = "Precision of matrix products: float32 or bf16."
-compute_options: Option = together(
-    processor_options, setting(TrainSettings, "Compute", "--precision NAME", _precision)
+common_options: Option = together(
+    processor_options,
+    setting(TrainSettings, "Compute", "--precision NAME", _precision),
+    input_options,
+    quiet_option,
+    json_option,
 )
 
 

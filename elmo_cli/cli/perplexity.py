@@ -8,18 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import console
+from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import argument, command, text_names, together, value
-from elmo_cli.cli.options import (
-    input_options,
-    input_settings,
-    json_option,
-    language_model_options,
-    model_options,
-    overwrite_option,
-    processor_options,
-    quiet_option,
-)
 from elmo_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -47,14 +37,14 @@ _state_and_output = together(
 
 @command
 @argument("texts", nargs=-1, required=True, metavar="TEXT…", callback=text_names)
-@model_options
-@language_model_options()
+@options.model_options
+@options.language_model_options()
 @_state_and_output
-@overwrite_option
-@processor_options
-@input_options
-@quiet_option
-@json_option
+@options.overwrite_option
+@options.processor_options
+@options.input_options
+@options.quiet_option
+@options.json_option
 def perplexity(**given: Any) -> None:
     """Measure the perplexity of a text, forward and backward.
 
@@ -80,18 +70,20 @@ def perplexity(**given: Any) -> None:
     from elmo_cli.files import check_distinct
     from elmo_cli.lm.language_model import load_language_model
     from elmo_cli.lm.perplexity import perplexity_of
+    from elmo_cli.pretrained.load import ModelSource
     from elmo_cli.text.input import InputReport, check_inputs
 
     output, quiet, state, report = given["output"], given["quiet"], given["state"], InputReport()
     _check_options(given)
     set_num_threads(given["threads"])
     device = select_device(given["device"])
-    check_inputs(given["texts"], input_settings(given))
-    names = ("options", "weights", "softmax", "vocabulary")
-    model = load_language_model(given["model"], **{name: given[name] for name in names})
+    check_inputs(given["texts"], options.input_settings(given))
+    parts = {name: given[name] for name in ("softmax", "vocabulary")}
+    source = ModelSource(given["model"], given["options"], given["weights"])
+    model = load_language_model(source, **parts)
     if output:
         check_distinct(output, given["texts"])
-        read = (given["model"], *model.bilm.files, given["softmax"], given["vocabulary"])
+        read = (given["model"], *model.bilm.files, *parts.values())
         check_distinct(output, read, what="a file of the model")
     model.to(device)
     lines: list[tuple[str, int]] = []
@@ -144,7 +136,7 @@ def _score(
     from elmo_cli.pretrained.warm_state import warm_state
 
     texts, most = given["texts"], model.bilm.options.max_characters
-    reading = input_settings(given, max_characters=most)
+    reading = options.input_settings(given, max_characters=most)
     corpus = read_corpus(texts, reading, notes=report, keep_lines=True)
     lines.extend(corpus.lines)
     with console.Progress(corpus.n_predictions, "predictions", quiet=given["quiet"]) as progress:

@@ -57,12 +57,12 @@ def plot_curves(*, logs: tuple[str, ...], output: str, overwrite: bool, quiet: b
 
     Example: elmo plot curves small/ large/ -o curves.png
     """
-    from elmo_cli.lm.log import FILE_NAME, RECORD_FILE
+    from elmo_cli.lm.settings import LOG_FILE, RECORD_FILE
     from elmo_cli.plot.training_curves import draw_training_curves, read_run
 
-    paths = [path / FILE_NAME if path.is_dir() else path for path in map(Path, logs)]
+    paths = [path / LOG_FILE if path.is_dir() else path for path in map(Path, logs)]
     check_plot(output, paths, overwrite=overwrite)
-    records = [path.with_name(RECORD_FILE) if path.name == FILE_NAME else None for path in paths]
+    records = [path.with_name(RECORD_FILE) if path.name == LOG_FILE else None for path in paths]
     draw_training_curves(list(map(read_run, paths, records)), output)
     console.note(f"{output}: written", quiet=quiet)
 

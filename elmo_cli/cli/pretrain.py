@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import console
+from elmo_cli.cli import console, lm_training, options
 from elmo_cli.cli.click_options import (
     argument,
     check_stdin,
@@ -21,22 +21,6 @@ from elmo_cli.cli.click_options import (
     together,
     value,
 )
-from elmo_cli.cli.lm_training import (
-    ConsoleReporter,
-    compute_options,
-    heldout_option,
-    output_options,
-    patience_option,
-    print_deletable,
-    training_options,
-)
-from elmo_cli.cli.options import (
-    input_options,
-    json_option,
-    quiet_option,
-    run_mode,
-    vocabulary_size_options,
-)
 from elmo_cli.errors import UsageError
 from elmo_cli.lm.pretrain_config import RECIPE_FILE, PretrainConfig
 from elmo_cli.lm.settings import TextSettings, TrainSettings
@@ -46,7 +30,7 @@ if TYPE_CHECKING:
 
 # fmt: off
 _output_options = together(
-    output_options(
+    lm_training.output_options(
         "model, vocabulary, recipe, log and checkpoint",
         "Continue the run in DIR; its recipe supplies the options that are not given."),
     flag("Output", "--prepare",
@@ -64,7 +48,8 @@ _training_options = together(
         ("--max-steps N", "Stop after N weight updates."),
         ("--max-epochs FLOAT", "Stop after reading the text this many times; 0.5 is half of it."),
     ),
-    heldout_option("Held-out text for evaluation, which is never trained on; may be repeated."),
+    lm_training.heldout_option(
+        "Held-out text for evaluation, which is never trained on; may be repeated."),
     setting(TextSettings, "Evaluation", "--heldout-tokens-per-file N",
             "Read at most N tokens from each held-out file."),
     settings(
@@ -77,8 +62,8 @@ _training_options = together(
          "Export the weights with the best held-out perplexity instead of the last."),
         ("--log-steps N", "Steps between two lines of the log."),
     ),
-    patience_option(),
-    training_options(adamw=0.0025, adagrad=0.2),
+    lm_training.patience_option(),
+    lm_training.training_options(adamw=0.0025, adagrad=0.2),
     settings(
         TrainSettings, "Training",
         ("--warmup-steps N",
@@ -100,7 +85,7 @@ _model_options = together(
         ("--char-filters N",
          "Filters of the character CNN: 512, or 2048 as in the published models."),
     ),
-    vocabulary_size_options("Vocabulary", 25_000, 2),
+    options.vocabulary_size_options("Vocabulary", 25_000, 2),
     setting(PretrainConfig, "Vocabulary", "--vocabulary FILE",
             "Types to predict, one per line, instead of counting them."),
 )
@@ -119,13 +104,10 @@ _text_options = settings(
 @_output_options
 @_training_options
 @_model_options
-@compute_options
-@input_options
+@lm_training.common_options
 @_text_options
-@quiet_option
-@json_option
 @click.pass_context
-def pretrain(ctx: click.Context, /, **options: Any) -> None:
+def pretrain(ctx: click.Context, /, **given: Any) -> None:
     """Train a biLM from scratch and write it as a model folder.
 
     TEXT is a text file, plain or compressed (.gz, .xz). Training stops at the first limit that is
@@ -142,10 +124,10 @@ def pretrain(ctx: click.Context, /, **options: Any) -> None:
       elmo pretrain raw/*.txt.xz --tokenize -o model/ --max-seconds 3600 --prepare
       torchrun --nproc-per-node 4 -m elmo_cli pretrain news.txt -o model/ --max-epochs 10
     """
-    mode = run_mode(options)
-    config = _config(given_options(ctx), options)
-    folder, quiet = Path(options["output"]), options["quiet"] or os.environ.get("RANK", "0") != "0"
-    with ConsoleReporter("the held-out text", quiet=quiet) as reporter:
+    mode, config = options.run_mode(given), _config(given_options(ctx), given)
+    folder, prepare = Path(given["output"]), given["prepare"]
+    quiet = given["quiet"] or os.environ.get("RANK", "0") != "0"
+    with lm_training.ConsoleReporter("the held-out text", quiet=quiet) as reporter:
         from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
         from elmo_cli.lm.distributed import process_group
         from elmo_cli.lm.pretrain import pretrain
@@ -156,28 +138,28 @@ def pretrain(ctx: click.Context, /, **options: Any) -> None:
             if config.training.precision == "bf16":
                 console.warn_of_slow_bf16(group.device, quiet=quiet)
             how: dict[str, Any] = {"reporter": reporter, "group": group}
-            progress = pretrain(config, folder, mode, prepare_only=options["prepare"], **how)
-    if group.is_first and options["as_json"]:
+            progress = pretrain(config, folder, mode, prepare_only=prepare, **how)
+    if group.is_first and given["as_json"]:
         facts = {"model": str(folder), "steps": progress.step, "epochs": round(progress.epochs, 3)}
         facts |= {"tokens": progress.tokens, "seconds": round(progress.seconds, 1)}
         console.print_json({**facts, "heldout": progress.exported.get("heldout")})
-    reporter.message(f"{folder}: {_end(config, folder, progress, prepare=options['prepare'])}")
-    if progress.step and not options["prepare"]:
-        print_deletable(folder, quiet=quiet)
+    reporter.message(f"{folder}: {_end(config, folder, progress, prepare=prepare)}")
+    if progress.step and not prepare:
+        lm_training.print_deletable(folder, quiet=quiet)
     console.exit_if_skipped(reporter.notes)
 
 
-def _config(given: dict[str, Any], options: dict[str, Any]) -> PretrainConfig:
+def _config(given: dict[str, Any], values: dict[str, Any]) -> PretrainConfig:
     """Return the settings of the command line, completed by those of a recipe if one exists."""
-    data_dir = Path(options["data_dir"]) if options["data_dir"] else None
-    own = Path(options["output"]) / RECIPE_FILE
+    data_dir = Path(values["data_dir"]) if values["data_dir"] else None
+    own = Path(values["output"]) / RECIPE_FILE
     base = PretrainConfig(data_dir=data_dir)
-    if options["recipe"]:
-        base = PretrainConfig.read(Path(options["recipe"]), data_dir=data_dir)
+    if values["recipe"]:
+        base = PretrainConfig.read(Path(values["recipe"]), data_dir=data_dir)
         check_stdin((*base.text.texts, *base.text.heldout))
-    elif options["resume"] and own.exists():
+    elif values["resume"] and own.exists():
         base = PretrainConfig.read(own, data_dir=data_dir)
-    elif data_dir is not None and not options["resume"]:
+    elif data_dir is not None and not values["resume"]:
         raise UsageError("--data-dir: there is no recipe", "`--recipe FILE` names one")
     return base.updated(given)
 

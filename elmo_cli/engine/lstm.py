@@ -1,6 +1,6 @@
 """FastLSTM: one LSTM layer in one direction over a packed batch.
 
-It computes the function of `model.lstm`; `lm.lstm` computes it with a backward pass.
+It computes the function of `model.lstm`; `lm.forward` computes it with a backward pass.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -37,17 +38,16 @@ class TrainingProgress:
 
     Attributes:
         state: LSTM state of the streams of this process after the last batch.
-        step: number of weight updates.
+        step, tokens: number of weight updates, and of tokens trained on in each direction.
         seconds: training time of all parts of the run.
-        tokens: number of tokens trained on in each direction.
-        epoch, index: position of the next batch.
-        n_batches: number of batches in that epoch; 0 before the first batch.
+        epoch, index, n_batches: position of the next batch, and the batches of that epoch; 0
+            before the first batch.
         losses: losses of the steps since the last loss in the log.
         loss, best_loss: the last loss in the log, NaN for none, and the lowest.
         log_size: size of the log in bytes when the checkpoint was saved.
         heldout: fingerprint of the held-out text; "" without one.
-        evaluated_at: step of the last evaluation; -1 for none.
-        evaluation_seconds: duration of the last evaluation, with checkpoint and export.
+        evaluated_at, evaluation_seconds: step of the last evaluation, -1 for none, and its
+            duration with checkpoint and export.
         best, best_step: the best held-out perplexity and its step; -1 for none.
         evaluations_since_best: number of evaluations since then, none of them better.
         exported: the log line of the evaluation of the exported weights; empty without one.
@@ -84,19 +84,24 @@ class TrainingProgress:
         """
         most = settings.max_seconds
         most = most and max(most - self.evaluation_seconds, most / 2)
-        found = {
-            "max_steps": (self.step, settings.max_steps),
-            "max_epochs": (self.epochs, settings.max_epochs),
-            "max_seconds": (seconds, most),
-        }
-        return {name: (done, end) for name, (done, end) in found.items() if end is not None}
+        done = {"max_steps": self.step, "max_epochs": self.epochs, "max_seconds": seconds}
+        ends = (settings.max_steps, settings.max_epochs, most)
+        found = zip(done, ends, strict=True)
+        return {name: (done[name], end) for name, end in found if end is not None}
+
+    def limit_reached(self, settings: TrainSettings) -> str:
+        """Return the limit that ended the run, such as "max_steps=100"."""
+        used = self.limits_used(settings, self.seconds)
+        name = next((name for name, fraction in used.items() if fraction >= 1), "max_seconds")
+        return f"{name}={getattr(settings, name):.12g}"
 
     def limits_used(self, settings: TrainSettings, seconds: float) -> dict[str, float]:
         """Return the used fraction of each limit after some seconds; a run ends when one is 1."""
-        used = {name: done / end for name, (done, end) in self._limits(settings, seconds).items()}
-        patience = settings.patience
-        is_patient = not patience or self.evaluations_since_best < patience
-        return {"patience": float(not is_patient), **used}
+        patience = settings.patience or math.inf
+        used = {"patience": float(self.evaluations_since_best >= patience)}
+        for name, (done, end) in self._limits(settings, seconds).items():
+            used[name] = done / end
+        return used
 
     def estimate(self, settings: TrainSettings, *, step: int, epoch: int, rate: float) -> Estimate:
         """Return how long a run will take.
@@ -106,18 +111,17 @@ class TrainingProgress:
             rate: tokens per second.
         """
         tokens = {"max_steps": step, "max_epochs": epoch, "max_seconds": rate}
-        limits = self._limits(settings, self.seconds)
-        left = {name: max(0.0, end - done) * tokens[name] for name, (done, end) in limits.items()}
-        name = min(left, key=lambda name: left[name])
-        n_tokens = left[name]
+        limits = self._limits(settings, self.seconds).items()
+        left = [(max(0.0, end - done) * tokens[name], name) for name, (done, end) in limits]
+        n_tokens, name = min(left, key=itemgetter(0))
         return Estimate(n_tokens / rate, round(n_tokens), n_tokens / epoch, rate, name)
 
 
-def fixed_settings(step: TrainStep) -> dict[str, Any]:
+def _fixed_settings(step: TrainStep) -> dict[str, Any]:
     """Return the settings that must be the same in all parts of a run, as plain values."""
     return {
         **step.settings.fixed(),
-        "batch_size": step.group.size * step.n_streams,  # however the streams are divided
+        "batch_size": step.group.size * step.settings.n_streams,  # however the streams are divided
         "options": asdict(step.model.bilm.options),
         "vocabulary": step.model.vocabulary.fingerprint,
         "text": step.corpus.fingerprint,
@@ -131,10 +135,10 @@ def save_checkpoint(
 
     Args:
         state: `step.state_dict()`.
-        progress: the progress, with the LSTM state of the streams of all processes.
+        progress: with the LSTM state of the streams of all processes.
     """
     facts = {**vars(progress), "state": (progress.state.h, progress.state.c)}
-    content = {"version": _VERSION, "run": fixed_settings(step), "progress": facts, **state}
+    content = {"version": _VERSION, "run": _fixed_settings(step), "progress": facts, **state}
     write_tensors(path, content)
 
 
@@ -144,7 +148,7 @@ def load_checkpoint(path: Path, step: TrainStep) -> TrainingProgress:
     Raises:
         ResumeError: there is no checkpoint, it is corrupt, or its settings or text differ.
     """
-    content, fixed = read_checkpoint(path), fixed_settings(step)
+    content, fixed = read_checkpoint(path), _fixed_settings(step)
     for name, now in fixed.items():
         if (before := content["run"].get(name)) != now:
             hint = "use the settings and the text of the first run, or start over with "
@@ -161,10 +165,8 @@ def load_checkpoint(path: Path, step: TrainStep) -> TrainingProgress:
 
 
 def read_options(path: Path) -> Options:
-    """Read the sizes of the biLM from a checkpoint; raises ResumeError.
-
-    options.json cannot express a projection of the same size, which AllenNLP's weights have.
-    """
+    """Read the sizes of the biLM, or ResumeError: AllenNLP's have a projection of equal size, which
+    options.json cannot express."""
     with as_resume_error(path):
         return Options(**read_checkpoint(path)["run"]["options"])
 
@@ -230,10 +232,8 @@ def save_corpora(path: Path, train: Corpus, heldout: Corpus | None) -> None:
 
 
 def load_corpora(path: Path, *, max_characters: int) -> tuple[Corpus, Corpus | None]:
-    """Read what `save_corpora` has written.
+    """Read what `save_corpora` has written, for a model that reads so many ids per token.
 
-    Args:
-        max_characters: ids that the model reads per token.
     Raises:
         ResumeError: the file is missing, corrupt or of another version.
     """

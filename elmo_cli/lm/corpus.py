@@ -42,8 +42,8 @@ class Corpus:
     """Sentences as numbers of their types.
 
     Attributes:
-        tokens: all sentences one after the other, each with `<S>` and `</S>`, (token,) int32:
-            numbers into the two tables that follow, not ids of a vocabulary.
+        tokens: all sentences, each with `<S>` and `</S>`, (token,) int32: numbers of `types`, not
+            ids of a vocabulary.
         starts: where each sentence begins, and at last where the text ends, (sentence + 1,) int64.
         types: every distinct type; `<S>` and `</S>` are the first two.
         characters: their character ids, (type, char) int16.
@@ -152,12 +152,10 @@ class Corpus:
         max_types: int | None = None,
         warn: Callable[[str], None] = lambda warning: None,
     ) -> Vocabulary:
-        """Return the vocabulary of the text, as `TypeCounts.vocabulary` makes it.
+        """Return the vocabulary of the text; arguments and errors as of `TypeCounts.vocabulary`.
 
         Args:
             warn: receives a warning if types are left out that no vocabulary file can hold.
-        Raises:
-            UsageError, InputError: there would be no type in it.
         """
         counts = Counter(dict(zip(self.types, self.counts().tolist(), strict=True)))
         found = TypeCounts(counts, self.n_sentences)

@@ -1,7 +1,6 @@
 """Training in several processes, each on streams of its own, started by `torchrun`.
 
-Every process reads the whole text and takes its streams of each batch; gradients are averaged
-before they are clipped.
+Every process reads the whole text and takes its streams of each batch.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ class ProcessGroup:
         """The bytes of each process, equally many, (byte,) uint8 on the CPU."""
         return [part.cpu() for part in self._gather(content.to(self.device))]
 
-    def run_on_first(self, work: Callable[[], object] = lambda: None) -> None:
+    def run_on_first(self, work: Callable[[], object]) -> None:
         """Let the first process do something that the others wait for.
 
         Raises:

@@ -37,9 +37,9 @@ _TYPES_AT_ONCE_ON_GPU = 16384
 
 
 class SentenceScore(NamedTuple):
-    """The score of one sentence: its zero-based number in the corpus; numbers of its tokens, of
-    unknown ones, and of scored predictions in each direction; their log-likelihood in both
-    directions; and the perplexity of both."""
+    """The score of one sentence: its zero-based number in the corpus; its numbers of tokens,
+    unknown tokens and scored predictions in each direction; their log-likelihood in each direction;
+    and the perplexity of both."""
 
     number: int
     tokens: int
@@ -114,7 +114,6 @@ def score(
     """Predict a text with the full softmax.
 
     Args:
-        model: the model, on the device to compute on.
         initial_state: one row: the state before each sentence, or with `carry` before the text;
             zeros by default.
         carry: carry the state through the text, read in `batch_size` streams (see `carried`).
@@ -122,7 +121,7 @@ def score(
     Raises:
         UsageError: nothing is left to score.
         WeightFileError: the weights are so large that a likelihood is not finite.
-        DeviceError: the device has no memory left.
+        DeviceError: the device of the model has no memory left.
     """
     bilm, softmax, device = model.bilm, model.softmax, model.softmax.weight.device
     schedules = [carried(corpus, batch_size)] if carry else length_sorted(corpus)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -27,19 +26,14 @@ from elmo_cli.lm.finetune_job import (
     load_source,
     write_card,
 )
-from elmo_cli.lm.fit_softmax import fit_softmax
-from elmo_cli.lm.language_model import (
-    LanguageModel,
-    load_language_model,
-    new_softmax,
-)
-from elmo_cli.lm.log import SILENT, Reporter
+from elmo_cli.lm.language_model import LanguageModel, load_language_model, new_softmax
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.perplexity import Perplexity, perplexity
-from elmo_cli.lm.run_folder import CHECKPOINT_FILE, FITTED_FILE, RECORD_FILE, RunFolder
+from elmo_cli.lm.run_folder import CHECKPOINT_FILE, FITTED_FILE, RunFolder
+from elmo_cli.lm.settings import RECORD_FILE, SILENT, Reporter
+from elmo_cli.lm.softmax import fit_softmax
 from elmo_cli.lm.step import TrainStep
 from elmo_cli.lm.stream import check_long_enough
-from elmo_cli.model.bilm import NextTokenSoftmax
 from elmo_cli.pretrained.catalogue import WEIGHTS_FILE
 from elmo_cli.pretrained.load import locate
 from elmo_cli.pretrained.model_files import CARD_FILE, STATE_FILE, VOCABULARY_FILE
@@ -86,8 +80,8 @@ def finetune(job: FinetuneJob, *, reporter: Reporter = SILENT) -> FinetuneResult
         held_out = f"{halves[0]}, choose the weights, and {halves[1]}, only measure them"
         reporter.message(f"{domain.train.n_tokens:,} tokens to train on; held out: {held_out}")
         run = _Run(job, source, domain, folder, reporter)
-        softmax = run.start(texts.train)
-        return run.finish(run.train(softmax))
+        run.start(list(texts.train))
+        return run.finish(run.train())
 
 
 class _Run:
@@ -96,88 +90,98 @@ class _Run:
     def __init__(
         self, job: FinetuneJob, source: Source, domain: Domain, folder: RunFolder, report: Reporter
     ) -> None:
-        self._job, self._source, self._domain, self._whole = job, source, domain, domain
+        self._job, self._source, self._domain = job, source, domain
         self._folder, self._reporter = folder, report
         self._noted_at_s = time.monotonic()
         self._settings = finetune_settings(job.settings, domain.train)
-        self._bilm = source.bilm.to(job.device)
         self._is_fitted = job.fit_softmax or source.softmax is None
-        self._softmax_kind = "fitted" if self._is_fitted else "model"
         self._vocabulary = source.vocabulary or domain.train.vocabulary(
             min_count=job.min_count or _MIN_COUNT,
             max_types=job.vocabulary_size or _VOCABULARY_SIZE,
             warn=report.message,
         )
+        # Its softmax is that of the start of training, once there is one.
+        counts, size = domain.train.predicted_counts(self._vocabulary), source.bilm.options
+        softmax = source.softmax or new_softmax(counts, size.projection_dim, seed=0)
+        self._model = LanguageModel(source.bilm, softmax, self._vocabulary).to(job.device)
 
-    def start(self, texts: Sequence[str]) -> NextTokenSoftmax:
-        """Create or continue the record, and measure the model; the softmax to train."""
+    def start(self, texts: list[str]) -> None:
+        """Create or continue the record, and measure the model before training."""
+        kind = "fitted" if self._is_fitted else "model"
         run = {
             "model": f"sha256 {self._source.files.sha256}",
-            "text": self._whole.fingerprint,
-            "softmax": f"{self._softmax_kind}, of {self._vocabulary.fingerprint}",
+            "text": self._domain.fingerprint,
+            "softmax": f"{kind}, of {self._vocabulary.fingerprint}",
         }
-        self._record = self._resumed(run) if self._job.mode == "resume" else self._new(run, texts)
-        if self._record.samples is None:
-            self._note(samples=self._sample_sizes())
-        samples = {
-            name: getattr(self._whole, name).sample_evenly(n_tokens)
-            for name, n_tokens in (self._record.samples or {}).items()
-        }
-        self._domain = replace(self._whole, **samples)
-        if self._record.before is not None:
-            return self._softmax(self._source.softmax)
-        if self._is_fitted and self._source.softmax is not None:
-            measured = self._measure("the model's own softmax", self._source.softmax)
-            self._note(before_model_softmax=figures_of(measured))
-        softmax = self._fit() if self._is_fitted else self._softmax(self._source.softmax)
-        start_s = time.monotonic()
-        measured = self._measure("before", softmax)
-        figures, unknown = figures_of(measured), measured.unknown_fraction
-        seconds = time.monotonic() - start_s
-        self._note(before=figures, unknown_fraction=unknown, measuring_s=seconds)
-        return softmax
+        self._record = FinetuneRecord(run, texts)
+        if self._job.mode == "resume":
+            self._record = FinetuneRecord.read(self._folder.path / RECORD_FILE, run)
+        else:
+            check_long_enough(self._domain.train, self._settings)
+            self._folder.start()
+            self._note()
+            self._vocabulary.write(self._folder.path / VOCABULARY_FILE)
+        samples = self._record.samples or self._sample_sizes()
+        self._domain = replace(
+            self._domain,
+            validation=self._domain.validation.sample_evenly(samples["validation"]),
+            test=self._domain.test.sample_evenly(samples["test"]),
+        )
+        if self._record.before is None:
+            self._note(samples=samples)
+            self._measure_before()
+        elif self._is_fitted:
+            self._read_fitted()
 
     def _sample_sizes(self) -> dict[str, int]:
         """Tokens to measure of each half, so that it takes a small part of the time limit."""
-        domain, limit = self._whole, self._settings.max_seconds
-        sizes = {"validation": _EVALUATED_TOKENS, "test": domain.test.n_tokens}
+        test, limit = self._domain.test, self._settings.max_seconds
+        sizes = {"validation": _EVALUATED_TOKENS, "test": test.n_tokens}
         if limit is not None:
-            probe = domain.test.sample_evenly(_MIN_TOKENS)
-            counts, size = domain.train.predicted_counts(self._vocabulary), self._bilm.options
-            softmax = self._source.softmax or new_softmax(counts, size.projection_dim, seed=0)
-            model = self._model(softmax)
-            start_s = time.monotonic()
-            perplexity(model, probe)
+            probe, start_s = test.sample_evenly(_MIN_TOKENS), time.monotonic()
+            perplexity(self._model, probe)
             rate = probe.n_tokens / (time.monotonic() - start_s)
             for name, fraction in _SAMPLE_FRACTIONS.items():
                 sizes[name] = min(sizes[name], max(_MIN_TOKENS, round(rate * limit * fraction)))
         return sizes
 
-    def _new(self, run: dict[str, str], texts: Sequence[str]) -> FinetuneRecord:
-        settings = self._settings
-        n_streams = settings.batch_size * settings.gradient_accumulation_steps
-        check_long_enough(self._domain.train, batch_size=n_streams, bptt=settings.bptt)
-        self._folder.start()
-        self._record = FinetuneRecord(run, list(texts))
-        self._note()
-        self._vocabulary.write(self._folder.path / VOCABULARY_FILE)
-        return self._record
+    def _measure_before(self) -> None:
+        if self._is_fitted:
+            if self._source.softmax is not None:
+                measured = self._measure("the model's own softmax")
+                self._note(before_model_softmax=figures_of(measured))
+            self._fit()
+        start_s = time.monotonic()
+        measured = self._measure("before")
+        figures, unknown = figures_of(measured), measured.unknown_fraction
+        seconds = time.monotonic() - start_s
+        self._note(before=figures, unknown_fraction=unknown, measuring_s=seconds)
 
-    def _resumed(self, run: dict[str, str]) -> FinetuneRecord:
-        path = self._folder.path
-        record = FinetuneRecord.read(path / RECORD_FILE)
-        for name, now in run.items():
-            if (before := record.run.get(name)) != now:
-                what = f"{path / RECORD_FILE}: the run started with {name} {before}, now {now}"
-                raise ResumeError(what, f"use the same model, text and settings, or {START_OVER}")
-        return record
+    def _fit(self) -> None:
+        n_types, limit = len(self._vocabulary), self._settings.max_seconds
+        self._reporter.message(f"fitting a softmax of {n_types:,} types to the frozen biLM")
+        settings = replace(self._settings, max_seconds=limit and limit * _FIT_FRACTION)
+        n_tokens, bilm = self._job.softmax_tokens or _SOFTMAX_TOKENS, self._model.bilm
+        report = self._reporter.log_line
+        fit = fit_softmax(bilm, self._vocabulary, self._domain, settings, n_tokens, report)
+        write_softmax(fit.softmax, self._folder.path / FITTED_FILE)
+        seconds = round(fit.seconds, 1)
+        self._note(fit={"tokens": fit.tokens, "passes": fit.passes, "seconds": seconds})
+        self._model = replace(self._model, softmax=fit.softmax)
 
-    def train(self, softmax: NextTokenSoftmax) -> TrainingProgress:
+    def _read_fitted(self) -> None:
+        path, projection = self._folder.path / FITTED_FILE, self._model.bilm.options.projection_dim
+        if not path.exists():
+            raise ResumeError(f"{path}: is missing, so the run cannot continue", START_OVER)
+        softmax = read_softmax(path, n_types=len(self._vocabulary), projection=projection)
+        self._model = replace(self._model, softmax=softmax.to(self._job.device))
+
+    def train(self) -> TrainingProgress:
         """Train biLM and softmax; the folder then contains the best model of all evaluations."""
         path, record, domain = self._folder.path, self._record, self._domain
         settings = replace(self._settings, max_seconds=self._seconds_to_train())
         group = ProcessGroup(device=self._job.device)
-        step = TrainStep(self._model(softmax), domain.train, settings, group)
+        step = TrainStep(self._model, domain.train, settings, group)
         trainer = Trainer(step, domain.validation, self._folder, self._reporter)
         is_begun = any((path / name).exists() for name in (CHECKPOINT_FILE, WEIGHTS_FILE))
         if is_begun:
@@ -196,7 +200,7 @@ class _Run:
         self._reporter.estimate(estimate)
         interval = self._settings.eval_steps or 1
         if settings.max_seconds is not None:
-            n_steps = left_s * estimate.rate / settings.tokens_per_step
+            n_steps = left_s * estimate.rate / (settings.n_streams * settings.bptt)
             interval = max(interval, math.ceil(n_steps / _MAX_EVALUATIONS))
         self._note(eval_steps=record.eval_steps or interval)
         trainer.settings = replace(
@@ -213,33 +217,29 @@ class _Run:
         return max(1e-3, limit - self._seconds() - self._record.measuring_s)
 
     def finish(self, progress: TrainingProgress) -> FinetuneResult:
-        """Measure the model in the folder, replace it by the source if that is better."""
+        """Measure the model in the folder, which is the source if no step was better."""
         record, path = self._record, self._folder.path
         assert record.before is not None
-        before, improved = record.before, progress.best_step > 0
-        if not improved:
-            source = load_source(self._job, self._source.files)
-            model = LanguageModel(source.bilm, self._softmax(source.softmax), self._vocabulary)
-            self._folder.export(model, self._settings.dtype)
+        improved = progress.best_step > 0
+        if progress.best_step < 0:  # nothing is exported, and the model is unchanged
+            self._folder.export(self._model, self._settings.dtype)
         # The same weights have the same figures, except in float16.
-        is_same = not improved and self._settings.dtype == "float32"
-        after = before
-        if not is_same:  # the model as it was written, in its dtype
-            model = load_language_model(path).to(self._job.device)
-            after = figures_of(self._perplexity(model))
+        after = record.before
+        if improved or self._settings.dtype != "float32":
+            self._model = load_language_model(path).to(self._job.device)
+            after = figures_of(self._perplexity())
         write_warm_state(path)
         counted = "counted in the domain" if self._source.vocabulary is None else ""
         vocabulary = counted or self._job.vocabulary or "that of the model"
         best = progress.best if progress.best_step >= 0 else None
-        chosen = {"step": max(0, progress.best_step), "perplexity": best, "text": "validation"}
         result = FinetuneResult(
             model=self._source.files.name,
             output=str(path),
-            softmax=self._softmax_kind,
-            before=before,
+            softmax="fitted" if self._is_fitted else "model",
+            before=record.before,
             before_model_softmax=record.before_model_softmax,
             after=after,
-            chosen=chosen,
+            chosen={"step": max(0, progress.best_step), "perplexity": best, "text": "validation"},
             unknown_fraction=record.unknown_fraction,
             vocabulary={"types": len(self._vocabulary), "source": vocabulary},
             heldout=self._domain.describe(),
@@ -252,42 +252,16 @@ class _Run:
         write_card(path / CARD_FILE, result, self._source.files.weights_sha256, record.train)
         return result
 
-    def _fit(self) -> NextTokenSoftmax:
-        n_types, limit = len(self._vocabulary), self._settings.max_seconds
-        self._reporter.message(f"fitting a softmax of {n_types:,} types to the frozen biLM")
-        settings = replace(self._settings, max_seconds=limit and limit * _FIT_FRACTION)
-        n_tokens, report = self._job.softmax_tokens or _SOFTMAX_TOKENS, self._reporter.log_line
-        fit = fit_softmax(self._bilm, self._vocabulary, self._domain, settings, n_tokens, report)
-        write_softmax(fit.softmax, self._folder.path / FITTED_FILE)
-        seconds = round(fit.seconds, 1)
-        self._note(fit={"tokens": fit.tokens, "passes": fit.passes, "seconds": seconds})
-        return fit.softmax
-
-    def _softmax(self, own: NextTokenSoftmax | None) -> NextTokenSoftmax:
-        """The softmax at the start of training: the fitted one, or the model's own."""
-        path = self._folder.path / FITTED_FILE
-        if not self._is_fitted:
-            assert own is not None
-            return own.to(self._job.device)
-        if not path.exists():
-            raise ResumeError(f"{path}: is missing, so the run cannot continue", START_OVER)
-        projection = self._bilm.options.projection_dim
-        softmax = read_softmax(path, n_types=len(self._vocabulary), projection=projection)
-        return softmax.to(self._job.device)
-
-    def _measure(self, what: str, softmax: NextTokenSoftmax) -> Perplexity:
-        measured = self._perplexity(self._model(softmax))
+    def _measure(self, what: str) -> Perplexity:
+        measured = self._perplexity()
         self._reporter.message(
             f"{what}: perplexity {measured.average:.2f} (forward {measured.forward:.2f}, "
             f"backward {measured.backward:.2f}), {measured.unknown_fraction:.2%} unknown"
         )
         return measured
 
-    def _model(self, softmax: NextTokenSoftmax) -> LanguageModel:
-        return LanguageModel(self._bilm, softmax, self._vocabulary).to(self._job.device)
-
-    def _perplexity(self, model: LanguageModel) -> Perplexity:
-        """Measure a model on the test text."""
+    def _perplexity(self) -> Perplexity:
+        """Measure the model on the test text."""
         test, n_done = self._domain.test, 0
 
         def on_progress(n: int) -> None:
@@ -295,7 +269,7 @@ class _Run:
             n_done += n
             self._reporter.progress("measuring on the test text", n_done, test.n_predictions)
 
-        return perplexity(model, test, on_progress=on_progress)
+        return perplexity(self._model, test, on_progress=on_progress)
 
     def _seconds(self) -> float:
         """Spent so far in all parts of the run, except on training."""

@@ -12,7 +12,7 @@ import torch
 from elmo_cli.errors import ResumeError, SettingError
 from elmo_cli.files import write_text
 from elmo_cli.lm.corpus import Corpus
-from elmo_cli.lm.language_model import language_model_of, softmax_of
+from elmo_cli.lm.language_model import load_language_model, softmax_of
 from elmo_cli.lm.perplexity import Perplexity
 from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
@@ -39,18 +39,15 @@ class FinetuneJob:
     """What to fine-tune, on what, and how.
 
     Attributes:
-        domain: folders and files of text.
+        domain, heldout: see `find_texts`.
         output: folder of the new model.
         settings: of training; see `finetune_settings`.
-        heldout: files to hold out; by default part of the domain, see `find_texts`.
-        model: the biLM.
-        softmax: file of its softmax; None for its own, if it has one.
-        vocabulary: file of the types to predict; None for that of the model, else counted.
+        model, softmax, vocabulary: see `load_language_model`; a missing softmax is fitted, and a
+            missing vocabulary is counted in the domain.
         fit_softmax: fit a softmax to the frozen biLM even if the model has one.
         softmax_tokens: maximum number of tokens to fit it on; None for 300,000.
-        vocabulary_size, min_count: limits of a vocabulary that is counted in the domain; None for
-            25,000 and 2.
-        mode: "new", "resume" or "overwrite", as of `RunFolder.open`.
+        vocabulary_size, min_count: limits of a counted vocabulary; None for 25,000 and 2.
+        mode: as of `RunFolder.open`.
     """
 
     domain: Sequence[str]
@@ -85,19 +82,19 @@ def load_source(job: FinetuneJob, files: ModelFiles) -> Source:
     vocabulary = job.vocabulary or files.vocabulary
     is_other = job.fit_softmax and job.softmax is None and (job.vocabulary or not vocabulary)
     if softmax is not None and not is_other:
-        found = language_model_of(files, softmax=job.softmax, vocabulary=job.vocabulary)
+        found = load_language_model(files, softmax=job.softmax, vocabulary=job.vocabulary)
         source = Source(files, found.bilm, found.softmax, found.vocabulary, found.warning)
     else:
         types = None if vocabulary is None else Vocabulary.read(Path(vocabulary))
         source = Source(files, load_files(files), None, types)
-    is_kept = source.softmax is not None and not job.fit_softmax
-    known = f"the vocabulary is that of {job.vocabulary or 'the model'}"
-    for name, is_wrong, problem in (
-        ("vocabulary_size", source.vocabulary is not None, known),
-        ("min_count", source.vocabulary is not None, known),
-        ("softmax_tokens", is_kept, "no softmax is fitted without `fit_softmax`"),
-    ):
-        if is_wrong and getattr(job, name) is not None:
+    without_effect: dict[str, str] = {}
+    if source.vocabulary is not None:
+        known = f"the vocabulary is that of {job.vocabulary or 'the model'}"
+        without_effect = {"vocabulary_size": known, "min_count": known}
+    if source.softmax is not None and not job.fit_softmax:
+        without_effect["softmax_tokens"] = "no softmax is fitted without `fit_softmax`"
+    for name, problem in without_effect.items():
+        if getattr(job, name) is not None:
             raise SettingError(name, f"has no effect, because {problem}", "leave it out")
     return source
 
@@ -105,10 +102,10 @@ def load_source(job: FinetuneJob, files: ModelFiles) -> Source:
 def finetune_settings(settings: TrainSettings, corpus: Corpus) -> TrainSettings:
     """Return settings for a trained model: a lower learning rate, the best weights kept.
 
-    There are ten evaluations per epoch, but at least 25 steps apart, counted in steps so that a
-    resumed run evaluates where an uninterrupted one does. The warmup is a twentieth of an epoch.
+    Evaluations are counted in steps, so that a resumed run evaluates where an uninterrupted one
+    does. The warmup is a twentieth of an epoch.
     """
-    n_steps = corpus.n_predictions // settings.tokens_per_step
+    n_steps = corpus.n_predictions // (settings.n_streams * settings.bptt)
     interval = max(n_steps // _EVALUATIONS_PER_EPOCH, min(_MIN_STEPS, n_steps), 1)
     return replace(
         settings,
@@ -131,8 +128,7 @@ class FinetuneResult:
     """The outcome of fine-tuning; figures are those of `figures_of`.
 
     Attributes:
-        model: name of the source model.
-        output: folder of the fine-tuned model.
+        model, output: name of the source model, and folder of the fine-tuned one.
         softmax: "model", the model's own softmax, or "fitted".
         before: the frozen biLM with this softmax, on the test text.
         before_model_softmax: the frozen biLM with its own softmax, if another one was fitted.
@@ -142,8 +138,7 @@ class FinetuneResult:
         unknown_fraction: fraction of the tokens of the test text that are not in the vocabulary.
         vocabulary: number of `types`, and `source`.
         heldout: what was measured, as of `Domain.describe`.
-        tokens: trained on in each direction, without those of the fit.
-        epochs: how often the training text was read.
+        tokens, epochs: trained on in each direction, without those of the fit.
         seconds: from the end of reading to the last written file, summed over all parts of the run.
         improved: whether a step was chosen; else `output` contains the source model. None if no
             step was made.
@@ -198,13 +193,18 @@ class FinetuneRecord:
     result: dict[str, Any] | None = None
 
     @classmethod
-    def read(cls, path: Path) -> FinetuneRecord:
-        """Read the record of a run to resume; or ResumeError."""
+    def read(cls, path: Path, run: dict[str, str]) -> FinetuneRecord:
+        """Read the record of a run to resume, which must agree with `run`; or ResumeError."""
         try:
-            return cls(**read_json(path, ResumeError, START_OVER))
+            record = cls(**read_json(path, ResumeError, START_OVER))
         except (OSError, TypeError) as error:
             what = f"{path}: corrupt or of another version ({error})"
             raise ResumeError(what, START_OVER) from None
+        for name, now in run.items():
+            if (before := record.run.get(name)) != now:
+                what = f"{path}: the run started with {name} {before}, now {now}"
+                raise ResumeError(what, f"use the same model, text and settings, or {START_OVER}")
+        return record
 
 
 def write_card(path: Path, result: FinetuneResult, sha256: str, texts: Sequence[str]) -> None:

@@ -62,10 +62,8 @@ class LanguageModel:
 
 
 def load_language_model(
-    model: StrPath | None = None,
+    model: ModelFiles | ModelSource | StrPath | None = None,
     *,
-    options: StrPath | None = None,
-    weights: StrPath | None = None,
     softmax: StrPath | None = None,
     vocabulary: StrPath | None = None,
 ) -> LanguageModel:
@@ -73,8 +71,7 @@ def load_language_model(
 
     Args:
         model: a name of `elmo models list`, a folder, a weight file or a zip file; None for
-            the bundled model.
-        options, weights: the two files of a biLM, without `model`.
+            the bundled model; or files that `locate` has found.
         softmax: a file with softmax/W and softmax/b; if not given, the one next to the weights
             or the one inside them.
         vocabulary: the types that the softmax predicts, one per line; if not given, the one next to
@@ -85,14 +82,7 @@ def load_language_model(
         InputError: a vocabulary without one of the specials, or that can't be read.
         UsageError, OutputError: as `pretrained.load`.
     """
-    files = locate(ModelSource(model, options, weights))
-    return language_model_of(files, softmax=softmax, vocabulary=vocabulary)
-
-
-def language_model_of(
-    files: ModelFiles, *, softmax: StrPath | None = None, vocabulary: StrPath | None = None
-) -> LanguageModel:
-    """Do the same for files that `locate` has found."""
+    files = model if isinstance(model, ModelFiles) else locate(model)
     probe_hdf5([softmax])
     # Missing files are reported before the weights are read, which may take a while.
     softmax = softmax if softmax is not None else softmax_of(files)
@@ -122,10 +112,9 @@ def _check_finished(files: ModelFiles) -> str:
 
 
 def softmax_of(files: ModelFiles) -> Path | None:
-    """Return the file with the softmax of a model, beside the weights or the weights themselves.
+    """Return the file with the softmax of a model: beside the weights, or the weights themselves.
 
-    Raises:
-        WeightFileError: the weight file is no readable HDF5 file.
+    Raises a WeightFileError for weights that are no readable HDF5 file.
     """
     if files.softmax is not None:
         return files.softmax
@@ -171,7 +160,6 @@ def write_untrained(like: ModelSource | StrPath, output: Path, *, seed: int = 0)
     Args:
         like: the model whose sizes are copied.
         output: a folder that is new or empty.
-        seed: random seed; the same seed gives the same bytes.
     Returns:
         the number of parameters.
     Raises:
@@ -225,21 +213,17 @@ def _initialize_bilm(bilm: BiLM) -> None:
             _initialize_matrix(highway.get_submodule(gate), options.n_filters, bias)
     if options.has_cnn_projection:
         _initialize_matrix(cnn.projection, options.n_filters, 0.0)
+    # TensorFlow has one matrix of [x ; h], whose size determines the bound.
+    bound = (6 / (2 * options.projection_dim + 4 * options.lstm_dim)) ** 0.5
     for layer in (*bilm.forward_lm.layers, *bilm.backward_lm.layers):
-        _initialize_lstm(cast(ProjectedLSTM, layer))
+        cell = cast(ProjectedLSTM, layer)
+        nn.init.uniform_(cell.input.weight, -bound, bound)
+        nn.init.uniform_(cell.recurrent.weight, -bound, bound)
+        cell.input.bias.zero_()
+        for weight in cell.projection.parameters():
+            nn.init.xavier_uniform_(weight)
 
 
 def _initialize_matrix(part: nn.Module, n_inputs: int, bias: float) -> None:
     nn.init.normal_(part.get_parameter("weight"), std=n_inputs**-0.5)
     part.get_parameter("bias").fill_(bias)
-
-
-def _initialize_lstm(layer: ProjectedLSTM) -> None:
-    # TensorFlow has one matrix of [x ; h], whose size determines the bound.
-    n_inputs, n_outputs = 2 * layer.options.projection_dim, 4 * layer.options.lstm_dim
-    bound = (6 / (n_inputs + n_outputs)) ** 0.5
-    nn.init.uniform_(layer.input.weight, -bound, bound)
-    nn.init.uniform_(layer.recurrent.weight, -bound, bound)
-    layer.input.bias.zero_()
-    for weight in layer.projection.parameters():
-        nn.init.xavier_uniform_(weight)

@@ -10,29 +10,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 from elmo_cli.engine.runtime import is_out_of_memory
 from elmo_cli.errors import DeviceError, StoppedError, TrainingError
 from elmo_cli.lm.checkpoint import TrainingProgress, load_checkpoint, save_checkpoint
 from elmo_cli.lm.corpus import Corpus
-from elmo_cli.lm.log import SILENT, Reporter, TrainingLog
 from elmo_cli.lm.perplexity import perplexity
-from elmo_cli.lm.run_folder import CHECKPOINT_FILE, LOG_FILE, RunFolder
-from elmo_cli.lm.settings import Estimate
+from elmo_cli.lm.run_folder import CHECKPOINT_FILE, RunFolder, TrainingLog
+from elmo_cli.lm.settings import SILENT, Estimate, Reporter
 from elmo_cli.lm.step import TrainStep, learning_rate_at
 from elmo_cli.lm.stream import Batch, batches
 
 _DIVERGED = 10  # times the best perplexity: such a model does not recover
-
-
-class TrainResult(NamedTuple):
-    """Progress over all parts of a run, number of steps in this part, and the limit that ended it,
-    such as "max_steps=100"."""
-
-    progress: TrainingProgress
-    n_steps: int
-    limit: str
 
 
 class Trainer:
@@ -45,17 +35,12 @@ class Trainer:
     """
 
     def __init__(
-        self,
-        step: TrainStep,
-        heldout: Corpus | None,
-        folder: RunFolder,
-        reporter: Reporter = SILENT,
+        self, step: TrainStep, heldout: Corpus | None, folder: RunFolder, report: Reporter = SILENT
     ) -> None:
-        self.step, self.heldout, self.folder, self._reporter = step, heldout, folder, reporter
+        self.step, self.heldout, self.folder, self._reporter = step, heldout, folder, report
         self.settings, self._group = step.settings, step.group
-        self._log = TrainingLog(folder.path / LOG_FILE)
-        self._checkpoint = folder.path / CHECKPOINT_FILE
-        state = step.new_state(step.n_streams)
+        self._log, self._checkpoint = TrainingLog(folder.path), folder.path / CHECKPOINT_FILE
+        state = step.new_state(step.settings.n_streams)
         self.progress = TrainingProgress(state, heldout=heldout.fingerprint if heldout else "")
         self._fraction_done = 0.0  # the same in all processes
         self._exported_step = -1  # in this process
@@ -94,17 +79,16 @@ class Trainer:
 
         self._group.run_on_first(write)
 
-    def train(self) -> TrainResult:
+    def train(self) -> None:
         """Train until a limit is reached; the folder then holds the model.
 
         Raises:
             TrainingError: the text is shorter than one batch, or the model has diverged.
             StoppedError: SIGINT or SIGTERM was received; everything is saved.
-            OutputError: the folder can't be written to.
-            DeviceError: the device has no memory left.
+            OutputError, DeviceError: the folder can't be written to, or there is no memory left.
         """
         settings, progress = self.settings, self.progress
-        self._started_at, first_step = time.monotonic() - progress.seconds, progress.step
+        self._started_at = time.monotonic() - progress.seconds
         stream = self._batches()
         with stop_on_signal() as signals:
             if progress.step == 0:
@@ -133,10 +117,6 @@ class Trainer:
             self._group.run_on_first(self._export)  # replaces that of an earlier part
         self._synchronize(False)
         self._log_loss()  # a resumed run removes the line and logs these losses again
-        used = progress.limits_used(settings, progress.seconds)
-        name = next((name for name, fraction in used.items() if fraction >= 1), "max_seconds")
-        limit = f"{name}={getattr(settings, name):.12g}"
-        return TrainResult(progress, progress.step - first_step, limit)
 
     def estimate(self) -> Estimate:
         """Measure the speed of training, or take that of the earlier parts of the run.
@@ -155,11 +135,8 @@ class Trainer:
         return progress.estimate(self.settings, step=n_tokens, epoch=epoch, rate=rate)
 
     def _batches(self) -> Iterator[Batch]:
-        n_streams = self._group.size * self.step.n_streams
-        progress, names = self.progress, ("bptt", "seed", "shuffle")
-        options = {name: getattr(self.settings, name) for name in names}
-        start = progress.epoch, progress.index
-        return batches(self.step.corpus, batch_size=n_streams, start=start, **options)
+        start = self.progress.epoch, self.progress.index
+        return batches(self.step.corpus, self.settings, self._group.size, start)
 
     def _train_one_batch(self, batch: Batch) -> None:
         progress = self.progress
@@ -258,13 +235,8 @@ class Trainer:
 
     def _write_log(self, facts: dict[str, Any]) -> dict[str, Any]:
         progress = self.progress
-        line = {
-            "step": progress.step,
-            "epoch": progress.epoch,
-            "tokens": progress.tokens,
-            "seconds": round(progress.seconds, 1),
-            **facts,
-        }
+        position = {"step": progress.step, "epoch": progress.epoch, "tokens": progress.tokens}
+        line = {**position, "seconds": round(progress.seconds, 1), **facts}
         self._log.append(line)
         self._reporter.log_line(line)
         return line
@@ -295,8 +267,7 @@ class Trainer:
 def stop_on_signal() -> Iterator[threading.Event]:
     """Set an event on SIGINT or SIGTERM; the second signal of a kind has its usual effect.
 
-    Signals that are ignored, as in background jobs, stay ignored. Only the main thread receives
-    signals.
+    Signals that are ignored, as in background jobs, stay ignored; only the main thread gets any.
     """
     event, handlers = threading.Event(), dict[int, Any]()
 

@@ -1,8 +1,7 @@
 """Perplexity and bits per byte of a text under a biLM, with the full softmax.
 
 Perplexity scores the prediction of `<UNK>` but not which token it was, which favours models with
-small vocabularies. Bits per byte also include the bits of the token's spelling under a byte
-model that is estimated from the vocabulary alone, so that a small vocabulary has no advantage.
+small vocabularies. Bits per byte also include its spelling, so that these have no advantage.
 """
 
 from __future__ import annotations
@@ -49,14 +48,12 @@ class Perplexity:
     """Perplexity and related figures of a whole text.
 
     Attributes:
-        forward, backward: exp of the mean negative log-likelihood in one direction.
-        average: exp of the mean over both directions.
-        predictions: number in each direction, including the end of each sentence (its start,
-            backward).
+        forward, backward, average: exp of the mean negative log-likelihood in one direction, and
+            over both.
+        predictions, not_scored: numbers of predictions in each direction that were scored and that
+            were not, including the end of each sentence (its start, backward).
         unknown_fraction: fraction of the predicted tokens that are not in the vocabulary.
         tokens, sentences: numbers in the text, scored or not.
-        not_scored: number of predictions in each direction that were not scored.
-        bits_per_byte: bits per byte, including the spelling of unknown tokens.
     """
 
     forward: float
@@ -100,21 +97,18 @@ def perplexity_of(scores: Scores) -> Perplexity:
     nll = -scores.sums().sum(1)
     bits = nll / math.log(2) + spelling
     mean, in_bits = (nll / n_predictions).tolist(), (bits / n_bytes).tolist()
+    forward, backward, average = map(exp_or_inf, (*mean, sum(mean) / 2))
+    both = (float(values.sum() / n_bytes.sum()) for values in (bits, spelling))
     return Perplexity(
-        forward=exp_or_inf(mean[FORWARD]),
-        backward=exp_or_inf(mean[BACKWARD]),
-        average=exp_or_inf(sum(mean) / 2),
+        forward=forward,
+        backward=backward,
+        average=average,
         predictions=n_predictions,
         unknown_fraction=float(counts[:, unknown].sum() / counts.sum()),
         tokens=corpus.n_tokens,
         sentences=corpus.n_sentences,
         not_scored=len(is_scored) - n_predictions,
-        bits_per_byte=BitsPerByte(
-            forward=in_bits[FORWARD],
-            backward=in_bits[BACKWARD],
-            average=float(bits.sum() / n_bytes.sum()),
-            spelling=float(spelling.sum() / n_bytes.sum()),
-        ),
+        bits_per_byte=BitsPerByte(*in_bits, *both),
     )
 
 
@@ -187,7 +181,5 @@ class _Counts:
 
     def of(self, wanted: Int64Array) -> Int64Array:
         """Return the count of each name, 0 if it is missing."""
-        if not len(self.names):
-            return np.zeros(len(wanted), np.int64)
-        index = np.minimum(np.searchsorted(self.names, wanted), len(self.names) - 1)
-        return np.where(self.names[index] == wanted, self._counts[index], 0)
+        first, last = (np.searchsorted(self.names, wanted, side) for side in ("left", "right"))
+        return np.where(first < last, np.append(self._counts, 0)[first], 0)

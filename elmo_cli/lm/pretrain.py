@@ -10,11 +10,10 @@ from elmo_cli.lm.checkpoint import TrainingProgress, load_corpora, read_options,
 from elmo_cli.lm.corpus import Corpus, overlap, read_corpus, without
 from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.language_model import LanguageModel, load_language_model, new_bilm, write_options
-from elmo_cli.lm.log import SILENT, Reporter
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.pretrain_config import CHAR_FILTERS, RECIPE_FILE, PretrainConfig
 from elmo_cli.lm.run_folder import CHECKPOINT_FILE, TEXT_FILE, RunFolder
-from elmo_cli.lm.settings import TextSettings
+from elmo_cli.lm.settings import SILENT, Reporter, TextSettings
 from elmo_cli.lm.step import TrainStep
 from elmo_cli.lm.stream import check_long_enough
 from elmo_cli.model.options import Options
@@ -38,10 +37,10 @@ def pretrain(
 
     Args:
         folder: folder of the model, its recipe, text, log and checkpoint.
-        mode: "new", "resume" or "overwrite", see `RunFolder.open`.
+        mode: as of `RunFolder.open`.
         prepare_only: stop before the first step; mode "resume" then trains, even in a copy of the
             folder.
-        group: the process group; None for this process alone, on the CPU.
+        group: the processes that train; None for this one alone, on the CPU.
     Raises:
         UsageError, OutputError, ResumeError: as `RunFolder.open`, or no text is given.
         SettingError: the resumed run started with another setting.
@@ -63,8 +62,7 @@ def pretrain(
         stored = folder / TEXT_FILE if is_kept else None
         train, heldout = _read_text(config.text, stored, options.max_characters, reporter)
         if is_new:  # a resumed run first reports that the text differs
-            n_streams = settings.batch_size * settings.gradient_accumulation_steps * group.size
-            check_long_enough(train, batch_size=n_streams, bptt=settings.bptt)
+            check_long_enough(train, settings, group.size)
         model = source or _new_model(config, options, types, train, reporter)
         if model.warning:
             reporter.message(f"warning: {model.warning}")
@@ -72,7 +70,6 @@ def pretrain(
         trainer = Trainer(step, heldout, run_folder, reporter)
         if not is_new:
             trainer.resume()
-            group.run_on_first()
 
         def begin() -> None:
             if is_new:
@@ -90,12 +87,14 @@ def pretrain(
             trainer.save()
             return trainer.progress
         reporter.estimate(trainer.estimate())
-        result = trainer.train()
+        progress, n_before = trainer.progress, trainer.progress.step
+        trainer.train()
         group.run_on_first(lambda: write_warm_state(folder))
-        if not is_new and result.n_steps == 0:
-            what = f"warning: no step was made, because {result.limit} is reached; limits apply "
+        if not is_new and progress.step == n_before:
+            limit = progress.limit_reached(settings)
+            what = f"warning: no step was made, because {limit} is reached; limits apply "
             reporter.message(f"{what}to all parts of a run, and a larger limit continues it")
-        return result.progress
+        return progress
 
 
 def _files_read(config: PretrainConfig, mode: str) -> list[Path]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
+from typing import Any
 
 from elmo_cli.errors import OutputError, ResumeError, UsageError
 from elmo_cli.files import TEMPORARY_SUFFIX, FileLock, output_errors
-from elmo_cli.lm import checkpoint, log
+from elmo_cli.lm import checkpoint
 from elmo_cli.lm.language_model import LanguageModel, write_options
 from elmo_cli.lm.pretrain_config import RECIPE_FILE
+from elmo_cli.lm.settings import LOG_FILE, RECORD_FILE
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
 from elmo_cli.pretrained.model_files import (
     CARD_FILE,
@@ -25,8 +27,8 @@ from elmo_cli.pretrained.model_files import (
 )
 from elmo_cli.weightfile.write import write_bilm, write_softmax
 
-CHECKPOINT_FILE, LOG_FILE, TEXT_FILE = checkpoint.FILE_NAME, log.FILE_NAME, checkpoint.TEXT_FILE
-RECORD_FILE, FITTED_FILE = log.RECORD_FILE, "fitted_softmax.hdf5"
+CHECKPOINT_FILE, TEXT_FILE = checkpoint.FILE_NAME, checkpoint.TEXT_FILE
+FITTED_FILE = "fitted_softmax.hdf5"
 LOCK_FILE = ".lock"
 TASK_FILE, VECTORS_FOLDER = "task.json", "vectors"
 _MODEL = (PARTS_FILE, STATE_FILE, OPTIONS_FILE, WEIGHTS_FILE, SOFTMAX_FILE, VOCABULARY_FILE)
@@ -118,12 +120,7 @@ class RunFolder:
     def __enter__(self) -> RunFolder:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._lock.descriptor < 0:
             return
         with suppress(OSError):
@@ -134,3 +131,32 @@ class RunFolder:
         if self._is_new:
             with suppress(OSError):  # not empty
                 self.path.rmdir()
+
+
+class TrainingLog:
+    """The log file of a run, created with its first line, truncated on resume.
+
+    Each method raises an OutputError if the file cannot be written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / LOG_FILE
+
+    def append(self, line: dict[str, Any]) -> None:
+        """Write one line at the end."""
+        with output_errors(self._path, resumable=True), self._path.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def synced_size(self) -> int:
+        """The size of the file in bytes, all of which are on the disk; 0 without a file."""
+        if not self._path.exists():
+            return 0
+        with output_errors(self._path, resumable=True), self._path.open("rb+") as file:
+            os.fsync(file.fileno())
+            return file.seek(0, os.SEEK_END)
+
+    def truncate(self, size: int) -> None:
+        """Remove what follows the first `size` bytes."""
+        with output_errors(self._path):
+            if self._path.exists() and self._path.stat().st_size > size:
+                os.truncate(self._path, size)

@@ -1,15 +1,16 @@
-"""TrainSettings and TextSettings: the settings of training, with its limits, and of its text."""
+"""TrainSettings and TextSettings, and the Reporter that a run reports to."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from elmo_cli.errors import SettingError, UsageError
-from elmo_cli.text.input_settings import InputSettings
+from elmo_cli.text.input_settings import InputReport, InputSettings
 
+LOG_FILE, RECORD_FILE = "log.jsonl", "finetune.json"  # in the folder of a run; of fine-tuning
 LEARNING_RATES = {"adamw": 2.5e-3, "adagrad": 0.2}  # chosen in short runs; that of bilm-tf
 LIMITS = ("max_seconds", "max_steps", "max_epochs")
 _FULL_SOFTMAX = 8192  # number of types up to which the full softmax is the default
@@ -23,22 +24,41 @@ _NOT_FIXED = (
 _KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """How long training will take, unless `patience` ends it.
-
-    Attributes:
-        seconds: time until the first limit is reached, evaluations not included.
-        tokens, epochs: number that will be read in each direction, and passes over the text.
-        rate: measured tokens per second.
-        limit: name of the limit.
-    """
+class Estimate(NamedTuple):
+    """How long training will take, unless `patience` ends it: seconds until the first limit,
+    evaluations not included; tokens to read in each direction, and passes over the text; measured
+    tokens per second; and the name of the limit."""
 
     seconds: float
     tokens: int
     epochs: float
     rate: float
     limit: str
+
+
+class Reporter:
+    """Receives what a training run reports, and ignores it."""
+
+    def message(self, text: str) -> None:
+        """One line of text about the run."""
+
+    def log_line(self, line: dict[str, Any]) -> None:
+        """A line of the log."""
+
+    def reading(self, paths: Sequence[str], notes: InputReport) -> None:
+        """Files are read from now on; `notes.bytes_read` grows with it."""
+
+    def input_notes(self, notes: InputReport) -> None:
+        """What the readers of text found, once all text is read."""
+
+    def progress(self, what: str, done: float, total: float | None, detail: str = "") -> None:
+        """How far the run is, in tokens (predictions, where a text is measured)."""
+
+    def estimate(self, estimate: Estimate) -> None:
+        """How long training will take, before its first step."""
+
+
+SILENT = Reporter()
 
 
 def bounded(default: Any, allowed: str, holds: Callable[[Any], bool]) -> Any:
@@ -158,14 +178,14 @@ class TrainSettings:
         """The learning rate before any schedule."""
         return self.learning_rate or LEARNING_RATES[self.optimizer]
 
+    @property
+    def n_streams(self) -> int:
+        """Number of streams that each process reads in a step."""
+        return self.batch_size * self.gradient_accumulation_steps
+
     def fixed(self) -> dict[str, Any]:
         """Return the settings that a resumed run may not change."""
         return {name: value for name, value in vars(self).items() if name not in _NOT_FIXED}
-
-    @property
-    def tokens_per_step(self) -> int:
-        """Number of tokens that each process reads in a step."""
-        return self.batch_size * self.gradient_accumulation_steps * self.bptt
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.forward import Dropout, forward, token_vectors
 from elmo_cli.lm.language_model import LanguageModel
-from elmo_cli.lm.sampled_softmax import LogUniformSampler, sampled_softmax_loss
 from elmo_cli.lm.settings import TrainSettings
+from elmo_cli.lm.softmax import LogUniformSampler, sampled_softmax_loss
 from elmo_cli.lm.stream import Batch
 from elmo_cli.model.state import State
 
@@ -38,9 +38,7 @@ def learning_rate_at(settings: TrainSettings, step: int, fraction_done: float) -
     return settings.peak_rate * (warmup * (_LAST_FACTOR + (1 - _LAST_FACTOR) * decay))
 
 
-def make_optimizer(
-    settings: TrainSettings, parameters: list[nn.Parameter]
-) -> torch.optim.Optimizer:
+def _optimizer(settings: TrainSettings, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
     """Create AdamW, or Adagrad with accumulators starting at 1 (bilm-tf `bilm/training.py`)."""
     rate = settings.peak_rate
     if settings.optimizer == "adagrad":
@@ -57,19 +55,16 @@ class TrainStep:
     Args:
         model: on the device of `group`; all of its parameters are trained.
         corpus: the text that the batches come from.
-    Attributes:
-        n_streams: number of streams of this process, in all batches of a step.
     """
 
     def __init__(
         self, model: LanguageModel, corpus: Corpus, settings: TrainSettings, group: ProcessGroup
     ) -> None:
         self.model, self.corpus, self.settings, self.group = model, corpus, settings, group
-        self.n_streams = settings.batch_size * settings.gradient_accumulation_steps
         self._ids = torch.from_numpy(corpus.ids(model.vocabulary))
         self._modules = nn.ModuleDict({"bilm": model.bilm, "softmax": model.softmax})
         self._parameters = list(self._modules.requires_grad_().parameters())
-        self._optimizer = make_optimizer(settings, self._parameters)
+        self._optimizer = _optimizer(settings, self._parameters)
         # The same in all processes.
         self._sampler_rng = torch.Generator().manual_seed(settings.seed)
         self._dropout = Dropout(settings.dropout, torch.Generator(group.device))
@@ -78,15 +73,15 @@ class TrainStep:
         n_types = len(model.vocabulary)
         self._sampler = LogUniformSampler(n_types, settings.n_negatives(n_types))
         self.is_sampled = self._sampler.n_negatives > 0
-        # See `sampled_softmax._rows`; on a GPU the gradient is dense in any case.
+        # See `softmax._rows`; on a GPU the gradient is dense in any case.
         is_sparse = self.is_sampled and model.softmax.weight.device.type == "cpu"
         self._softmax_gradient = torch.zeros_like(model.softmax.weight) if is_sparse else None
 
     @property
     def own_streams(self) -> slice:
         """The streams of a batch that this process computes."""
-        first = self.group.rank * self.n_streams
-        return slice(first, first + self.n_streams)
+        n_streams = self.settings.n_streams
+        return slice(self.group.rank * n_streams, (self.group.rank + 1) * n_streams)
 
     @property
     def learning_rate(self) -> float:
@@ -116,7 +111,7 @@ class TrainStep:
             self.model.softmax.weight.grad = self._softmax_gradient.zero_()
         fraction = 1 / settings.gradient_accumulation_steps
         value, states = 0.0, []
-        for first in range(0, self.n_streams, size):
+        for first in range(0, settings.n_streams, size):
             streams = slice(first, first + size)
             part, before = batch.streams(streams), state.select_rows(streams)
             loss, after = self.loss(part, before, negatives)
@@ -138,9 +133,9 @@ class TrainStep:
         durations = []
         for _ in range(_TRIAL_STEPS):
             start_s = time.monotonic()
-            self(batch, self.new_state(self.n_streams), 0.0)
+            self(batch, self.new_state(self.settings.n_streams), 0.0)
             durations.append(time.monotonic() - start_s)
-        self._optimizer = make_optimizer(self.settings, self._parameters)
+        self._optimizer = _optimizer(self.settings, self._parameters)
         for rng, before in saved:
             rng.set_state(before)
         return self.group.mean(min(durations))
@@ -196,8 +191,7 @@ class TrainStep:
         if not self.is_sampled:
             return None
         negatives, expected_counts = self._sampler.draw(self._sampler_rng)
-        weight = self.model.softmax.weight
-        return negatives.to(weight.device), expected_counts.to(weight)
+        return negatives.to(self.group.device), expected_counts.to(self.model.softmax.weight)
 
     def _update(self, learning_rate: float) -> bool:
         """Apply the mean gradient of all processes; return False if it is not finite."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from elmo_cli.errors import TrainingError
 from elmo_cli.lm.corpus import Corpus, Int32Array, Int64Array
+from elmo_cli.lm.settings import TrainSettings
 
 FORWARD, BACKWARD = 0, 1
 
@@ -20,8 +21,7 @@ class Batch:
     Attributes:
         inputs: type numbers of the corpus, (token, direction, stream) int32.
         targets: the type that follows each input, same shape.
-        epoch: zero-based epoch.
-        index: zero-based index of the batch within the epoch.
+        epoch, index: zero-based epoch, and zero-based index of the batch in it.
         n_batches: number of batches in this epoch.
     """
 
@@ -36,34 +36,26 @@ class Batch:
         return replace(self, inputs=self.inputs[..., part], targets=self.targets[..., part])
 
 
-def check_long_enough(corpus: Corpus, *, batch_size: int, bptt: int) -> None:
+def check_long_enough(corpus: Corpus, settings: TrainSettings, n_processes: int = 1) -> None:
     """Refuse a text that is shorter than one batch (TrainingError)."""
+    n_streams, bptt = settings.n_streams * n_processes, settings.bptt
     n_inputs = corpus.n_predictions
-    if n_inputs // batch_size < bptt:
-        what = f"the text: {corpus.n_tokens} tokens are less than one batch of {batch_size} streams"
+    if n_inputs // n_streams < bptt:
+        what = f"the text: {corpus.n_tokens} tokens are less than one batch of {n_streams} streams"
         hint = f", or `batch_size={n_inputs // bptt}`" if n_inputs >= bptt else ""
         raise TrainingError(f"{what} of {bptt} tokens", f"give more text{hint}")
 
 
 def batches(
-    corpus: Corpus,
-    *,
-    batch_size: int,
-    bptt: int,
-    seed: int,
-    shuffle: str = "sentences",
-    start: tuple[int, int] = (0, 0),
+    corpus: Corpus, settings: TrainSettings, n_processes: int = 1, start: tuple[int, int] = (0, 0)
 ) -> Iterator[Batch]:
     """Yield batches endlessly; each continues the streams where the previous batch ended.
 
-    The sentences are shuffled in each epoch, differently in the two directions, and divided into
-    `batch_size` streams of equal length; a sentence that crosses the end of a stream is continued
+    The sentences, or documents, are shuffled in each epoch, differently in the two directions, and
+    divided into streams of equal length; a sentence that crosses the end of a stream is continued
     by the next one. Tokens after the last whole window are not read in that epoch.
 
     Args:
-        batch_size: number of streams.
-        bptt: tokens of each stream in a batch.
-        shuffle: `sentences`, or `documents` to keep the sentences of a document together.
         start: epoch and index of the first batch.
     Raises:
         TrainingError: the text is shorter than one batch.
@@ -71,13 +63,15 @@ def batches(
     Source: bilm-tf `bilm/data.py` `BidirectionalLMDataset`, which assigns whole sentences to
     endless streams.
     """
-    check_long_enough(corpus, batch_size=batch_size, bptt=bptt)
+    check_long_enough(corpus, settings, n_processes)
+    n_streams, bptt = settings.n_streams * n_processes, settings.bptt
     epoch, first = start
     while True:
         ways = []
         for way in (FORWARD, BACKWARD):
-            order = shuffled_order(corpus, np.random.default_rng([seed, epoch, way]), shuffle)
-            ways.append(_streams(flatten(corpus, order, way), batch_size))
+            random = np.random.default_rng([settings.seed, epoch, way])
+            order = shuffled_order(corpus, random, settings.shuffle)
+            ways.append(_streams(flatten(corpus, order, way), n_streams))
         n_batches = ways[FORWARD][0].shape[1] // bptt
         for index in range(first, n_batches):
             window = slice(index * bptt, (index + 1) * bptt)
@@ -88,10 +82,10 @@ def batches(
         epoch, first = epoch + 1, 0
 
 
-def _streams(flat: tuple[Int32Array, Int32Array], batch_size: int) -> list[Int32Array]:
+def _streams(flat: tuple[Int32Array, Int32Array], n_streams: int) -> list[Int32Array]:
     """Divide inputs and targets into streams of equal length, each (stream, position)."""
-    length = len(flat[0]) // batch_size
-    return [side[: batch_size * length].reshape(batch_size, length) for side in flat]
+    length = len(flat[0]) // n_streams
+    return [side[: n_streams * length].reshape(n_streams, length) for side in flat]
 
 
 def shuffled_order(

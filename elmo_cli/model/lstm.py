@@ -1,6 +1,6 @@
 """ProjectedLSTM: one layer in one direction, written to be read.
 
-`engine.lstm` computes the same function faster; `lm.lstm` adds its own backward pass.
+`engine.lstm` computes the same function faster; `lm.forward` adds its own backward pass.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -48,6 +47,7 @@ def split(tmp_path: Path) -> Callable[[Texts], Domain]:
 
 
 LARGE = [[f"{one} {k}" for k, one in enumerate(joined(documents(300))[0])]]
+NOTES = [[f"note {k} ."] for k in range(30)]
 # text, unit, number of held-out units (None for at least 2), least and greatest fraction
 TABLE: dict[str, tuple[Texts, str, int | None, float, float]] = {
     "1,500 documents": (documents(1500), "documents", None, 0.05, 0.06),
@@ -57,13 +57,7 @@ TABLE: dict[str, tuple[Texts, str, int | None, float, float]] = {
     "3 documents": (documents(3, n_sentences=30), "sentences", None, 0.25, 0.3),
     "1 document": (joined(documents(150)), "sentences", None, 0.25, 0.3),
     "20 sentences": ([joined(documents(9))[0][:20]], "sentences", 6, 0.25, 0.3),
-    "notes and a large document": (
-        [[f"note {k} ."] for k in range(30)] + LARGE,
-        "sentences",
-        None,
-        0.05,
-        0.15,
-    ),
+    "notes and a large document": (NOTES + LARGE, "sentences", None, 0.05, 0.15),
 }
 
 
@@ -92,27 +86,27 @@ def test_part_that_is_held_out(name: str, split: Callable[[Texts], Domain]) -> N
     assert sum(counts) == n_units if n_units else sum(counts) >= 2
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_a_large_document_is_not_held_out(seed: int, split: Callable[[Texts], Domain]) -> None:
+def test_a_large_document_is_not_held_out(split: Callable[[Texts], Domain]) -> None:
     """Whatever its hash: the other half would have no document left."""
-    large = joined(documents(12, n_sentences=3, seed=seed + 100))
-    domain = split(documents(7, n_sentences=9, seed=seed) + large)
-    assert domain.unit == "documents"
-    assert {domain.validation.n_sentences, domain.test.n_sentences} == {18}
+    for seed in range(8):
+        large = joined(documents(12, n_sentences=3, seed=seed + 100))
+        domain = split(documents(7, n_sentences=9, seed=seed) + large)
+        assert domain.unit == "documents"
+        assert {domain.validation.n_sentences, domain.test.n_sentences} == {18}
 
 
-HALVES: dict[str, tuple[Texts, str]] = {
-    "documents": (documents(50), "documents"),
-    "two documents": (documents(2, n_sentences=5), "documents"),
-    "a large document": (LARGE + documents(3), "sentences"),
-    "two sentences": ([["a river .", "a boat ."]], "sentences"),
-}
-
-
-@pytest.mark.parametrize("name", HALVES)
-def test_halves_of_a_named_text(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("texts", "unit"),
+    [
+        (documents(50), "documents"),
+        (documents(2, n_sentences=5), "documents"),
+        (LARGE + documents(3), "sentences"),
+        ([["a river .", "a boat ."]], "sentences"),
+    ],
+    ids=["documents", "two documents", "a large document", "two sentences"],
+)
+def test_halves_of_a_named_text(texts: Texts, unit: str, tmp_path: Path) -> None:
     """What chose the weights would measure them too well."""
-    texts, unit = HALVES[name]
     a, dev = write(tmp_path / "a.txt", documents(9, seed=2)), write(tmp_path / "b.txt", texts)
     domain = read_domain(DomainTexts((a,), (dev,)))
     halves = [sentences(domain.validation), sentences(domain.test)]
@@ -140,18 +134,14 @@ def test_files_named_test_only_measure(has_dev: bool, tmp_path: Path) -> None:
 
 
 def test_split_depends_on_content_alone(tmp_path: Path, split: Callable[[Texts], Domain]) -> None:
-    """Else a model could be trained on what it is measured on later."""
+    """Else a model could be trained on what it is measured on later; web pages occur many times."""
     texts = documents(100)
     parts = [write(tmp_path / f"{k}.txt", texts[k::3]) for k in range(3)]
     three = read_domain(DomainTexts(tuple(parts[::-1])))
     assert sorted(sentences(split(texts).test)) == sorted(sentences(three.test))
-
-
-def test_equal_documents_are_on_one_side(split: Callable[[Texts], Domain]) -> None:
-    """Web text contains pages many times."""
     domain = split(documents(60) * 3)
-    parts = [set(sentences(part)) for part in (domain.train, domain.validation, domain.test)]
-    assert sum(map(len, parts)) == len(set.union(*parts))
+    sides = [set(sentences(part)) for part in (domain.train, domain.validation, domain.test)]
+    assert sum(map(len, sides)) == len(set.union(*sides))
 
 
 @pytest.mark.parametrize("lines", [["one sentence only ."], WORDS[:9], ["the same line ."] * 100])
@@ -174,12 +164,10 @@ def test_known_text_is_reported(tmp_path: Path) -> None:
 
 
 def test_settings_reach_the_readers(tmp_path: Path) -> None:
-    path, report = tmp_path / "a.txt", InputReport()
-    path.write_text(
-        "\n".join(f"Boat {k} left the bank. It did." for k in range(30)) + " " + "x" * 9
-    )
-    texts = DomainTexts((str(path),))
-    domain = read_domain(texts, InputSettings(tokenize=True), max_characters=8, report=report)
+    report, reading = InputReport(), InputSettings(tokenize=True)
+    lines = [f"Boat {k} left the bank. It did." for k in range(30)]
+    texts = DomainTexts((write(tmp_path / "a.txt", [[*lines, "x" * 9]]),))
+    domain = read_domain(texts, reading, max_characters=8, report=report)
     parts = (domain.train, domain.validation, domain.test)
     assert sum(part.n_sentences for part in parts) == 61
     assert "bank." not in domain.train.types
@@ -195,27 +183,22 @@ def test_sample_is_from_the_whole_text() -> None:
 
 
 HELD_OUT = "dev.txt Dev-2.txt.xz devset.txt development.jsonl val.txt held-out.txt heldout_2.txt "
-HELD_OUT += "en_ewt-ud-dev.conllu wiki.valid.txt.gz news_dev_set-01.txt dev.english.v4_gold_conll"
+HELD_OUT += "en_ewt-ud-dev.conllu wiki.valid.txt.gz news_dev_set-01.txt dev.english.v4_gold_conll "
 NOT_READ = "test.txt tests.txt test_b.txt en_ewt-ud-test.conllu devtest.txt a-test-of-time.txt "
-NOT_READ += "dev-test.txt README.md table.tsv table.tsv.gz .d.txt validation a.json"
+NOT_READ += "dev-test.txt README.md table.tsv table.tsv.gz .d.txt validation a.json "
 TRAIN = "b.txt a.conllu c.jsonl d.txt.gz e.gz cnn_0001.v4_gold_conll latest.txt testimony.txt "
-TRAIN += "devices.txt contest-rules.txt valley.txt"
+TRAIN += "devices.txt contest-rules.txt valley.txt "
 
 
-@pytest.mark.parametrize(
-    ("names", "where"),
-    [(HELD_OUT, "heldout"), (NOT_READ, "not_read"), (TRAIN, "train")],
-    ids=["held out", "not read", "trained on"],
-)
-def test_what_the_name_of_a_file_decides(names: str, where: str, tmp_path: Path) -> None:
+def test_what_the_name_of_a_file_decides(tmp_path: Path) -> None:
     """Text that a figure is measured on must not be learned, and a test set must not choose."""
-    for name in (*names.split(), "z.txt"):
-        (tmp_path / name).write_bytes(gzip.compress(b"x\n") if name.endswith(".gz") else b"x\n")
+    for name in (HELD_OUT + NOT_READ + TRAIN).split():
+        (tmp_path / name).write_text("x\n")
     (tmp_path / "deeper").mkdir()
     found = find_texts([str(tmp_path)])
-    assert [Path(path).name for path in getattr(found, where) if "z.txt" not in path] == sorted(
-        names.split()
-    )
+    sides = {HELD_OUT: found.heldout, NOT_READ: found.not_read, TRAIN: found.train}
+    for names, paths in sides.items():
+        assert [Path(path).name for path in paths] == sorted(names.split())
 
 
 def test_named_held_out_files_are_not_trained_on(tmp_path: Path) -> None:
@@ -233,19 +216,18 @@ def test_named_held_out_files_are_not_trained_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "heldout", "error"),
+    ("file", "heldout", "error"),
     [
-        ([], [], InputError),
-        (["table.tsv"], [], InputError),
-        (["dev.txt"], [], UsageError),
-        (["test.txt"], [], UsageError),
-        (["a.txt"], ["a.txt"], UsageError),
+        (".hidden", [], InputError),
+        ("table.tsv", [], InputError),
+        ("dev.txt", [], UsageError),
+        ("test.txt", [], UsageError),
+        ("a.txt", ["a.txt"], UsageError),
     ],
 )
 def test_folders_without_training_text(
-    files: list[str], heldout: list[str], error: type[ElmoError], tmp_path: Path
+    file: str, heldout: list[str], error: type[ElmoError], tmp_path: Path
 ) -> None:
-    for name in files:
-        (tmp_path / name).write_text("x\n")
+    (tmp_path / file).write_text("x\n")
     with pytest.raises(error):
         find_texts([str(tmp_path)], [str(tmp_path / name) for name in heldout])

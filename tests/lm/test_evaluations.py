@@ -13,11 +13,11 @@ import torch
 from tiny_run import SETTINGS, LogReporter, equal, evaluations, exported, trainer, weights
 
 from elmo_cli.errors import StoppedError, TrainingError
-from elmo_cli.lm.checkpoint import FILE_NAME
+from elmo_cli.lm.checkpoint import FILE_NAME, read_checkpoint
 from elmo_cli.lm.corpus import Corpus
+from elmo_cli.lm.language_model import load_language_model
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.perplexity import perplexity
-from elmo_cli.lm.step import TrainStep
 
 # A learning rate so high that the perplexity rises after some steps.
 WILD = replace(
@@ -43,70 +43,39 @@ def test_the_best_weights_are_exported(whole: Trainer) -> None:
     assert best_step not in (0, 24)  # or the test shows nothing
     assert not equal(exported(whole), weights(whole))
     assert whole.progress.exported["step"] == best_step
-    again = trainer(whole.folder.path, KEEP_BEST)
-    with torch.no_grad():
-        model = again.step.model
-        ours = (*model.bilm.parameters(), *model.softmax.parameters())
-        for parameter, value in zip(ours, exported(whole), strict=True):
-            parameter.copy_(value)
-    assert perplexity(model, again.step.corpus).average == pytest.approx(best, rel=1e-6)
+    model = load_language_model(whole.folder.path)
+    assert perplexity(model, whole.step.corpus).average == pytest.approx(best, rel=1e-6)
 
 
-@pytest.mark.parametrize("point", ["log", "export", "checkpoint"])
-def test_a_killed_run_keeps_the_best_of_all_its_parts(
+@pytest.mark.parametrize("point", ["_write_log", "_export", "_evaluate", "signal"])
+def test_an_interrupted_run_keeps_the_best_of_all_its_parts(
     point: str, whole: Trainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also if it was killed between the export of the best weights and the checkpoint."""
-    killed, best_step = trainer(tmp_path, KEEP_BEST), whole.progress.best_step
+    """Also if it was killed between the export of the best weights and the checkpoint.
 
-    def kill(step: int) -> None:
-        if killed.progress.step == step:
-            raise KilledError
+    The step at which it was stopped by chance must not become the best.
+    """
+    run, best_step = trainer(tmp_path, KEEP_BEST), whole.progress.best_step
+    name = "_train_one_batch" if point == "signal" else point
+    step = {"signal": 16, "_write_log": 20}.get(point, best_step)
+    original = getattr(run, name)
 
-    def kill_after(name: str, step: int) -> None:
-        original = getattr(killed, name)
+    def interrupted(*given: Any) -> Any:
+        found = original(*given)
+        if run.progress.step == step:
+            if point != "signal":
+                raise KilledError
+            os.kill(os.getpid(), signal.SIGTERM)
+        return found
 
-        def wrapped(*given: Any) -> Any:
-            found = original(*given)
-            kill(step)
-            return found
-
-        monkeypatch.setattr(killed, name, wrapped)
-
-    if point == "log":
-        killed._reporter = LogReporter(lambda line: kill(20))
-    elif point == "export":
-        kill_after("_export", best_step)
-    else:
-        kill_after("_evaluate", best_step)
-    with pytest.raises(KilledError):
-        killed.train()
+    monkeypatch.setattr(run, name, interrupted)
+    with pytest.raises((KilledError, StoppedError), match=r"stopped at step 16|^$"):
+        run.train()
     rest = trainer(tmp_path, KEEP_BEST)
     rest.resume()
     assert 0 < rest.progress.step < 20
     rest.train()
     assert rest.progress.best_step == best_step
-    assert evaluations(tmp_path) == evaluations(whole.folder.path)
-    assert equal(exported(rest), exported(whole))
-
-
-def test_a_stopped_run_evaluates_where_an_uninterrupted_one_does(
-    whole: Trainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The step at which it was stopped by chance must not become the best."""
-    stopped, compute = trainer(tmp_path, KEEP_BEST), TrainStep.__call__
-
-    def interrupted(*given: Any) -> Any:
-        if stopped.progress.step == 15:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return compute(*given)
-
-    monkeypatch.setattr(TrainStep, "__call__", interrupted)
-    with pytest.raises(StoppedError, match="stopped at step 16"):
-        stopped.train()
-    rest = trainer(tmp_path, KEEP_BEST)
-    rest.resume()
-    rest.train()
     assert evaluations(tmp_path) == evaluations(whole.folder.path)
     assert equal(exported(rest), exported(whole))
 
@@ -148,7 +117,8 @@ def test_an_infinite_perplexity_stops_the_run(tmp_path: Path) -> None:
 
 def test_patience_ends_a_run(tmp_path: Path) -> None:
     run = trainer(tmp_path, replace(WILD, max_steps=60, patience=2, learning_rate=0.05))
-    assert run.train().limit == "patience=2"
+    run.train()
+    assert run.progress.limit_reached(run.settings) == "patience=2"
     measured = [average for _, average in evaluations(tmp_path)]
     assert run.progress.step < 60
     assert min(measured) == measured[-3]
@@ -174,8 +144,7 @@ def test_evaluations_by_steps_do_not_depend_on_time(tmp_path: Path) -> None:
     run = trainer(tmp_path, settings)
 
     def note(line: dict[str, Any]) -> None:
-        content = torch.load(tmp_path / FILE_NAME, weights_only=True)
-        saved.append(content["progress"]["step"])
+        saved.append(read_checkpoint(tmp_path / FILE_NAME)["progress"]["step"])
 
     run._reporter = LogReporter(note)
     run.train()

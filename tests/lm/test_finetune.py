@@ -8,10 +8,8 @@ import os
 import random
 import re
 import shutil
-import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +18,8 @@ import pytest
 import torch
 from command_line import Done, elmo
 from make_weights import MODELS, write_model
+from test_kill import start
 
-from elmo_cli.cli.main import main
 from elmo_cli.errors import OutputError
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.domain import DomainTexts, read_domain
@@ -96,10 +94,11 @@ def usual(tune: Tune) -> Facts:
 
 
 @pytest.fixture(scope="session")
-def learned(tune: Tune, source: Path) -> Facts:
-    """The same, long enough to learn the domain, with the digests of the source before it."""
+def learned(tune: Tune, source: Path, domain: Path) -> Facts:
+    """The same, long enough to learn from `b.txt`; with the digests of the source before it."""
     before = digests(source)
-    return {**tune("--max-steps", "40"), "source_before": before}
+    found = tune("--heldout", domain / "a.txt", "--max-epochs", "9", "--max-steps", "40")
+    return {**found, "source_before": before}
 
 
 @pytest.fixture
@@ -110,19 +109,6 @@ def finished(usual: Facts, tmp_path: Path) -> Path:
 
 def digests(folder: Path) -> dict[str, str]:
     return {f.name: hashlib.sha256(f.read_bytes()).hexdigest() for f in folder.iterdir()}
-
-
-def arrays_in(path: Path) -> dict[str, bytes]:
-    found: dict[str, bytes] = {}
-
-    def add(name: str, item: object) -> None:
-        if isinstance(item, h5py.Dataset):
-            found[name] = item[...].tobytes()
-
-    with h5py.File(path) as file:
-        file.visititems(add)
-    assert found
-    return found
 
 
 def is_same_model(one: Path, other: Path) -> bool:
@@ -137,9 +123,12 @@ def test_domain_improves_the_model(learned: Facts, source: Path) -> None:
     assert (learned["softmax"], learned["improved"]) == ("model", True)
     assert learned["before_model_softmax"] is None
     assert after["average"] < 0.7 * before["average"]
-    assert learned["chosen"]["text"] == "validation"
     assert 0 < learned["chosen"]["step"] <= 40
-    assert [learned[name]["text"] for name in ("before", "after")] == ["test", "test"]
+    assert [learned[name]["text"] for name in ("chosen", "before", "after")] == [
+        "validation",
+        "test",
+        "test",
+    ]
     assert all(after[way] < before[way] for way in ("forward", "backward"))
     assert learned["tokens"] == 5 * TOKENS
     assert learned["vocabulary"] == {"types": 14, "source": "that of the model"}
@@ -150,13 +139,15 @@ def test_domain_improves_the_model(learned: Facts, source: Path) -> None:
     assert learned["source_before"]["weights.hdf5"] in card
     assert f"{after['average']:.2f}" in card
     assert "notes.tsv" not in card
+    bilm = load(learned["output"])
+    stored, bilm.warm_state = bilm.warm_state, None
+    assert stored is not None
+    assert torch.equal(stored.c, warm_state(bilm).c)
 
 
-def test_what_chooses_does_not_measure(
-    tune: Tune, domain: Path, source: Path, tmp_path: Path
-) -> None:
+def test_what_chooses_does_not_measure(learned: Facts, domain: Path, source: Path) -> None:
     """The figures are those of `elmo perplexity` on one half; the log has those of the other."""
-    found = tune("--heldout", domain / "a.txt", "--max-steps", "40")
+    found = learned
     halves = read_domain(DomainTexts((str(domain / "b.txt"),), (str(domain / "a.txt"),)))
     assert found["heldout"] == halves.describe()
     assert found["heldout"]["unit"] == "documents"
@@ -176,13 +167,13 @@ def test_what_chooses_does_not_measure(
 
 
 def test_a_worse_test_text_is_a_warning(
-    usual: Facts, tune: Tune, monkeypatch: pytest.MonkeyPatch
+    learned: Facts, tune: Tune, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A few documents may choose weights that are worse for all others."""
-    told = "warning: fine-tuning improved the validation text, but not the test text"
-    assert told not in usual["err"]
+    warning = "warning: fine-tuning improved the validation text, but not the test text"
+    assert warning not in learned["err"]
     monkeypatch.setattr(FinetuneResult, "ratio", 1.01)
-    assert told in tune("--max-steps", "40")["err"]
+    assert warning in tune()["err"]
 
 
 def test_an_unfinished_run_says_so(finished: Path) -> None:
@@ -194,16 +185,6 @@ def test_an_unfinished_run_says_so(finished: Path) -> None:
     assert f"warning: {finished}: the run is not finished; " in done.err
     (finished / "checkpoint.pt").unlink()
     assert load_language_model(finished).warning == ""
-
-
-def test_new_model_has_its_own_warm_state(usual: Facts, source: Path) -> None:
-    bilm = load(usual["output"])
-    stored, bilm.warm_state = bilm.warm_state, None
-    computed, old = warm_state(bilm), warm_state(load(source))
-    assert stored is not None
-    assert torch.equal(stored.h, computed.h)
-    assert torch.equal(stored.c, computed.c)
-    assert (stored.h - old.h).abs().max() > 1e-3
 
 
 def test_model_without_softmax_gets_one_first(
@@ -257,10 +238,10 @@ def test_resumed_run_equals_an_uninterrupted_one(tune: Tune, tmp_path: Path) -> 
     whole = tune(*constant)
     tune(*constant, "--max-steps", "3", out=out)
     found = tune(*constant, "--resume", out=out)
-    for key in ("before", "after", "tokens", "epochs"):
-        assert found[key] == whole[key]
+    assert [found[key] == whole[key] for key in ("before", "after", "epochs")] == [True] * 3
+    digest = [digests(Path(facts["output"])) for facts in (found, whole)]
     for name in ("weights.hdf5", "softmax.hdf5", "state.hdf5"):
-        assert arrays_in(out / name) == arrays_in(Path(whole["output"]) / name)
+        assert digest[0][name] == digest[1][name]
 
 
 def test_time_limit_covers_all_parts_of_the_run(tune: Tune, source: Path, tmp_path: Path) -> None:
@@ -288,14 +269,13 @@ def test_time_limit_covers_all_parts_of_the_run(tune: Tune, source: Path, tmp_pa
     assert 500 < found["seconds"] < 700
 
 
-@pytest.mark.parametrize(("steps", "between"), [(1000, 100), (300, 30), (120, 25), (7, 7)])
-def test_each_epoch_is_evaluated(steps: int, between: int) -> None:
+def test_each_epoch_is_evaluated() -> None:
     """Else a short text would be learned by heart before the first evaluation."""
-    corpus = Corpus.read([["a"] * 79] * steps)  # one batch per sentence
-    settings = TrainSettings(batch_size=4, bptt=20, max_epochs=1)
-    found = finetune_settings(settings, corpus)
-    assert (found.eval_steps, found.keep_best, found.learning_rate) == (between, True, 1e-3)
-    assert found.warmup_steps == steps // 20 + 1
+    for steps, between in ((1000, 100), (300, 30), (120, 25), (7, 7)):
+        corpus = Corpus.read([["a"] * 79] * steps)  # one batch per sentence
+        found = finetune_settings(TrainSettings(batch_size=4, max_epochs=1), corpus)
+        assert (found.eval_steps, found.keep_best, found.learning_rate) == (between, True, 1e-3)
+        assert found.warmup_steps == steps // 20 + 1
 
 
 @pytest.fixture(scope="session")
@@ -317,13 +297,7 @@ def test_resume_after_kill_gives_identical_run(
 ) -> None:
     """kill -9 in the fit or in training, when the log has some lines."""
     out, started_at = tmp_path / "out", time.monotonic()
-    pid = os.fork()
-    if pid == 0:
-        for stream in (1, 2):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
-        with suppress(SystemExit):
-            main(command(domain, tiny, out, *LONG))
-        os._exit(0)
+    process = start(*command(domain, tiny, out, *LONG))
     record, log = out / "finetune.json", out / "log.jsonl"
     while not (log.exists() and log.read_bytes().count(b"\n") >= n_lines):
         if n_lines == 0 and record.exists():
@@ -331,9 +305,8 @@ def test_resume_after_kill_gives_identical_run(
         time.sleep(0.01)
         assert time.monotonic() - started_at < 120
     time.sleep(random.Random(n_lines).random() / 4)
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
+    process.kill()
+    process.wait()
     found = tune(*LONG, "--resume", model=tiny, out=out)
     assert (found["before"], found["after"]) == (undisturbed["before"], undisturbed["after"])
     assert losses(out) == losses(Path(undisturbed["output"]))
@@ -360,56 +333,43 @@ def attempt(source: Path, domain: Path, tmp_path: Path) -> Callable[..., Done]:
     (tmp_path / "bad.txt").write_bytes(b"\xff\xfe\xff not UTF-8\n")
     (tmp_path / "types.txt").write_text("<S>\n</S>\n<UNK>\nthe\n")
 
-    def attempted(line: str = "", out: str = "out", model: str = "model") -> Done:
+    def attempted(line: str = "", out: str = "out", model: str = "model", text: str = "") -> Done:
         words = [str(tmp_path / word[1:]) if word[0] == "/" else word for word in line.split()]
-        return elmo(*command(domain, tmp_path / model, tmp_path / out, "-q", *words))
+        texts = tmp_path / text if text else domain
+        return elmo(*command(texts, tmp_path / model, tmp_path / out, "-q", *words))
 
     return attempted
 
 
-REFUSED: dict[str, tuple[str, str, int, tuple[str, ...]]] = {
-    "no such text": ("--domain /none", "model", 1, ("none:",)),
-    "held-out text that does not exist": (
-        "--domain /bad.txt --heldout /none",
-        "model",
-        1,
-        ("none:",),
-    ),
-    "vocabulary of nothing": ("--min-count 5000", "tiny", 2, ("`--min-count 5000`",)),
-    "--min-count with a vocabulary": ("--min-count 5", "model", 2, ("--min-count",)),
-    "--vocabulary-size with a vocabulary": (
-        "--vocabulary-size 5 --fit-softmax --vocabulary /types.txt",
-        "model",
-        2,
-        ("--vocabulary-size", "types.txt"),
-    ),
-    "--softmax-tokens with a softmax": ("--softmax-tokens 7", "model", 2, ("--fit-softmax",)),
-    "--resume and --overwrite": ("--resume --overwrite", "model", 2, ("--overwrite",)),
-    "nothing to resume": ("--resume", "model", 1, ("out:",)),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_refused_before_any_work(name: str, attempt: Callable[..., Done], tmp_path: Path) -> None:
-    line, model, code, places = REFUSED[name]
-    refused(attempt(line, model=model), code, *places)
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize(
-    ("text", "more", "places"),
-    [("one.txt", "", ("`--heldout FILE`",)), ("few.txt", "--batch-size 8", ("`--batch-size 2`",))],
+    ("line", "more", "code", "place"),
+    [
+        ("--domain /none", {}, 1, "none:"),
+        ("--domain /bad.txt --heldout /none", {}, 1, "none:"),
+        ("--min-count 5000", {"model": "tiny"}, 2, "`--min-count 5000`"),
+        ("--min-count 5", {}, 2, "--min-count"),
+        ("--vocabulary-size 5 --fit-softmax --vocabulary /types.txt", {}, 2, "types.txt"),
+        ("--softmax-tokens 7", {}, 2, "--fit-softmax"),
+        ("--resume --overwrite", {}, 2, "--overwrite"),
+        ("--resume", {}, 1, "out:"),
+        ("", {"text": "one.txt"}, 1, "`--heldout FILE`"),
+        ("--batch-size 8", {"text": "few.txt"}, 1, "`--batch-size 2`"),
+    ],
 )
-def test_text_that_is_too_short(
-    text: str, more: str, places: tuple[str, ...], attempt: Callable[..., Done], tmp_path: Path
+def test_refused_before_any_work(
+    line: str,
+    more: dict[str, str],
+    code: int,
+    place: str,
+    attempt: Callable[..., Done],
+    tmp_path: Path,
 ) -> None:
-    words = command(tmp_path / text, tmp_path / "model", tmp_path / "out", "-q", *more.split())
-    refused(elmo(*words), 1, *places)
+    refused(attempt(line, **more), code, place)
     assert not (tmp_path / "out").exists()
 
 
-def test_source_in_the_output_folder(attempt: Callable[..., Done], finished: Path) -> None:
-    """A model that would be replaced by its own fine-tuning is lost."""
+def test_what_is_overwritten(attempt: Callable[..., Done], finished: Path, domain: Path) -> None:
+    """A model that would be replaced by its own fine-tuning is lost; names may not be UTF-8."""
     folders = (finished, finished.parent / "model")
     before = [digests(folder) for folder in folders]
     refused(attempt("--overwrite", out="model"), 2, "model: contains ")
@@ -420,8 +380,11 @@ def test_source_in_the_output_folder(attempt: Callable[..., Done], finished: Pat
     ):
         refused(attempt(f"--overwrite {line}"), 2, "out: contains ")
     assert [digests(folder) for folder in folders] == before
-    assert attempt("--overwrite").code == 0
+    name = os.fsdecode(b"caf\xe9.txt")
+    shutil.copy(domain / "a.txt", finished.parent / name)
+    assert attempt(f"--overwrite --domain /{name}").code == 0
     assert digests(finished).keys() == before[0].keys()
+    assert r"caf\udce9.txt" in (finished / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -444,26 +407,18 @@ def test_another_run_is_not_continued(
     assert digests(finished) == before
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("finetune.json", "{"),
-        ("finetune.json", "[" * 200_000),
-        ("finetune.json", "{}"),
-        ("finetune.json", '{"run": {}, "train": [], "other": 1}'),
-        ("checkpoint.pt", None),
-    ],
-    ids=["cut", "nested", "empty", "foreign", "missing"],
-)
-def test_corrupt_run_is_not_continued(
-    name: str, content: str | None, attempt: Callable[..., Done], finished: Path
-) -> None:
-    (finished / name).unlink()
-    if content is not None:
-        (finished / name).write_text(content)
-    before = digests(finished)
-    refused(attempt("--resume --max-steps 20"), 1, name, "`--overwrite` starts over")
-    assert digests(finished) == before
+def test_corrupt_run_is_not_continued(attempt: Callable[..., Done], finished: Path) -> None:
+    """A record that is cut, nested, empty or foreign, or a missing checkpoint."""
+    record = finished / "finetune.json"
+    good, contents = record.read_text(), ("{", "[" * 200_000, "{}", '{"run": {}, "other": 1}')
+    for content in (*contents, good):
+        record.write_text(content)
+        if content is good:
+            (finished / "checkpoint.pt").unlink()
+        before = digests(finished)
+        name = "checkpoint.pt" if content is good else "finetune.json"
+        refused(attempt("--resume --max-steps 20"), 1, name, "`--overwrite` starts over")
+        assert digests(finished) == before
 
 
 def test_run_without_its_fitted_softmax_is_not_continued(
@@ -486,12 +441,3 @@ def test_run_that_failed_at_its_start_is_resumed(
         refused(attempt(), 1, "no space left")
     assert attempt("--resume").code == 0
     assert (tmp_path / "out" / "README.md").exists()
-
-
-def test_card_of_a_file_name_that_is_not_utf_8(
-    attempt: Callable[..., Done], domain: Path, tmp_path: Path
-) -> None:
-    name = os.fsdecode(b"caf\xe9.txt")
-    shutil.copy(domain / "a.txt", tmp_path / name)
-    assert attempt(f"--domain /{name}").code == 0
-    assert r"caf\udce9.txt" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")

@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import h5py
 import pytest
 from click.testing import CliRunner
 from tiny_run import write_texts
@@ -59,20 +58,6 @@ def curve(folder: Path) -> list[dict[str, Any]]:
     return [{name: line[name] for name in line if name != "seconds"} for line in lines]
 
 
-def arrays(folder: Path) -> dict[str, bytes]:
-    found = {}
-    for name in ("weights.hdf5", "softmax.hdf5"):
-        with h5py.File(folder / name) as file:
-            file.visititems(
-                lambda path, item: (
-                    found.update({path: item[...].tobytes()})
-                    if isinstance(item, h5py.Dataset)
-                    else None
-                )
-            )
-    return found
-
-
 @pytest.mark.parametrize(
     ("n_kills", "n_steps", "negative_samples"),
     [
@@ -102,7 +87,8 @@ def test_resume_after_kill_gives_an_identical_run(
     done = CliRunner().invoke(cli, arguments(text, parts, n_steps, *softmax, "--resume"))
     assert done.exit_code == 0, done.output
     assert curve(parts) == curve(whole)
-    assert arrays(parts) == arrays(whole)
+    for name in ("weights.hdf5", "softmax.hdf5"):
+        assert (parts / name).read_bytes() == (whole / name).read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.language_model import load_language_model, new_bilm
 from elmo_cli.lm.perplexity import perplexity
 from elmo_cli.model.options import Options
+from elmo_cli.pretrained.load import ModelSource
 
 CORPUS = Corpus.read([["the", "old", "tree", "is", "xyzzy", "."]])
 
@@ -30,15 +31,17 @@ def model(tmp_path: Path, tiny: Path, golden: Path) -> Path:
     return folder
 
 
-def average(*args: str | Path | None, **more: str | Path | None) -> float:
-    found = load_language_model(*args, **more)
-    return perplexity(found, CORPUS).average
+def average(model: str | Path | ModelSource, **parts: str | Path) -> float:
+    return perplexity(load_language_model(model, **parts), CORPUS).average
 
 
 def test_softmax_and_vocabulary_are_found_everywhere(model: Path, tmp_path: Path) -> None:
     """Next to the weights, inside them, in a zip file, or named."""
     found = load_language_model(model)
     assert (found.bilm.name, found.softmax.weight.shape) == ("model", (55, 8))
+    assert found.softmax.weight.dtype == torch.float32
+    # A step would change the model that is measured.
+    assert not any(p.requires_grad for p in (*found.bilm.parameters(), *found.softmax.parameters()))
     beside = average(model)
     archive = shutil.make_archive(str(tmp_path / "packed"), "zip", model)
     assert average(archive) == beside
@@ -47,8 +50,7 @@ def test_softmax_and_vocabulary_are_found_everywhere(model: Path, tmp_path: Path
     with h5py.File(softmax) as source, h5py.File(model / "weights.hdf5", "a") as target:
         source.copy("softmax", target)
     assert average(model) == beside
-    pair = {"options": model / "options.json", "weights": model / "weights.hdf5"}
-    assert average(None, **pair) == beside
+    assert average(ModelSource(None, model / "options.json", model / "weights.hdf5")) == beside
     text = (model / "vocab.txt").read_bytes()
     (model / "vocab.txt").unlink()
     (model / "vocab.txt.gz").write_bytes(gzip.compress(text))
@@ -87,21 +89,12 @@ def test_missing_files_are_named(model: Path, tiny: Path) -> None:
     with pytest.raises(InputError, match=r"gone\.txt: can't be read"):
         load_language_model(model, vocabulary="gone.txt")
     with pytest.raises(UsageError, match="expected one model"):
-        load_language_model(model, options=model / "options.json")
+        load_language_model(ModelSource(model, options=model / "options.json"))
 
 
 def test_parts_of_different_models_are_refused(model: Path, odd: Path) -> None:
-    """A vocabulary that is shifted by a line would give a number like any other."""
-    shutil.copy(odd / "options.json", model)
-    with pytest.raises(WeightFileError, match=r"shape .* expected shape"):
-        load_language_model(model)
-    shutil.copy(odd / "weights.hdf5", model)
-    with pytest.raises(WeightFileError, match=r"\(55, 8\), expected shape \(55, 12\)"):
-        load_language_model(model)
-
-
-def test_a_vocabulary_of_another_size_is_refused(model: Path) -> None:
-    """One type more or less moves all ids after it."""
+    """One type more or less moves all ids after it, which would give a number like any other."""
+    packed = gzip.compress((model / "vocab.txt").read_bytes())
     text = (model / "vocab.txt").read_text()
     (model / "vocab.txt").write_text(text + "more\n")
     with pytest.raises(WeightFileError, match=r"\(55, 8\), expected shape \(56, 8\)"):
@@ -109,26 +102,22 @@ def test_a_vocabulary_of_another_size_is_refused(model: Path) -> None:
     (model / "vocab.txt").write_text(text.replace("<UNK>", "unk"))
     with pytest.raises(InputError, match=r"vocab\.txt: <UNK> is not among the"):
         load_language_model(model)
-    with h5py.File(model / "softmax.hdf5", "a") as file:
-        del file["softmax/b"]
-    (model / "vocab.txt").write_text(text)
-    with pytest.raises(WeightFileError, match=r"softmax/b is missing"):
-        load_language_model(model)
-
-
-def test_a_corrupt_compressed_vocabulary_is_refused(model: Path) -> None:
-    packed = gzip.compress((model / "vocab.txt").read_bytes())
     (model / "vocab.txt").unlink()
     (model / "vocab.txt.gz").write_bytes(packed[:40])
     with pytest.raises(InputError, match=r"vocab\.txt\.gz: can't be read"):
         load_language_model(model)
-
-
-def test_nothing_of_it_is_trainable(model: Path) -> None:
-    """A stray gradient would cost memory, and a step would change the model that is measured."""
-    found = load_language_model(model)
-    assert not any(p.requires_grad for p in (*found.bilm.parameters(), *found.softmax.parameters()))
-    assert found.softmax.weight.dtype == torch.float32
+    (model / "vocab.txt.gz").write_bytes(packed)
+    halved = shutil.copy(model / "softmax.hdf5", model.parent)
+    with h5py.File(halved, "a") as file:
+        del file["softmax/b"]
+    with pytest.raises(WeightFileError, match=r"softmax/b is missing"):
+        load_language_model(model, softmax=halved)
+    shutil.copy(odd / "options.json", model)
+    with pytest.raises(WeightFileError, match=r"shape .* expected shape"):
+        load_language_model(model)
+    shutil.copy(odd / "weights.hdf5", model)
+    with pytest.raises(WeightFileError, match=r"\(55, 8\), expected shape \(55, 12\)"):
+        load_language_model(model)
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])

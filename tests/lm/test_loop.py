@@ -10,16 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from disks import disk_of
 from tiny_run import OPTIONS, SETTINGS, LogReporter, equal, exported, log, trainer, weights
 
-from elmo_cli.errors import OutputError, TrainingError
+from elmo_cli.errors import DeviceError, OutputError, TrainingError
 from elmo_cli.lm.checkpoint import FILE_NAME, TrainingProgress
 from elmo_cli.lm.evaluation import score
-from elmo_cli.lm.language_model import new_bilm
 from elmo_cli.lm.loop import stop_on_signal
 from elmo_cli.lm.perplexity import perplexity_of
 from elmo_cli.lm.settings import TrainSettings
@@ -55,42 +53,40 @@ def test_both_directions_learn(settings: TrainSettings, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("settings", [SAMPLED, SETTINGS], ids=["sampled", "full"])
-def test_only_a_sampled_softmax_has_a_sparse_gradient(
-    settings: TrainSettings, tmp_path: Path
-) -> None:
-    """New memory of its size would cost a tenth of each step."""
-    run = trainer(tmp_path, settings)
-    found, weight = [], run.step.model.softmax.weight
-    weight.register_hook(lambda new: found.append((weight.grad is not None, new.is_sparse)))
-    run.train()
-    assert found == [(settings is SAMPLED, settings is SAMPLED)] * 12
+def test_a_resumed_run_equals_an_uninterrupted_one(settings: TrainSettings, tmp_path: Path) -> None:
+    """State, position, random numbers, accumulators: whatever is lost changes a bit.
 
-
-@pytest.mark.parametrize("settings", [SAMPLED, SETTINGS], ids=["sampled", "full"])
-def test_a_resumed_run_ends_in_the_same_weights(settings: TrainSettings, tmp_path: Path) -> None:
-    """State, position, random numbers, accumulators: whatever is lost changes a bit."""
-    settings = replace(settings, optimizer="adagrad")
-    whole = trainer(tmp_path / "whole", settings)
+    Only the gradient of a sampled softmax is sparse: memory of its size would cost a tenth of a
+    step. An estimate draws negative samples and dropout masks, moves the optimizer, and leaves no
+    trace. Losses of the last steps are logged once, at the end of each part.
+    """
+    settings = replace(settings, optimizer="adagrad", max_steps=10)
+    whole, parts = trainer(tmp_path / "whole", settings), tmp_path / "parts"
+    sparse, weight = [], whole.step.model.softmax.weight
+    weight.register_hook(lambda new: sparse.append((weight.grad is not None, new.is_sparse)))
     whole.train()
-    trainer(tmp_path / "parts", replace(settings, max_steps=5)).train()
-    rest = trainer(tmp_path / "parts", settings)
-    rest.resume()
-    assert rest.progress.step == 5
-    result = rest.train()
-    assert (result.n_steps, result.limit) == (7, "max_steps=12")
-    assert rest.progress.tokens == whole.progress.tokens
-    assert equal(weights(rest), weights(whole))
-    assert equal(exported(rest), weights(whole))
-
-
-def test_an_estimate_changes_nothing(tmp_path: Path) -> None:
-    """Trial steps draw negative samples and dropout masks, and move the optimizer."""
-    runs = [trainer(tmp_path / name, SAMPLED) for name in ("with", "without")]
-    found = runs[0].estimate()
-    assert (found.limit, found.tokens, found.rate > 0) == ("max_steps", 12 * 4 * 10, True)
-    for run in runs:
+    assert sparse == [(settings.negative_samples == 8,) * 2] * 10
+    for n_steps, n_before in ((3, 0), (6, 3), (6, 6), (10, 6)):
+        run = trainer(parts, replace(settings, max_steps=n_steps))
+        if n_before:
+            run.resume()
+        assert run.progress.step == n_before
+        found = run.estimate()
+        assert (found.limit, found.tokens) == ("max_steps", (n_steps - n_before) * 4 * 10)
+        assert found.rate > 0
         run.train()
-    assert equal(weights(runs[0]), weights(runs[1]))
+        assert run.progress.step == n_steps
+        assert run.progress.limit_reached(run.settings) == f"max_steps={n_steps}"
+        assert [line["step"] for line in log(parts) if "loss" in line][-1] == n_steps
+    assert run.progress.tokens == whole.progress.tokens
+    assert equal(weights(run), weights(whole))
+    assert equal(exported(run), weights(whole))
+    losses = [
+        [(line["step"], line["loss"]) for line in log(folder) if "loss" in line]
+        for folder in (parts, tmp_path / "whole")
+    ]
+    assert losses[0] == losses[1]
+    assert [step for step, _ in losses[0]] == [4, 8, 10]
 
 
 def test_a_full_disk_is_reported_before_the_first_step(tmp_path: Path) -> None:
@@ -114,34 +110,15 @@ def test_the_seed_determines_the_weights(tmp_path: Path) -> None:
 def test_the_log_has_losses_and_evaluations(tmp_path: Path) -> None:
     run, reported = trainer(tmp_path), list[dict[str, Any]]()
     run._reporter = LogReporter(reported.append)
-    result = run.train()
+    run.train()
     lines = log(tmp_path)
     assert lines == reported
     losses = [line for line in lines if "loss" in line]
     assert [line["step"] for line in losses] == [4, 8, 12]
-    assert result.progress.loss == losses[-1]["loss"]
-    assert result.progress.exported == lines[-1]
+    assert run.progress.loss == losses[-1]["loss"]
+    assert run.progress.exported == lines[-1]
     assert lines[-1]["heldout"]["predictions"] == 280
     assert lines[-1]["tokens"] == 12 * 4 * 10
-
-
-def test_the_losses_of_the_last_steps_are_logged_once(tmp_path: Path) -> None:
-    """At the end of each part; a resumed run has the lines of an uninterrupted one."""
-    for folder, ends in (("whole", [10]), ("parts", [3, 6, 6, 10])):
-        for k, n_steps in enumerate(ends):
-            constant = replace(SETTINGS, optimizer="adagrad", max_steps=n_steps)
-            run = trainer(tmp_path / folder, constant)
-            run.heldout = None
-            if k > 0:
-                run.resume()
-            run.train()
-            assert log(tmp_path / folder)[-1]["step"] == n_steps
-    whole, parts = (
-        [(line["step"], line["loss"]) for line in log(tmp_path / folder)]
-        for folder in ("whole", "parts")
-    )
-    assert whole == parts
-    assert [step for step, _ in whole] == [4, 8, 10]
 
 
 @pytest.mark.parametrize(
@@ -159,15 +136,20 @@ def test_each_limit_ends_a_run(
     run = trainer(tmp_path, replace(SETTINGS, max_steps=None, **limit))
     if "max_seconds" in limit:
         run.progress.step, n_tokens = 1, 0
-    result = run.train()
-    assert (run.progress.tokens, result.limit) == (n_tokens, reached)
+    run.train()
+    assert (run.progress.tokens, run.progress.limit_reached(run.settings)) == (n_tokens, reached)
     assert (tmp_path / "weights.hdf5").exists()
+
+
+def halfway(**facts: Any) -> TrainingProgress:
+    """At step 50, after 3.5 epochs of ten batches."""
+    place = {"step": 50, "epoch": 3, "index": 5, "n_batches": 10}
+    return TrainingProgress(State.zeros(OPTIONS, 1), **place, **facts)
 
 
 def test_the_first_limit_counts() -> None:
     """The last evaluation is within the time limit, if it takes at most half of it."""
-    progress = TrainingProgress(State.zeros(OPTIONS, 1), step=50)
-    progress.epoch, progress.index, progress.n_batches = 3, 1, 2
+    progress = halfway()
     settings = replace(SETTINGS, max_steps=200, max_epochs=5.0, max_seconds=100.0, patience=3)
     used = progress.limits_used(settings, 60.0)
     assert used == {"patience": 0, "max_steps": 0.25, "max_epochs": 0.7, "max_seconds": 0.6}
@@ -191,13 +173,8 @@ def test_the_first_limit_counts() -> None:
 def test_estimate(
     limits: dict[str, Any], limit: str, seconds: float, tokens: int, epochs: float
 ) -> None:
-    """At step 50, after 3.5 epochs of ten batches of 10 tokens and 30 s, at 20 tokens a second.
-
-    An evaluation takes 4 s.
-    """
-    progress = TrainingProgress(State.zeros(OPTIONS, 1), step=50, seconds=30.0)
-    progress.evaluation_seconds = 4.0
-    progress.epoch, progress.index, progress.n_batches = 3, 5, 10
+    """After 30 s, with batches of 10 tokens at 20 tokens a second; an evaluation takes 4 s."""
+    progress = halfway(seconds=30.0, evaluation_seconds=4.0)
     settings = replace(SETTINGS, **{"max_steps": None, **limits})
     found = progress.estimate(settings, step=10, epoch=100, rate=20.0)
     assert (found.limit, found.tokens) == (limit, tokens)
@@ -244,6 +221,14 @@ def test_a_gradient_that_is_not_finite_changes_no_weight(tmp_path: Path) -> None
     assert equal(weights(run), before)
 
 
+def test_out_of_memory_names_the_settings_that_save_some(tmp_path: Path) -> None:
+    run = trainer(tmp_path)
+    run.step.model.softmax.weight.register_hook(lambda gradient: torch.empty(1 << 50))
+    with pytest.raises(DeviceError, match="step 1: out of memory on cpu with 4 streams") as caught:
+        run.train()
+    assert "half the `batch_size` and twice the `gradient_accumulation" in caught.value.hint
+
+
 def test_a_rising_perplexity_stops_the_run(tmp_path: Path) -> None:
     """The checkpoint of the evaluation before stays, and the log ends there after a resume."""
     wild = replace(SETTINGS, learning_rate=10.0, warmup_steps=0, max_steps=200, eval_steps=2)
@@ -273,12 +258,8 @@ def test_a_rising_loss_stops_the_run(tmp_path: Path) -> None:
 def test_signals_set_an_event_once_and_ignored_ones_stay_ignored() -> None:
     """The second SIGTERM has its usual effect; the shell ignores SIGINT in background jobs."""
     received: list[int] = []
-    before = {
-        signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),
-        signal.SIGTERM: signal.signal(
-            signal.SIGTERM, lambda number, frame: received.append(number)
-        ),
-    }
+    first = {signal.SIGINT: signal.SIG_IGN, signal.SIGTERM: lambda n, frame: received.append(n)}
+    before = {number: signal.signal(number, handler) for number, handler in first.items()}
     try:
         with stop_on_signal() as event:
             os.kill(os.getpid(), signal.SIGINT)
@@ -292,18 +273,3 @@ def test_signals_set_an_event_once_and_ignored_ones_stay_ignored() -> None:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def test_initial_values_are_those_of_the_originals() -> None:
-    """Carry biases of 0 or small embeddings would train to something else."""
-    bilm, softmax = new_bilm(OPTIONS, np.arange(500.0), seed=0)
-    cnn = bilm.char_cnn
-    assert cnn.highways[0].get_parameter("carry.bias").eq(-2).all()
-    assert cnn.embedding.weight.abs().max() <= 1
-    assert cnn.embedding.weight.detach().std() == pytest.approx(1 / 3**0.5, rel=0.1)
-    assert cnn.filters[2].get_parameter("weight").abs().max() <= 0.05
-    bound = (6 / (2 * 16 + 4 * 32)) ** 0.5
-    largest = bilm.forward_lm.layers[0].get_parameter("recurrent.weight").abs().max().item()
-    assert 0.9 * bound < largest <= bound
-    assert softmax.bias.exp().sum().item() == pytest.approx(1)
-    assert softmax.bias.argmax().item() == 499

@@ -6,59 +6,42 @@ import copy
 import json
 import math
 from collections import Counter, defaultdict
-from itertools import pairwise
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 import torch
 
 from elmo_cli.errors import WeightFileError
 from elmo_cli.lm import evaluation
-from elmo_cli.lm.corpus import Corpus
-from elmo_cli.lm.evaluation import Scores, carried, prediction_starts, score
+from elmo_cli.lm.corpus import Corpus, read_corpus
+from elmo_cli.lm.evaluation import carried, prediction_starts, score
 from elmo_cli.lm.language_model import LanguageModel, load_language_model
 from elmo_cli.lm.perplexity import ByteModel, perplexity, perplexity_of
 from elmo_cli.lm.stream import BACKWARD, FORWARD
-from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.state import State
-from elmo_cli.text.characters import CharacterIds
 from elmo_cli.text.vocabulary import SPECIALS, Vocabulary
-from elmo_cli.weightfile.read import read_softmax
 
 KEYS = ("forward_ll", "backward_ll_reading_order")
-SAMPLE = Path(__file__).parents[2] / "docs" / "sample.txt"
 
 
 @pytest.fixture(scope="module")
-def folder(golden: Path) -> Path:
-    return golden / "lm"
+def model(golden: Path, tiny: Path) -> LanguageModel:
+    parts = {"softmax": golden / "lm/softmax.hdf5", "vocabulary": golden / "lm/vocab.txt"}
+    return load_language_model(tiny, **parts)
 
 
 @pytest.fixture(scope="module")
-def model(folder: Path, tiny_bilm: BiLM) -> LanguageModel:
-    vocabulary = Vocabulary.read(folder / "vocab.txt")
-    projection = tiny_bilm.options.projection_dim
-    softmax = read_softmax(folder / "softmax.hdf5", n_types=len(vocabulary), projection=projection)
-    return LanguageModel(tiny_bilm, softmax, vocabulary)
+def corpus(golden: Path) -> Corpus:
+    return read_corpus([str(golden / "lm/sentences.txt")])
 
 
 @pytest.fixture(scope="module")
-def bundled() -> LanguageModel:
-    return load_language_model()
-
-
-@pytest.fixture(scope="module")
-def corpus(folder: Path) -> Corpus:
-    lines = (folder / "sentences.txt").read_text(encoding="utf-8").splitlines()
-    return Corpus.read([line.split() for line in lines])
-
-
-@pytest.fixture(scope="module")
-def expected(folder: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((folder / "expected.json").read_text())
+def expected(golden: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((golden / "lm/expected.json").read_text())
     return content
 
 
@@ -83,11 +66,10 @@ def test_predictions_and_perplexities_equal_those_of_bilm_tf(
     flat = [np.concatenate(expected[key][name]) for name in KEYS]
     np.testing.assert_allclose(scores.values, flat, rtol=0, atol=1e-5)
     found = perplexity_of(scores)
-    assert found.forward == pytest.approx(expected[key]["perplexity_forward"], rel=1e-6)
-    assert found.backward == pytest.approx(expected[key]["perplexity_backward"], rel=1e-6)
-    assert found.average == pytest.approx(expected[key]["perplexity"], rel=1e-6)
-    assert found.predictions == corpus.n_predictions == 294
-    assert found.not_scored == 0
+    figures = (found.forward, found.backward, found.average)
+    names = ("perplexity_forward", "perplexity_backward", "perplexity")
+    assert figures == pytest.approx([expected[key][name] for name in names], rel=1e-6)
+    assert (found.predictions, found.not_scored) == (corpus.n_predictions, 0) == (294, 0)
 
 
 def test_four_streams_equal_a_batch_of_bilm_tf(
@@ -101,7 +83,8 @@ def test_four_streams_equal_a_batch_of_bilm_tf(
     for direction, name in ((FORWARD, "forward"), (BACKWARD, "backward")):
         losses = -scores.values[direction][positions].mean(1)
         np.testing.assert_allclose(losses, batch[f"{name}_loss"], rtol=0, atol=1e-5)
-        assert np.array_equal(target_ids(scores, direction)[positions], batch[f"{name}_targets"])
+        ids = corpus.ids(model.vocabulary)[scores.targets(direction)]
+        assert np.array_equal(ids[positions], batch[f"{name}_targets"])
     found = perplexity_of(scores)
     average = expected["bilm_tf_float64"]["test_perplexity_batch4"]
     assert found.average == pytest.approx(average, rel=1e-6)
@@ -110,29 +93,22 @@ def test_four_streams_equal_a_batch_of_bilm_tf(
     assert np.array_equal(np.flatnonzero(~scores.is_scored), not_scored)
 
 
-def target_ids(scores: Scores, direction: int) -> npt.NDArray[np.int64]:
-    ids: npt.NDArray[np.int64] = scores.corpus.ids(scores.vocabulary)
-    return ids[scores.targets(direction)]
-
-
 @pytest.mark.parametrize("batch_size", [1, 2, 7, 30])
 def test_sentences_are_dealt_to_streams_as_in_bilm_tf(batch_size: int, corpus: Corpus) -> None:
     """Its rule, step by step, against the schedule by sentences."""
-    starts = prediction_starts(corpus)
-    unread = iter(range(corpus.n_sentences))
-    held: list[list[int]] = [[] for _ in range(batch_size)]
-    steps = []
-    try:
+    unread = map(iter, np.split(np.arange(294), prediction_starts(corpus)[1:-1]))
+    held: list[Iterator[int]] = [iter(()) for _ in range(batch_size)]
+    read: list[int] = []
+    with suppress(StopIteration):
         while True:
-            step = np.empty(batch_size, np.int64)
-            for k in range(batch_size):
-                if not held[k]:
-                    sentence = next(unread)
-                    held[k] = list(range(starts[sentence], starts[sentence + 1]))
-                step[k] = held[k].pop(0)
-            steps.append(step)
-    except StopIteration:
-        pass
+            k = len(read) % batch_size
+            position = next(held[k], None)
+            if position is None:
+                held[k] = next(unread)
+                position = next(held[k])
+            read.append(position)
+    n_steps = len(read) // batch_size
+    steps = np.reshape(read[: n_steps * batch_size], (n_steps, batch_size))
     assert np.array_equal(carried(corpus, batch_size), steps)
 
 
@@ -144,20 +120,17 @@ def test_any_initial_state_is_that_of_the_model(
     zeros = State.zeros(bilm.options, 1)
     initial = State(torch.randn_like(zeros.h), torch.randn_like(zeros.c))
     scores = score(model, corpus, initial_state=initial)
-    size = bilm.options.projection_dim
+    size, vocabulary = bilm.options.projection_dim, torch.from_numpy(corpus.ids(model.vocabulary))
     for k in (0, 7, 29):
         numbers = corpus.tokens[corpus.starts[k] : corpus.starts[k + 1]]
-        tokens = [corpus.types[n] for n in numbers]
-        ids = torch.from_numpy(CharacterIds().tokens(tokens)).unsqueeze(0)
-        wanted = torch.tensor([model.vocabulary.id(token) for token in tokens])
-        length = torch.tensor([len(tokens) - 1])  # the last symbol is only predicted
+        ids = torch.from_numpy(corpus.characters[numbers].astype(np.int64)).unsqueeze(0)
+        wanted = vocabulary[numbers]
+        length = torch.tensor([len(numbers) - 1])  # the last symbol is only predicted
         ahead = bilm(ids[:, :-1], length, initial)[0][-1, 0, :, :size]
         back = bilm(ids[:, 1:], length, initial)[0][-1, 0, :, size:]
         found = scores.values[:, scores.starts[k] : scores.starts[k + 1]]
-        with torch.no_grad():
-            forward = model.softmax(ahead, wanted[1:])
-            backward = model.softmax(back, wanted[:-1]).flip(0)
-        np.testing.assert_allclose(found, torch.stack([forward, backward]), atol=1e-5)
+        expected = model.softmax(ahead, wanted[1:]), model.softmax(back, wanted[:-1]).flip(0)
+        np.testing.assert_allclose(found, torch.stack(expected), atol=1e-5)
 
 
 def test_sentence_scores_sum_to_the_text(
@@ -174,8 +147,7 @@ def test_sentence_scores_sum_to_the_text(
         nll = -(one.forward + one.backward) / (2 * len(ll))
         assert one.perplexity == pytest.approx(math.exp(nll), rel=1e-12)
     is_unknown = np.asarray([token not in model.vocabulary.types for token in corpus.types])
-    sentences = np.split(corpus.tokens, corpus.starts[1:-1])
-    unknown = [is_unknown[numbers].sum() for numbers in sentences]
+    unknown = np.add.reduceat(is_unknown[corpus.tokens], corpus.starts[:-1], dtype=int).tolist()
     assert [one.unknown for one in whole] == unknown
     assert max(unknown) > 1
     fraction = sum(unknown) / corpus.n_tokens
@@ -243,26 +215,8 @@ def test_spelling_equals_the_slow_byte_model() -> None:
     assert ByteModel(Vocabulary([*SPECIALS, "a"])).bits_per_token([]).shape == (0,)
 
 
-def test_a_smaller_vocabulary_lowers_perplexity_and_raises_bits_per_byte(
-    bundled: LanguageModel,
-) -> None:
-    lines = SAMPLE.read_text(encoding="utf-8").splitlines()[:12]
-    corpus = Corpus.read([line.split() for line in lines])
-    found = []
-    for n_types in (len(bundled.vocabulary), 2000, 100):
-        softmax = NextTokenSoftmax(n_types, bundled.bilm.options.projection_dim)
-        with torch.no_grad():
-            softmax.weight.copy_(bundled.softmax.weight[:n_types])
-            softmax.bias.copy_(bundled.softmax.bias[:n_types])
-        vocabulary = Vocabulary(bundled.vocabulary.types[:n_types])
-        found.append(perplexity(LanguageModel(bundled.bilm, softmax, vocabulary), corpus))
-    for larger, smaller in pairwise(found):
-        assert larger.unknown_fraction < smaller.unknown_fraction
-        assert larger.average > smaller.average
-        assert larger.bits_per_byte.average < smaller.bits_per_byte.average
-
-
-def test_bits_are_those_of_likelihood_and_spelling(bundled: LanguageModel) -> None:
+def test_bits_are_those_of_likelihood_and_spelling() -> None:
+    bundled = load_language_model()
     corpus = Corpus.read([["The", "cat", "qwxyzzy", "sat", "."], ["qwxyzzy", "!"]])
     found = perplexity(bundled, corpus)
     [spelled] = ByteModel(bundled.vocabulary).bits_per_token(["qwxyzzy"])

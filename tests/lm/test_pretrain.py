@@ -15,12 +15,14 @@ import numpy as np
 import pytest
 import torch
 from command_line import elmo, made
+from tiny_run import log
 
+from elmo_cli.lm.checkpoint import read_checkpoint
 from elmo_cli.lm.language_model import load_language_model
 from elmo_cli.lm.pretrain_config import RECIPE_FILE
+from elmo_cli.pretrained.load import load
 from elmo_cli.pretrained.warm_state import warm_state
 from elmo_cli.text.vocabulary import Vocabulary
-from elmo_cli.weightfile.read import read_bilm, read_softmax, read_state
 
 LINES = [f"the cat number {i % 7} sees the dog {'again ' * (i % 3)}." for i in range(120)]
 FEW = ("--batch-size", 4, "--threads", 1, "--device", "cpu")
@@ -41,17 +43,12 @@ def dev(text: Path) -> Path:
 
 
 def checkpoint(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = torch.load(folder / "checkpoint.pt", weights_only=True)
-    return found
+    return read_checkpoint(folder / "checkpoint.pt")
 
 
 def recipe(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder / RECIPE_FILE).read_text())
     return found
-
-
-def log(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
 
 
 def test_a_model_folder_is_written(text: Path, dev: Path, tmp_path: Path) -> None:
@@ -65,24 +62,21 @@ def test_a_model_folder_is_written(text: Path, dev: Path, tmp_path: Path) -> Non
     assert facts["heldout"]["predictions"] > 0
     assert facts["tokens"] == 3 * 4 * 20
     assert json.loads((out / "options.json").read_text())["char_cnn"]["n_characters"] == 262
-    bilm = read_bilm(out / "options.json", out / "weights.hdf5")
-    vocabulary = Vocabulary.read(out / "vocab.txt")
-    assert vocabulary.types[3:6] == ("the", ".", "again")
-    softmax = read_softmax(out / "softmax.hdf5", n_types=len(vocabulary), projection=12)
-    saved = checkpoint(out)["model"]
-    for name, value in bilm.state_dict().items():
+    model, saved = load_language_model(out), checkpoint(out)["model"]
+    assert model.warning == ""
+    assert model.vocabulary.types[3:6] == ("the", ".", "again")
+    for name, value in model.bilm.state_dict().items():
         assert torch.equal(saved[f"bilm.{name}"], value)
-    assert torch.equal(saved["softmax.weight"], softmax.weight)
-    state = read_state(out / "state.hdf5", bilm.options)
-    assert torch.equal(state.c, warm_state(bilm).c)
-    assert state.c.any()
+    assert torch.equal(saved["softmax.weight"], model.softmax.weight)
+    stored, model.bilm.warm_state = model.bilm.warm_state, None
+    assert stored is not None
+    assert torch.equal(stored.c, warm_state(model.bilm).c)
 
 
 def test_a_run_reports_its_text_and_its_end(text: Path, tmp_path: Path) -> None:
     """Without held-out text the loss is all that shows whether anything was learned."""
-    out = tmp_path / "model"
-    by_threes = (text, *SIZES, "--log-steps", 3)
-    for n_steps, words in ((4, by_threes), (5, ("--resume",)), (5, ("--resume",))):
+    out, first = tmp_path / "model", (text, *SIZES, "--log-steps", 3)
+    for n_steps, words in ((4, first), (5, ("--resume",)), (5, ("--resume",))):
         err = made("pretrain", *words, "-o", out, "--max-steps", n_steps).err
         assert err.splitlines()[0] == "text: 120 sentences, 1,080 tokens"
         last = log(out)[-1]
@@ -105,19 +99,14 @@ def test_what_the_options_of_reading_and_export_change(tmp_path: Path, tiny: Pat
     assert checkpoint(out)["model"]["softmax.weight"].dtype == torch.float32
 
 
-def test_types_that_fit_no_vocabulary_are_reported(tmp_path: Path) -> None:
-    """They count as unknown, and the user thinks that they are learned."""
-    text = tmp_path / "text.jsonl"
+def test_messages_of_a_prepared_and_a_finished_run(tmp_path: Path) -> None:
+    """Types that no vocabulary file holds count as unknown, and the user thinks that they are
+    learned; four fifths of a folder may be for a run that nobody resumes."""
+    text, out = tmp_path / "text.jsonl", tmp_path / "model"
     text.write_text('{"tokens": ["the", "cat\\n", "sees", "."]}\n' * 60)
-    words = (text, "-o", tmp_path / "m", "--max-steps", 1, *SIZES)
-    assert "1 types are left out" in made("pretrain", *words).err
-
-
-def test_files_that_only_resuming_needs_are_named(text: Path, dev: Path, tmp_path: Path) -> None:
-    """Four fifths of a folder may be for a run that nobody resumes."""
-    out = tmp_path / "model"
-    words = (text, "-o", out, *SIZES, "--heldout", dev, "--max-steps", 2)
-    assert "deleted" not in made("pretrain", *words, "--prepare").err
+    err = made("pretrain", text, "-o", out, *SIZES, "--max-steps", 1, "--prepare").err
+    assert "1 types are left out" in err
+    assert "deleted" not in err
     last = made("pretrain", "-o", out, "--resume").err.splitlines()[-1]
     names = last.split(": ")[-1].split(", ")
     size = sum((out / name).stat().st_size for name in names) / 1e6
@@ -131,52 +120,35 @@ def test_files_that_only_resuming_needs_are_named(text: Path, dev: Path, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "message", "hint"),
+    ("words", "message"),
     [
-        (("--resume",), 1, "m: contains no run to resume", "leave out `--resume`"),
-        (("--heldout", "empty.txt"), 1, "empty.txt: contains no sentences", "tokens"),
-        (("--min-count", 100_000), 2, "`--min-count 100000`: the most frequent type", "smaller"),
-        (("--batch-size", 4000, "--prepare"), 1, "tokens", "`--batch-size 60`"),
+        ("text.txt --resume", "m: contains no run to resume\nhint: leave out `--resume`"),
+        ("text.txt --heldout empty.txt", "empty.txt: contains no sentences"),
+        ("text.txt --min-count 100000", "`--min-count 100000`: the most frequent type"),
+        ("text.txt --batch-size 4000 --prepare", "`--batch-size 60`"),
+        ("text.txt --heldout text.txt", "only held-out text"),
+        ("bad.txt --heldout none.txt", "none.txt: no such file"),
+        ("bad.txt --vocabulary none.txt", "none.txt: can't be read"),
+        ("bad.txt --patience 3", "`--patience`: there is no held-out text"),
+        ("bad.txt --keep-best", "`--keep-best`: there is no held-out text"),
+        ("bad.txt --lstm-dim 8 --options-file o.json", "`--lstm-dim`: has no effect with"),
+        ("bad.txt --bptt 0", "`--bptt`: 0 is not at least 1"),
+        ("bad.txt --recipe none.json", "none.json: cannot be read"),
+        ("bad.txt --data-dir data", "--data-dir: there is no recipe"),
+        ("bad.txt --resume --prepare", "--prepare and --resume"),
     ],
 )
 def test_a_refused_run_leaves_no_folder(
-    words: tuple[object, ...], code: int, message: str, hint: str, text: Path, tmp_path: Path
+    words: str, message: str, text: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    empty = tmp_path / "empty.txt"
-    empty.write_text("\n")
-    words = tuple(empty if word == empty.name else word for word in words)
-    done = elmo("pretrain", text, "-o", tmp_path / "m", "--max-steps", 1, *SIZES, *words)
-    error, advice = done.err.splitlines()[-2:]
-    assert done.code == code
-    assert error.startswith("error: ")
-    assert message in error
-    assert hint in advice
-    assert not (tmp_path / "m").exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--heldout", "none.txt"), "none.txt: no such file"),
-        (("--vocabulary", "none.txt"), "none.txt: can't be read"),
-        (("--patience", 3), "`--patience`: there is no held-out text"),
-        (("--keep-best",), "`--keep-best`: there is no held-out text"),
-        (("--lstm-dim", 8, "--options-file", "o.json"), "`--lstm-dim`: has no effect with"),
-        (("--bptt", 0), "`--bptt`: 0 is not at least 1"),
-        (("--recipe", "none.json"), "none.json: cannot be read"),
-        (("--data-dir", "data"), "--data-dir: there is no recipe"),
-        (("--resume", "--prepare"), "--prepare and --resume"),
-    ],
-)
-def test_wrong_options_are_reported_before_a_text_is_read(
-    words: tuple[object, ...], message: str, text: Path, tmp_path: Path
-) -> None:
-    """Hours of tokenizing would come first."""
-    text.write_bytes(b"\xff\xfe\xff can't be read\n")
-    done = elmo("pretrain", text, "-o", tmp_path / "m", "--max-steps", 1, *words)
+    """Wrong options are reported before a text is read: hours of tokenizing would come first."""
+    monkeypatch.chdir(text.parent)
+    Path("empty.txt").write_text("\n")
+    Path("bad.txt").write_bytes(b"\xff\xfe\xff can't be read\n")
+    done = elmo("pretrain", "-o", "m", "--max-steps", 1, "--batch-size", 4, *words.split())
     assert done.code in (1, 2)
     assert message in done.err
-    assert not (tmp_path / "m").exists()
+    assert not Path("m").exists()
 
 
 def test_a_run_from_a_recipe_can_be_repeated(text: Path, dev: Path, tmp_path: Path) -> None:
@@ -206,12 +178,8 @@ def test_a_resumed_run_keeps_its_settings(text: Path, tmp_path: Path) -> None:
     (tmp_path / "far/away").mkdir(parents=True)
     moved = out.rename(tmp_path / "far/away/model")
     resume = ("pretrain", "-o", moved, "--resume", "--max-steps", 2)
-    for words, name in (
-        (("--lstm-dim", 16), "--lstm-dim"),
-        (("--min-count", 3), "--min-count"),
-        (("--seed", 3), "--seed"),
-    ):
-        done = elmo(*resume, *words)
+    for name in ("--lstm-dim", "--min-count", "--seed"):
+        done = elmo(*resume, name, 16)
         assert done.code == 2
         assert f"`{name}`: " in done.err
     made(*resume, "--learning-rate", 0.001)
@@ -219,22 +187,15 @@ def test_a_resumed_run_keeps_its_settings(text: Path, tmp_path: Path) -> None:
     assert checkpoint(moved)["progress"]["step"] == 2
 
 
-def test_another_text_cannot_be_resumed_with(text: Path, tmp_path: Path) -> None:
-    """The run would continue at a position of another text."""
-    out = tmp_path / "model"
-    made("pretrain", text, "-o", out, "--max-steps", 1, *SIZES)
-    resume = ("pretrain", "-o", out, "--resume", "--max-steps", 2)
-    text.write_text("\n".join(LINES[::-1]) + "\n")
-    assert "made with text" in elmo(*resume, text).err
-    made(*resume)
-
-
 def test_a_run_from_a_pipe_is_resumed_at_a_terminal(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its text is stored, and nothing is read from standard input."""
-    out = tmp_path / "model"
-    made("pretrain", "-", "-o", out, "--max-steps", 1, *SIZES, stdin=text.read_bytes())
+    """Its text is stored, and nothing is read again; skipped lines set the exit code only once."""
+    out, content = tmp_path / "model", text.read_bytes() + b"\xff\xfe broken\n"
+    words = ("-", "-o", out, "--on-error", "skip", "--max-steps", 1, *SIZES)
+    done = elmo("pretrain", *words, stdin=content)
+    assert done.code == 3
+    assert "1 line was" in done.err
     monkeypatch.setattr("elmo_cli.cli.click_options.is_terminal", lambda stream: True)
     made("pretrain", "-o", out, "--resume", "--max-steps", 2)
     assert recipe(out)["texts"] == ["-"]
@@ -275,21 +236,7 @@ def test_a_projection_as_large_as_the_cell_stays(text: Path, tmp_path: Path) -> 
     made("pretrain", text, "-o", second, "--init-from", first, "--max-steps", 1, *FEW)
     for folder, has_projection in ((second, True), (first, False)):
         made("pretrain", "-o", folder, "--resume", "--max-steps", 2)
-        bilm = read_bilm(second / "options.json", folder / "weights.hdf5")
-        assert bilm.options.has_lstm_projection == has_projection
-
-
-@pytest.mark.parametrize("keep_best", [True, False])
-def test_json_has_the_evaluation_of_the_exported_weights(
-    keep_best: bool, text: Path, dev: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "model"
-    wild = ("--optimizer", "adagrad", "--learning-rate", 0.7, "--eval-steps", 1)
-    words = ("--max-steps", 6, "--json", "--heldout", dev, *wild, *["--keep-best"][:keep_best])
-    found = json.loads(made("pretrain", text, "-o", out, *words, *SIZES).out)["heldout"]["average"]
-    averages = [line["heldout"]["average"] for line in log(out) if "heldout" in line]
-    assert min(averages) != averages[-1]
-    assert found == (min(averages) if keep_best else averages[-1])
+        assert load(folder).options.has_lstm_projection == has_projection
 
 
 # -- the text that a run stores as numbers ---------------------------------------------------------
@@ -323,24 +270,19 @@ def test_a_run_is_resumed_without_its_texts(documents: Path, tmp_path: Path) -> 
     assert {path.name: path.read_bytes() for path in out.iterdir()} == files
 
 
-@pytest.mark.parametrize("start", ["new weights", "a model"])
-def test_a_prepared_run_starts_anywhere(start: str, documents: Path, tmp_path: Path) -> None:
+def test_a_prepared_run_starts_anywhere(documents: Path, tmp_path: Path) -> None:
     """A machine that is rented by the minute must not spend them on reading."""
-    words: tuple[object, ...] = (*SIZES, "--log-steps", 1)
-    if start == "a model":
-        made("pretrain", documents, "-o", tmp_path / "model", "--max-steps", 2, *words)
-        words = ("--init-from", tmp_path / "model", *FEW, "--log-steps", 1)
-    prepared, there = tmp_path / "prepared", tmp_path / "there"
-    made("pretrain", documents, "-o", tmp_path / "straight", "--max-steps", 4, *words)
-    done = made(
-        "pretrain", documents, "-o", prepared, "--prepare", "--max-steps", 4, *words, "--json"
-    )
+    model, prepared, there = (tmp_path / name for name in ("model", "prepared", "there"))
+    made("pretrain", documents, "-o", model, "--max-steps", 2, *SIZES)
+    words = (documents, "--init-from", model, "--max-steps", 4, *FEW, "--log-steps", 1)
+    made("pretrain", "-o", tmp_path / "straight", *words)
+    done = made("pretrain", "-o", prepared, "--prepare", *words, "--json")
     assert json.loads(done.out)["steps"] == 0
     assert f"MB; `elmo pretrain -o {prepared} --resume` trains" in done.err
     names = ["checkpoint.pt", "options.json", "recipe.json", "text.npz", "vocab.txt"]
     assert sorted(path.name for path in prepared.iterdir()) == names
     shutil.rmtree(documents.parent)
-    shutil.rmtree(tmp_path / "model", ignore_errors=True)
+    shutil.rmtree(model)
     prepared.rename(there)
     made("pretrain", "-o", there, "--resume", "--device", "cpu")
     losses = [[line.get("loss") for line in log(each)] for each in (there, tmp_path / "straight")]
@@ -366,25 +308,11 @@ def test_held_out_text_can_be_added_to_a_run(documents: Path, tmp_path: Path) ->
     out, dev = tmp_path / "model", tmp_path / "held.txt"
     made("pretrain", documents, "-o", out, "--max-steps", 1, *SIZES)
     resume = ("pretrain", "-o", out, "--resume", "--max-steps", 2)
-    for words in (("--treebank-fraction", 0.9), ("--train-tokens-per-file", 50)):
+    other = dev.with_name("other.txt")
+    other.write_text("the dog sees .\n" * 90)
+    for words in (("--treebank-fraction", 0.9), ("--train-tokens-per-file", 50), (other,)):
         assert "made with text" in elmo(*resume, *words).err
     dev.write_text("the dog sees .\n" * 9)
     err = made(*resume, "--heldout", dev, documents, dev).err
     assert f"held out, so not trained on: {dev}" in err.splitlines()
     assert any("heldout" in line for line in log(out))
-    assert (
-        "only held-out text"
-        in elmo("pretrain", dev, "--heldout", dev, "-o", tmp_path / "m", "--max-steps", 1).err
-    )
-
-
-def test_skipped_lines_set_the_exit_code(documents: Path, tmp_path: Path) -> None:
-    """Of the run that reads the text: the model has not seen everything."""
-    with documents.open("ab") as file:
-        file.write(b"\xff\xfe broken\n")
-    out = tmp_path / "model"
-    words = ("pretrain", documents, "-o", out, "--on-error", "skip", "--max-steps", 1, *SIZES)
-    done = elmo(*words)
-    assert done.code == 3
-    assert "1 line was" in done.err
-    made("pretrain", "-o", out, "--resume", "--max-steps", 2)

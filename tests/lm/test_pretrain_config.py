@@ -53,23 +53,13 @@ def test_bounds_of_settings(name: str, wrong: tuple[Any, ...], right: Any) -> No
         assert caught.value.hint
 
 
-@pytest.mark.parametrize(
-    ("given", "has_heldout", "message"),
-    [
-        ({}, True, "no limit"),
-        ({"max_steps": 1, "patience": 1}, False, "`patience`: there is no held-out text"),
-        ({"max_steps": 1, "keep_best": True}, False, "`keep_best`: there is no held-out text"),
-    ],
-)
-def test_training_without_an_end_or_heldout_text_is_refused(
-    given: dict[str, Any], has_heldout: bool, message: str
-) -> None:
-    with pytest.raises(UsageError, match=message):
-        TrainSettings(**given).check(has_heldout=has_heldout)
-    TrainSettings(**{"max_epochs": 1.0, **given}).check(has_heldout=True)
-
-
-def test_heldout_tokens_without_heldout_text_are_refused() -> None:
+def test_training_without_an_end_or_heldout_text_is_refused() -> None:
+    with pytest.raises(UsageError, match="no limit"):
+        TrainSettings().check(has_heldout=True)
+    for given in ({"patience": 1}, {"keep_best": True}):
+        with pytest.raises(SettingError, match="there is no held-out text"):
+            TrainSettings(max_steps=1, **given).check(has_heldout=False)
+        TrainSettings(max_epochs=1.0, **given).check(has_heldout=True)
     with pytest.raises(SettingError, match="no held-out text"):
         PretrainConfig().updated({"heldout_tokens_per_file": 5})
 
@@ -113,43 +103,35 @@ def test_given_settings_replace_those_of_a_recipe(
     assert {name: parts[name] for name in expected} == expected
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("lstm_dim", 16),
-        ("options_file", "o.json"),
-        ("vocabulary", "v.txt"),
-        ("init_from", "elmo-en"),
-        ("seed", 1),
-        ("dropout", 0.0),
-        ("shuffle", "documents"),
-    ],
-)
-def test_a_resumed_run_may_not_change(name: str, value: Any) -> None:
-    saved = PretrainConfig()
-    with pytest.raises(SettingError, match="the run started with") as caught:
-        saved.updated({name: value}).check_same_run(saved)
-    assert caught.value.name == name
-
-
-def test_a_resumed_run_may_change() -> None:
+def test_what_a_resumed_run_may_change() -> None:
     """Limits, the learning rate, and how the same batch is divided."""
-    given = {"max_steps": 1, "learning_rate": 0.1, "precision": "bf16", "keep_best": True}
-    given |= {"batch_size": 8, "gradient_accumulation_steps": 4, "eval_steps": 3}
-    PretrainConfig().updated(given).check_same_run(PretrainConfig())
+    saved = PretrainConfig()
+    fixed = {"lstm_dim": 16, "options_file": "o.json", "vocabulary": "v.txt", "seed": 1}
+    fixed |= {"init_from": "elmo-en", "dropout": 0.0, "shuffle": "documents"}
+    for name, value in fixed.items():
+        with pytest.raises(SettingError, match="the run started with") as caught:
+            saved.updated({name: value}).check_same_run(saved)
+        assert caught.value.name == name
+    free = {"max_steps": 1, "learning_rate": 0.1, "precision": "bf16", "keep_best": True}
+    free |= {"batch_size": 8, "gradient_accumulation_steps": 4, "eval_steps": 3}
+    saved.updated(free).check_same_run(saved)
 
 
 def write(path: Path, content: Any) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content))
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
     return path
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
+        (None, "cannot be read"),
+        ("{", "not JSON"),
+        ("[" * 200_000, "not JSON"),
         ({"row": 3}, 'unknown key "row"'),
         ({"batch_size": 3}, 'unknown key "batch_size"'),
+        ({"batch-sizes": 3}, 'unknown key "batch-sizes"'),
         ({"batch-size": 2.5}, '"batch-size": 2.5 is not a whole number'),
         ({"eval-seconds": "x"}, "\"eval-seconds\": 'x' is not a number"),
         ({"init-from": 3}, '"init-from": 3 is not a string'),
@@ -162,56 +144,32 @@ def write(path: Path, content: Any) -> Path:
 )
 def test_recipe_with_a_wrong_setting_is_refused(content: Any, message: str, tmp_path: Path) -> None:
     """A setting with a slip in its name must not be ignored: the run would be another one."""
-    path = write(tmp_path / RECIPE_FILE, content)
+    path = tmp_path / RECIPE_FILE
+    if content is not None:
+        write(path, content)
     with pytest.raises(UsageError, match=message) as caught:
         PretrainConfig.read(path)
     assert caught.value.message.startswith(str(path))
     assert caught.value.hint
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [("{", "not JSON"), ("[" * 200_000, "not JSON"), (None, "cannot be read")],
-)
-def test_recipe_that_cannot_be_read_is_refused(
-    content: str | None, message: str, tmp_path: Path
-) -> None:
-    path = tmp_path / RECIPE_FILE
-    if content is not None:
-        path.write_text(content)
-    with pytest.raises(UsageError, match=rf"recipe\.json: {message}"):
-        PretrainConfig.read(path)
-
-
-def test_near_keys_are_suggested(tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as caught:
-        PretrainConfig.read(write(tmp_path / RECIPE_FILE, {"batch_sizes": 3}))
-    assert caught.value.hint == "did you mean `batch-size`?"
+    if message.startswith('unknown key "batch'):
+        assert caught.value.hint == "did you mean `batch-size`?"
 
 
 def test_written_recipe_reads_back(tmp_path: Path) -> None:
     """The recipe next to a model is how others train it again."""
-    given = {"texts": ("a.txt", "-"), "keep_best": True, "dropout": 0.0, "format": "plain"}
-    given |= {"threads": 1, "max_steps": 3, "learning_rate": 0.01, "device": "cpu"}
-    config = PretrainConfig().updated({**given, "texts": (str(tmp_path / "a.txt"), "-")})
+    given = {"texts": (str(tmp_path / "a.txt"), "-"), "keep_best": True, "dropout": 0.0}
+    given |= {"format": "plain", "threads": 1, "max_steps": 3, "learning_rate": 0.01}
+    given |= {"device": "cpu", "init_from": "elmo-en"}
+    config = PretrainConfig().updated(given)
     config.write(tmp_path)
     content = json.loads((tmp_path / RECIPE_FILE).read_text())
-    assert (content["texts"], content["dropout"], content["keep-best"]) == (
-        ["a.txt", "-"],
-        0.0,
-        True,
-    )
+    expected = {"texts": ["a.txt", "-"], "dropout": 0.0, "keep-best": True}
+    assert content.items() >= expected.items()
     assert {"device", "max-seconds", "tokenize", "data-dir"}.isdisjoint(content)
+    without_effect = {"lstm-dim", "projection-dim", "char-filters", "min-count"}
+    assert without_effect.isdisjoint(content)
     read = PretrainConfig.read(tmp_path / RECIPE_FILE)
     assert read == config.updated({"device": "auto"})
-
-
-def test_settings_without_effect_are_not_written(tmp_path: Path) -> None:
-    config = PretrainConfig().updated({"init_from": "elmo-en", "max_steps": 1})
-    config.write(tmp_path)
-    content = json.loads((tmp_path / RECIPE_FILE).read_text())
-    assert {"lstm-dim", "projection-dim", "char-filters", "min-count"}.isdisjoint(content)
-    assert PretrainConfig.read(tmp_path / RECIPE_FILE) == config
 
 
 def test_bundled_recipe_is_readable() -> None:

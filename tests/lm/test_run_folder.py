@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,83 +17,72 @@ RUN = {
     "pretrain": ("recipe.json", "checkpoint.pt", "log.jsonl", "text.npz", "weights.hdf5"),
     "finetune": ("finetune.json", "checkpoint.pt", "fitted_softmax.hdf5", "README.md"),
 }
-FOREIGN = (("mine.txt",), ("weights.hdf5", "options.json"), ("checkpoint.pt",), ("model.hdf5",))
-OTHER = {"pretrain": "finetune", "finetune": "pretrain"}
+MODES = ("new", "overwrite", "resume")
 
 
-def fill(folder: Path, names: tuple[str, ...] | None) -> None:
-    """Create a folder with files; nothing for None."""
-    for name in names or ():
-        folder.mkdir(exist_ok=True)
+def fill(folder: Path, names: Sequence[str]) -> None:
+    folder.mkdir(exist_ok=True)
+    for name in names:
         (folder / name).write_text(name)
-    if names == ():
-        folder.mkdir()
 
 
-def content(folder: Path) -> dict[str, str]:
-    return {path.name: path.read_text() for path in folder.iterdir()} if folder.exists() else {}
+def content(folder: Path) -> set[str]:
+    found = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    assert all((folder / name).read_text() in (name, "") for name in found)
+    return found
 
 
-@pytest.mark.parametrize("kind", ["pretrain", "finetune"])
+@pytest.mark.parametrize(("kind", "other"), [("pretrain", "finetune"), ("finetune", "pretrain")])
 @pytest.mark.parametrize(
-    ("names", "mode", "expected"),
+    ("names", "expected"),  # the error in each of MODES
     [
-        (None, "new", None),
-        (None, "overwrite", None),
-        (None, "resume", ResumeError),
-        ((), "new", None),
-        ((), "overwrite", None),
-        ((), "resume", ResumeError),
-        ((LOCK_FILE,), "new", None),
-        ("run", "new", OutputError),
-        ("run", "overwrite", None),
-        ("run", "resume", None),
-        *((names, mode, OutputError) for names in FOREIGN for mode in ("new", "overwrite")),
-        (FOREIGN[0], "resume", OutputError),
-        ("other run", "new", OutputError),
-        ("other run", "overwrite", OutputError),
-        ("other run", "resume", OutputError),
+        (None, (None, None, ResumeError)),
+        ((), (None, None, ResumeError)),
+        ((LOCK_FILE,), (None, None, ResumeError)),
+        ("run", (OutputError, None, None)),
+        ("other run", (OutputError, OutputError, OutputError)),
+        (("mine.txt",), (OutputError, OutputError, OutputError)),
+        (("weights.hdf5", "options.json"), (OutputError, OutputError, OutputError)),
+        (("checkpoint.pt",), (OutputError, OutputError, OutputError)),
     ],
 )
 def test_what_a_run_may_find_in_its_folder(
     kind: str,
-    names: tuple[str, ...] | str | None,
-    mode: str,
-    expected: type[Exception] | None,
+    other: str,
+    names: Sequence[str] | None,
+    expected: Sequence[type[Exception] | None],
     tmp_path: Path,
 ) -> None:
     """Whatever is refused stays as it is, and a refused new folder is not left behind."""
-    folder = tmp_path / "out"
-    if isinstance(names, str):
-        names = RUN[kind if names == "run" else OTHER[kind]]
-    fill(folder, names)
-    before = content(folder)
-    with RunFolder(folder, kind) as opened:
-        if expected is None:
-            opened.open(mode)
-            assert (folder / LOCK_FILE).exists()
-        else:
-            with pytest.raises(expected, match=r"^.*out: contains") as caught:
+    runs = {"run": RUN[kind], "other run": RUN[other]}
+    for mode, error in zip(MODES, expected, strict=True):
+        folder = tmp_path / mode
+        if names is not None:
+            fill(folder, runs[names] if isinstance(names, str) else names)
+        before = content(folder) - {LOCK_FILE}
+        with RunFolder(folder, kind) as opened:
+            if error is None:
                 opened.open(mode)
-            assert getattr(caught.value, "hint", "")
-    before.pop(LOCK_FILE, None) if expected is None else None
-    found = content(folder)
-    found.pop(LOCK_FILE, None)
-    assert found == before
-    assert folder.exists() == (names is not None)
+                assert (folder / LOCK_FILE).exists()
+            else:
+                with pytest.raises(error, match=rf"^.*{mode}: contains"):
+                    opened.open(mode)
+        assert content(folder) - {LOCK_FILE} == before
+        assert folder.exists() == (names is not None)
 
 
-@pytest.mark.parametrize("kind", ["pretrain", "finetune"])
-def test_overwriting_removes_only_the_files_of_such_a_run(kind: str, tmp_path: Path) -> None:
-    mine = ("mine.txt", "README.md" if kind == "pretrain" else "text.npz")
-    fill(tmp_path, (*RUN[kind], *mine))
+@pytest.mark.parametrize(("kind", "foreign"), [("pretrain", "README.md"), ("finetune", "text.npz")])
+def test_overwriting_removes_only_the_files_of_such_a_run(
+    kind: str, foreign: str, tmp_path: Path
+) -> None:
+    fill(tmp_path, (*RUN[kind], "mine.txt", foreign))
     with RunFolder(tmp_path, kind) as folder:
         folder.open("overwrite")
         folder.start()
-    assert set(content(tmp_path)) == set(mine)
+    assert content(tmp_path) == {"mine.txt", foreign}
 
 
-@pytest.mark.parametrize("mode", ["new", "overwrite", "resume"])
+@pytest.mark.parametrize("mode", MODES)
 def test_the_model_that_a_run_starts_from_is_not_replaced(mode: str, tmp_path: Path) -> None:
     """Under whatever name its folder is given."""
     model, link = tmp_path / "model", tmp_path / "link"
@@ -101,7 +91,7 @@ def test_the_model_that_a_run_starts_from_is_not_replaced(mode: str, tmp_path: P
     message = r"link: contains weights\.hdf5, which the run starts"
     with RunFolder(link, "pretrain") as folder, pytest.raises(UsageError, match=message):
         folder.open(mode, reads=[model / "weights.hdf5"])
-    assert set(content(model)) == set(RUN["pretrain"])
+    assert content(model) == set(RUN["pretrain"])
     with RunFolder(tmp_path / "new", "pretrain") as folder:
         folder.open("new", reads=[model / "weights.hdf5", tmp_path / "gone/vocab.txt"])
 
@@ -114,18 +104,18 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
     assert (tmp_path / "out").read_text() == "mine"
 
 
-@pytest.mark.parametrize("mode", ["new", "overwrite", "resume"])
+@pytest.mark.parametrize("mode", MODES)
 def test_a_second_run_is_refused(mode: str, tmp_path: Path) -> None:
     """Otherwise the weights of one run would end next to the log and checkpoint of another."""
-    with RunFolder(tmp_path / "out", "pretrain") as first:
+    out = tmp_path / "out"
+    with RunFolder(out, "pretrain") as first:
         first.open()
-        fill(tmp_path / "out", RUN["pretrain"] if mode != "new" else None)
-        with RunFolder(tmp_path / "out", "pretrain") as second:
-            with pytest.raises(OutputError, match="another process is training there") as caught:
-                second.open(mode)
-            assert caught.value.hint.startswith("wait for it")
-        assert (tmp_path / "out" / LOCK_FILE).exists()
-    assert not (tmp_path / "out" / LOCK_FILE).exists()
+        fill(out, RUN["pretrain"] if mode != "new" else ())
+        message = "another process is training there"
+        with RunFolder(out, "pretrain") as second, pytest.raises(OutputError, match=message):
+            second.open(mode)
+        assert (out / LOCK_FILE).exists()
+    assert not (out / LOCK_FILE).exists()
 
 
 def test_a_run_that_ended_meanwhile_is_left_alone(
@@ -142,7 +132,7 @@ def test_a_run_that_ended_meanwhile_is_left_alone(
     folder = RunFolder(tmp_path, "pretrain")
     with folder, pytest.raises(OutputError, match="contains a pretrain run already"):
         folder.open()
-    assert set(content(tmp_path)) == set(RUN["pretrain"])
+    assert content(tmp_path) == set(RUN["pretrain"])
 
 
 def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,18 +148,11 @@ def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert os.listdir(tmp_path / "out") == ["finetune.json"]
 
 
-def test_a_lock_file_of_the_user_stays(tmp_path: Path) -> None:
-    (tmp_path / LOCK_FILE).write_text("mine")
-    with RunFolder(tmp_path, "pretrain") as folder:
-        folder.open()
-    assert (tmp_path / LOCK_FILE).read_text() == "mine"
-
-
-def test_parts_of_files_that_a_kill_left_are_removed(tmp_path: Path) -> None:
+def test_what_stays_and_what_a_kill_left(tmp_path: Path) -> None:
     """Each kill while a checkpoint is saved would take its size of the disk for good."""
     ours = tuple(f"{name}.0a1b2c3d.part" for name in ("checkpoint.pt", "weights.hdf5"))
-    others = ("mine.pt.part", "corpus.hdf5.0a1b2c3d.part", "checkpoint.pt.part")
+    others = ("mine.pt.part", "corpus.hdf5.0a1b2c3d.part", "checkpoint.pt.part", LOCK_FILE)
     fill(tmp_path, (*RUN["pretrain"], *ours, *others))
     with RunFolder(tmp_path, "pretrain") as folder:
         folder.open("resume")
-    assert set(content(tmp_path)) == {*RUN["pretrain"], *others}
+    assert content(tmp_path) == {*RUN["pretrain"], *others}  # a lock file with content is mine

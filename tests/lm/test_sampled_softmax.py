@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo_cli.lm.sampled_softmax import LogUniformSampler, sampled_softmax_loss
 from elmo_cli.lm.settings import TrainSettings
+from elmo_cli.lm.softmax import LogUniformSampler, sampled_softmax_loss
 from elmo_cli.model.bilm import NextTokenSoftmax
 
 N_TYPES = 50
@@ -25,12 +26,12 @@ def softmax() -> NextTokenSoftmax:
 
 
 @pytest.fixture
-def predictions() -> tuple[Tensor, Tensor]:
+def predictions() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Outputs, targets, negatives and their expected counts."""
     torch.manual_seed(2)
-    return (
-        torch.randn(600, 6, dtype=torch.float64, requires_grad=True),
-        torch.randint(0, N_TYPES, (600,)),
-    )
+    h = torch.randn(600, 6, dtype=torch.float64, requires_grad=True)
+    draw = LogUniformSampler(N_TYPES, 20).draw(torch.Generator().manual_seed(0))
+    return h, torch.randint(0, N_TYPES, (600,)), draw[0], draw[1].double()
 
 
 def test_a_draw_has_distinct_types() -> None:
@@ -43,7 +44,6 @@ def test_a_draw_has_distinct_types() -> None:
 
 
 def test_no_more_types_are_drawn_than_there_are() -> None:
-    """Otherwise a draw would never end."""
     settings = TrainSettings(max_steps=1, negative_samples=300)
     assert [settings.n_negatives(n_types) for n_types in (299, 300, 301)] == [0, 0, 300]
     usual = TrainSettings(max_steps=1)
@@ -54,12 +54,9 @@ def test_no_more_types_are_drawn_than_there_are() -> None:
 def test_expected_counts_are_the_means_of_many_draws() -> None:
     """Their logarithm corrects the logits; a wrong one biases training towards common types."""
     sampler, generator = LogUniformSampler(N_TYPES, 12), torch.Generator().manual_seed(3)
-    n_draws = 3000
-    drawn, expected = torch.zeros(N_TYPES), torch.zeros(N_TYPES)
-    for _ in range(n_draws):
-        negatives, in_this = sampler.draw(generator)
-        drawn[negatives] += 1 / n_draws
-        expected += in_this / n_draws
+    draws = [sampler.draw(generator) for _ in range(3000)]
+    drawn = torch.bincount(torch.cat([ids for ids, _ in draws]), minlength=N_TYPES) / len(draws)
+    expected = torch.stack([counts for _, counts in draws]).mean(0)
     # The number of tries is itself drawn, so the formula is good to a few hundredths only.
     assert (drawn - expected).abs().max() < 0.03
     assert (drawn[:5] > 0.5).all()
@@ -67,12 +64,10 @@ def test_expected_counts_are_the_means_of_many_draws() -> None:
 
 
 def test_loss_and_gradients_are_those_of_plain_operations(
-    softmax: NextTokenSoftmax, predictions: tuple[Tensor, Tensor]
+    softmax: NextTokenSoftmax, predictions: tuple[Tensor, ...]
 ) -> None:
     """The gradient is written by hand, in groups; accidental hits must be excluded."""
-    h, targets = predictions
-    negatives, expected = LogUniformSampler(N_TYPES, 20).draw(torch.Generator().manual_seed(0))
-    expected = expected.double()
+    h, targets, negatives, expected = predictions
     wanted = [h, softmax.weight, softmax.bias]
     loss = sampled_softmax_loss(softmax, h, targets, negatives, expected)
     found = torch.autograd.grad(3 * loss, wanted)
@@ -84,22 +79,18 @@ def test_loss_and_gradients_are_those_of_plain_operations(
     scores = torch.cat([true.unsqueeze(1), scores], 1)
     plain = functional.cross_entropy(scores, torch.zeros(len(h), dtype=torch.int64))
     assert abs(loss.item() - plain.item()) < 1e-12
-    for one, other in zip(found, torch.autograd.grad(3 * plain, wanted), strict=True):
-        torch.testing.assert_close(one, other, atol=1e-12, rtol=0)
+    torch.testing.assert_close(found, torch.autograd.grad(3 * plain, wanted), atol=1e-12, rtol=0)
 
 
 def test_an_existing_gradient_is_added_to(
-    softmax: NextTokenSoftmax, predictions: tuple[Tensor, Tensor]
+    softmax: NextTokenSoftmax, predictions: tuple[Tensor, ...]
 ) -> None:
     """That of the softmax is kept from step to step, and updated only in some rows."""
-    h, targets = predictions
-    negatives, expected = LogUniformSampler(N_TYPES, 20).draw(torch.Generator().manual_seed(0))
-    found: list[Tensor] = []
-    is_sparse_update: list[bool] = []
+    found, is_sparse_update = list[Tensor](), list[bool]()
     softmax.weight.register_hook(lambda new: is_sparse_update.append(new.is_sparse))
     for before in (None, torch.full_like(softmax.weight, 0.25)):
         softmax.weight.grad = before
-        sampled_softmax_loss(softmax, h, targets, negatives, expected.double()).backward()
+        sampled_softmax_loss(softmax, *predictions).backward()
         assert before is None or softmax.weight.grad is before
         found.append(softmax.weight.grad.clone())
     assert is_sparse_update == [False, True]
@@ -107,69 +98,58 @@ def test_an_existing_gradient_is_added_to(
 
 
 def test_all_types_as_negatives_give_the_full_softmax(
-    softmax: NextTokenSoftmax, predictions: tuple[Tensor, Tensor]
+    softmax: NextTokenSoftmax, predictions: tuple[Tensor, ...]
 ) -> None:
     """The sampled loss must have the same optimum as the one that is measured."""
-    h, targets = predictions
+    h, targets, *_ = predictions
     sure = torch.ones(N_TYPES, dtype=torch.float64)
     sampled = sampled_softmax_loss(softmax, h, targets, torch.randperm(N_TYPES), sure)
     assert abs(sampled.item() + softmax(h, targets).mean().item()) < 1e-12
 
 
-class Draws:
-    """One prediction, and types that are drawn independently with known probabilities."""
-
-    def __init__(self, softmax: NextTokenSoftmax, *, least: float) -> None:
-        torch.manual_seed(4)
-        self.softmax, self.probabilities = (
-            softmax,
-            torch.linspace(1, least, N_TYPES, dtype=torch.float64),
-        )
-        self.h = torch.randn(1, 6, dtype=torch.float64)
-        self.scores = functional.linear(self.h, softmax.weight, softmax.bias)[0].detach()
-
-    def losses(self, target: int, n_draws: int = 1500) -> Tensor:
-        """The sampled loss of each draw."""
-        found = []
-        with torch.no_grad():
-            for _ in range(n_draws):
-                drawn = (torch.rand(N_TYPES) < self.probabilities).nonzero().squeeze(1)
-                targets = torch.tensor([target])
-                found.append(
-                    sampled_softmax_loss(self.softmax, self.h, targets, drawn, self.probabilities)
-                )
-        return torch.stack(found)
+PROBABILITIES = torch.linspace(1, 0.1, N_TYPES, dtype=torch.float64)
 
 
-def errors(values: Tensor, expected: float) -> float:
-    """How many standard errors the mean is off."""
-    return ((values.mean() - expected) / (values.std() / len(values) ** 0.5)).item()
+def draws(n: int) -> Iterator[Tensor]:
+    """Types that are drawn independently, each with its own probability."""
+    torch.manual_seed(4)
+    return ((torch.rand(N_TYPES) < PROBABILITIES).nonzero().squeeze(1) for _ in range(n))
 
 
+def standard_errors(values: Tensor, expected: Tensor | float) -> Tensor:
+    """How many standard errors the means of the columns are off."""
+    return (values.mean(0) - expected) / (values.std(0) / len(values) ** 0.5)
+
+
+@torch.no_grad()
 def test_the_sum_over_the_other_types_is_unbiased(softmax: NextTokenSoftmax) -> None:
     """It is what sampling is for: a few types stand for all."""
-    draws = Draws(softmax, least=0.1)
+    torch.manual_seed(5)
+    h = torch.randn(1, 6, dtype=torch.float64)
+    weights = functional.linear(h, softmax.weight, softmax.bias)[0].exp()
     for target in (0, 30):
-        own, probability = draws.scores[target].exp(), draws.probabilities[target]
-        sums = draws.losses(target).expm1() * own / probability
-        others = draws.scores.exp().sum() - own
+        prediction = h, torch.tensor([target])
+        losses = [
+            sampled_softmax_loss(softmax, *prediction, drawn, PROBABILITIES)
+            for drawn in draws(1500)
+        ]
+        sums = torch.stack(losses).expm1() * weights[target] / PROBABILITIES[target]
+        others = weights.sum() - weights[target]
         assert sums.std() > 0.2 * others  # the draws do differ
-        assert abs(errors(sums, others.item())) < 3
+        assert standard_errors(sums, others).abs() < 3
 
 
 def test_the_mean_gradient_is_zero_where_the_full_one_is(softmax: NextTokenSoftmax) -> None:
     """So training ends in the same model: the one whose distribution is that of the targets."""
-    draws = Draws(softmax, least=0.1)
-    h = draws.h.expand(400, 6)
-    frequencies = draws.scores.softmax(0)
+    torch.manual_seed(5)
+    h = torch.randn(1, 6, dtype=torch.float64)
+    frequencies = functional.linear(h, softmax.weight, softmax.bias)[0].softmax(0)
     gradients = []
-    for _ in range(500):
-        drawn = (torch.rand(N_TYPES) < draws.probabilities).nonzero().squeeze(1)
+    for drawn in draws(500):
         targets = torch.multinomial(frequencies, 400, replacement=True)
-        loss = sampled_softmax_loss(softmax, h, targets, drawn, draws.probabilities)
+        loss = sampled_softmax_loss(softmax, h.expand(400, 6), targets, drawn, PROBABILITIES)
         gradients.append(torch.autograd.grad(loss, softmax.bias)[0])
-    found = torch.stack(gradients)
-    off = found.mean(0) / (found.std(0) / len(found) ** 0.5)
+    off = standard_errors(torch.stack(gradients), 0.0)
     assert off.abs().max() < 4  # of fifty values
     assert (off**2).mean() < 2
 

@@ -10,6 +10,7 @@ import pytest
 
 from elmo_cli.errors import TrainingError
 from elmo_cli.lm.corpus import Corpus
+from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.lm.stream import BACKWARD, FORWARD, Batch, batches, flatten, shuffled_order
 
 LONG = [[f"w{(7 * i + k) % 13}" for k in range(1 + i % 9)] for i in range(60)]
@@ -20,22 +21,18 @@ def words(corpus: Corpus, numbers: np.ndarray) -> str:
 
 
 def first_batches(corpus: Corpus, n: int, start: tuple[int, int] = (0, 0)) -> list[Batch]:
-    return list(islice(batches(corpus, batch_size=3, bptt=4, seed=5, start=start), n))
+    settings = TrainSettings(batch_size=3, bptt=4, seed=5)
+    return list(islice(batches(corpus, settings, start=start), n))
 
 
-@pytest.mark.parametrize(
-    ("direction", "inputs", "targets"),
-    [
+def test_flatten_pairs_each_input_with_the_next_symbol() -> None:
+    corpus = Corpus.read([["the", "cat", "sat"], [], ["a", "dog"], ["the", "dog"]])
+    for direction, *expected in (
         (FORWARD, "<S> a dog <S> the cat sat", "a dog </S> the cat sat </S>"),
         (BACKWARD, "</S> dog a </S> sat cat the", "dog a <S> sat cat the <S>"),
-    ],
-)
-def test_flatten_pairs_each_input_with_the_next_symbol(
-    direction: int, inputs: str, targets: str
-) -> None:
-    corpus = Corpus.read([["the", "cat", "sat"], [], ["a", "dog"], ["the", "dog"]])
-    found = flatten(corpus, np.array([1, 0]), direction)
-    assert [words(corpus, side) for side in found] == [inputs, targets]
+    ):
+        found = flatten(corpus, np.array([1, 0]), direction)
+        assert [words(corpus, side) for side in found] == expected
 
 
 @pytest.mark.parametrize(("direction", "border"), [(FORWARD, "<S>"), (BACKWARD, "</S>")])
@@ -52,16 +49,9 @@ def test_streams_continue_from_batch_to_batch(direction: int, border: str) -> No
         same = inputs[1:, stream] == targets[:-1, stream]
         assert (same | (inputs[1:, stream] == corpus.types.index(border))).all()
     assert words(corpus, inputs[:1, 0]) == border
-
-
-def test_an_epoch_reads_nearly_all_of_the_text_once() -> None:
-    corpus = Corpus.read(LONG)
-    epoch = [batch for batch in first_batches(corpus, 60) if batch.epoch == 0]
-    for direction in (FORWARD, BACKWARD):
-        targets = np.concatenate([batch.targets[:, direction].ravel() for batch in epoch])
-        seen = np.bincount(targets, minlength=len(corpus.types))
-        assert (seen[2:] <= corpus.counts()[2:]).all()
-        assert seen[2:].sum() > 0.85 * corpus.n_tokens
+    seen = np.bincount(targets.ravel(), minlength=len(corpus.types))  # nearly all of it, once
+    assert (seen[2:] <= corpus.counts()[2:]).all()
+    assert seen[2:].sum() > 0.85 * corpus.n_tokens
 
 
 def test_epochs_and_directions_have_different_orders() -> None:
@@ -100,5 +90,5 @@ def test_a_stream_can_start_at_any_batch() -> None:
 def test_a_text_shorter_than_one_batch_is_refused() -> None:
     corpus = Corpus.read([["a"] * 11])
     with pytest.raises(TrainingError, match="11 tokens are less than one batch of 3 streams") as it:
-        next(batches(corpus, batch_size=3, bptt=5, seed=0))
+        next(batches(corpus, TrainSettings(batch_size=3, bptt=5)))
     assert "`batch_size=2`" in it.value.hint

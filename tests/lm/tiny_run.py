@@ -12,14 +12,12 @@ import torch
 
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.distributed import ProcessGroup
-from elmo_cli.lm.language_model import LanguageModel, new_bilm
-from elmo_cli.lm.log import FILE_NAME, Reporter
+from elmo_cli.lm.language_model import LanguageModel, load_language_model, new_bilm
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.run_folder import RunFolder
-from elmo_cli.lm.settings import TrainSettings
+from elmo_cli.lm.settings import LOG_FILE, Reporter, TrainSettings
 from elmo_cli.lm.step import TrainStep
 from elmo_cli.model.options import Options
-from elmo_cli.weightfile.read import read_bilm, read_softmax
 
 OPTIONS = Options(filters=((1, 8), (2, 8), (3, 16)), projection_dim=16, lstm_dim=32, char_dim=8)
 NOUNS, VERBS = ["cat", "dog", "bird", "fish"], ["sees", "hears", "likes", "fears"]
@@ -38,9 +36,11 @@ class LogReporter(Reporter):
         self.log_line = on_line  # type: ignore[method-assign]
 
 
-def new_model(corpus: Corpus, options: Options = OPTIONS, seed: int = 3) -> LanguageModel:
-    """An untrained model whose vocabulary has all types of a text."""
-    vocabulary = corpus.vocabulary()
+def new_model(
+    corpus: Corpus, options: Options = OPTIONS, seed: int = 3, min_count: int = 1
+) -> LanguageModel:
+    """An untrained model whose vocabulary has all types of a text, or the frequent ones."""
+    vocabulary = corpus.vocabulary(min_count=min_count)
     bilm, softmax = new_bilm(options, corpus.predicted_counts(vocabulary), seed=seed)
     return LanguageModel(bilm, softmax, vocabulary)
 
@@ -68,11 +68,8 @@ def weights(run: Trainer) -> list[torch.Tensor]:
 
 def exported(run: Trainer) -> list[torch.Tensor]:
     """The weights in the folder of a run."""
-    folder = run.folder.path
-    bilm = read_bilm(folder / "options.json", folder / "weights.hdf5")
-    n_types, size = len(run.step.model.vocabulary), bilm.options.projection_dim
-    softmax = read_softmax(folder / "softmax.hdf5", n_types=n_types, projection=size)
-    return [w.detach() for w in (*bilm.parameters(), *softmax.parameters())]
+    model = load_language_model(run.folder.path)
+    return [w.detach() for w in (*model.bilm.parameters(), *model.softmax.parameters())]
 
 
 def equal(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
@@ -82,7 +79,7 @@ def equal(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
 
 def log(folder: Path) -> list[dict[str, Any]]:
     """The lines of the log."""
-    return [json.loads(line) for line in (folder / FILE_NAME).read_text().splitlines()]
+    return [json.loads(line) for line in (folder / LOG_FILE).read_text().splitlines()]
 
 
 def evaluations(folder: Path) -> list[tuple[int, float]]:
