@@ -11,13 +11,9 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from command_line import Done, documented, elmo, made, refused
+from command_line import Done, documented, elmo, made, only_tiny
 
-from elmo_cli.analysis.neighbors import nearest
-from elmo_cli.analysis.query import find_token
-from elmo_cli.analysis.vectors import LayerView
 from elmo_cli.cli import console
-from elmo_cli.store.reader import open_embeddings
 
 LINES = (
     "the play began at eight in the old house by the river that evening",
@@ -30,10 +26,13 @@ LINES = (
 
 
 @pytest.fixture(autouse=True)
-def here(folder: Path) -> None:
+def here(tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory with a text and its embeddings a.hdf5."""
+    only_tiny(monkeypatch, tiny)
+    monkeypatch.chdir(tmp_path)
     Path("a.txt").write_text("".join(line + "\n" for line in LINES), encoding="utf-8")
     made("embed", "a.txt", "-o", "a.hdf5", "-q")
+    return tmp_path
 
 
 def rows(done: Done) -> list[list[str]]:
@@ -49,28 +48,25 @@ def neighbors(*words: object) -> dict[str, Any]:
     return found
 
 
-def test_neighbors_in_a_table_and_as_json() -> None:
-    words = ("neighbors", "a.hdf5", "0:play", "2:0", "-k", "3", "--layer", "1")
-    done = made(*words)
+def test_table_shows_what_json_contains() -> None:
+    facts = neighbors("a.hdf5", "0:play", "2:0", "-k", "3", "--layer", "1")
+    done = made("neighbors", "a.hdf5", "0:play", "2:0", "-k", "3", "--layer", "1")
     first, *found = rows(done)
     assert first == ["cosine", "position", "before", "token", "after"]
     assert found[0] == ["query", "0:1", "the", "play", "began at eight in the old …"]
-    assert done.err == "a.hdf5: layer 1, 36 tokens\n"
-    assert made(*words, "-q").err == ""
-    facts = neighbors(*words[1:])
-    queries = facts.pop("queries")
-    with open_embeddings("a.hdf5") as embeddings:
-        view = LayerView(embeddings, 1)
-        tokens = [find_token(view, query) for query in words[2:4]]
-        expected = nearest(view, tokens, 3).neighbors
-    near = [one for query in queries for one in query["neighbors"]]
-    names = ("cosine", "key", "position", "token", "tokens")
-    pairs = [(cosine, token) for some in expected for token, cosine in some]
-    for row, one, (cosine, token) in zip([*found[1:4], *found[5:]], near, pairs, strict=True):
-        assert row == [f"{cosine:.3f}", str(token), *token.context(6)]
-        line = LINES[token.key].split()
-        values = (cosine, token.key, token.position, line[token.position], line)
-        assert one == dict(zip(names, values, strict=True))
+    expected = []
+    for query in facts.pop("queries"):
+        assert (query["n_occurrences"], len(query["neighbors"])) == (None, 3)
+        expected.append(["query", "{key}:{position}".format(**query)])
+        for near in query["neighbors"]:
+            expected.append([f"{near['cosine']:.3f}", "{key}:{position}".format(**near)])
+            assert near["tokens"] == LINES[near["key"]].split()
+            assert near["token"] == near["tokens"][near["position"]]
+    assert [row[:2] for row in found] == expected
+    for _, place, before, token, after in found:
+        key, position = map(int, place.split(":"))
+        assert LINES[key].split()[position] == token
+        assert f"{before} {token} {after}".strip(" …") in LINES[key]
     assert facts == {
         "file": "a.hdf5",
         "query_file": None,
@@ -80,17 +76,15 @@ def test_neighbors_in_a_table_and_as_json() -> None:
         "sentences_without_tokens": 0,
         "warnings": [],
     }
-    assert [query["query"] for query in queries] == ["0:play", "2:0"]
+    assert done.err == "a.hdf5: layer 1, 36 tokens\n"
     occurrences = json.loads(made("kwic", "a.hdf5", "a", "--json", "-q").out)
-    for name in {*facts, "queries", *queries[0], *near[0], *occurrences}:
+    for name in {*facts, "queries", *query, *near, *occurrences}:
         assert f"`{name}`" in documented("neighbors"), name
 
 
 def test_same_word() -> None:
-    found = rows(made("neighbors", "a.hdf5", "0:play", "--same-word", "-k", "9"))
-    assert {row[1] for row in found[2:]} == {"1:1", "3:1", "5:3"}
-    done = made("neighbors", "a.hdf5", "0:eight", "--same-word")
-    assert len(rows(done)) == 2
+    done = made("neighbors", "a.hdf5", "0:play", "0:eight", "--same-word", "-k", "9")
+    assert {row[1] for row in rows(done)[2:-1]} == {"1:1", "3:1", "5:3"}
     assert done.err.splitlines()[-1] == "a.hdf5: no neighbour for 0:eight"
 
 
@@ -161,16 +155,19 @@ def test_typed_sentence_for_carried_states(tiny: Path) -> None:
     assert [row[1] for row in rows(done) if row[0] == "query"] == ["0:1", "1:0"]
 
 
-def test_files_without_tokens_and_of_pooled_sentences() -> None:
-    made("embed", "a.txt", "-o", "b.hdf5", "-q", "--layout", "bilm")
-    done = made("neighbors", "b.hdf5", "0:1", "-k", "1")
-    assert rows(done)[1] == ["query", "0:1", "", "", ""]
-    assert done.err.splitlines()[1].startswith("b.hdf5: the tokens of some sentences")
-    made("embed", "a.txt", "-o", "p.hdf5", "-q", "--pool", "mean")
-    done = made("neighbors", "p.hdf5", "0", "-k", "2")
-    found = rows(done)
-    assert found[1] == ["query", "0", "", "", " ".join(LINES[0].split()[:13]) + " …"]
-    assert (len(found), done.err) == (4, "p.hdf5: layer 2, 6 sentences\n")
+@pytest.mark.parametrize(
+    ("options", "query", "row", "note"),
+    [
+        (["--layout", "bilm"], "0:1", "", "the tokens of some sentences are not stored"),
+        (["--pool", "mean"], "0", " ".join(LINES[0].split()[:13]) + " …", "layer 2, 6 sentences"),
+    ],
+)
+def test_queries_without_a_token(options: list[str], query: str, row: str, note: str) -> None:
+    made("embed", "a.txt", "-o", "b.hdf5", "-q", *options)
+    done = made("neighbors", "b.hdf5", query, "-k", "2")
+    first, *found = rows(done)[1:]
+    assert (first, len(found)) == (["query", query, "", "", row], 2)
+    assert done.err.splitlines()[-1] == f"b.hdf5: {note}"
 
 
 def test_terminal_shows_tokens_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,8 +188,9 @@ def test_corrupt_file_is_read_in_a_child_process() -> None:
     with h5py.File("a.hdf5", "a") as file:
         del file["3"]
         file["3"] = np.zeros((3, 5), np.int32)
-    what = "a.hdf5: sentence '3' holds int32 in shape (3, 5), "
-    refused(elmo("neighbors", "a.hdf5", "0:1"), 1, what, "")
+    done = elmo("neighbors", "a.hdf5", "0:1")
+    assert done.code == 1
+    assert done.err.startswith("error: a.hdf5: sentence '3' holds int32 in shape (3, 5), ")
 
 
 def test_torch_is_not_imported() -> None:

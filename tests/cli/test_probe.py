@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 import pytest
 import torch
-from command_line import documented, elmo, made, only_tiny, refused
+from command_line import Done, documented, elmo, made, only_tiny
 
 from elmo_cli.analysis import linear
 
@@ -25,6 +25,15 @@ TAGS = {
 N_SENTENCES = {"train": 30, "dev": 8, "test": 8}
 # The end of test has words that are not in train, and a label.
 NEW = [("the", "DT"), ("mouse", "NN"), ("ran", "VBD"), ("quickly", "RB"), (".", ".")]
+
+SHOWN = {  # fields of a layer in the order of the columns, and their formats
+    **dict.fromkeys(("test", "dev", "unseen_words"), ".2f"),
+    "weight_decay": ".0e",
+    "control": ".2f",
+    "selectivity": ".2f",
+    "code_length": ",.0f",
+    "compression": ".2f",
+}
 
 
 def tagged(split: str) -> list[list[tuple[str, str]]]:
@@ -75,21 +84,29 @@ def figures(*words: object, **options: Any) -> dict[str, Any]:
     return found
 
 
-def rows(*words: str) -> list[list[str]]:
-    """The cells of the table."""
-    return [row.split("\t") for row in made(*words, "-q").out.decode().splitlines()]
+def table(done: Done) -> list[list[str]]:
+    return [row.split("\t") for row in done.out.decode().splitlines()]
 
 
-def test_table_and_json() -> None:
-    done, found = made(*probe()), figures()
-    table = rows(*probe())
-    assert table[0] == ["%", "test", "dev", "test, unseen words", "weight decay"]
-    names = ["majority label per word", "layer 0", "layer 1", "layer 2"]
-    results = [found["majority_label_per_word"], *found["layers"]]
-    for name, row, one in zip(names, table[1:], results, strict=True):
-        cells = [f"{one[name]:.2f}" for name in ("test", "dev", "unseen_words")]
-        decay = f"{one['weight_decay']:.0e}" if "weight_decay" in one else ""
-        assert row == [name, *cells, decay]
+def test_table_shows_what_json_contains() -> None:
+    """Columns and fields of --control and --mdl are added to those of the probe alone."""
+    alone, found = figures(), figures("--control", "--mdl")
+    done, plain = made(*probe(), "--control", "--mdl"), made(*probe(), "-q")
+    first, baseline, *rows = table(done)
+    names = ["%", "test", "dev", "test, unseen words", "weight decay", "control", "selectivity"]
+    assert first == [*names, "code length, bits", "compression"]
+    per_word = [f"{found['majority_label_per_word'][name]:.2f}" for name in list(SHOWN)[:3]]
+    assert baseline == ["majority label per word", *per_word, *[""] * 5]
+    for number, (row, layer) in enumerate(zip(rows, found["layers"], strict=True)):
+        one = alone["layers"][number]
+        assert list(layer) == [*one, "control", "selectivity", "mdl"]
+        assert {key: layer[key] for key in one} == one
+        assert layer["selectivity"] == layer["test"] - layer["control"]["test"]
+        facts = {**layer, **layer["mdl"], "control": layer["control"]["test"]}
+        cells = [format(facts[name], how) for name, how in SHOWN.items()]
+        assert row == [f"layer {number}", *cells]
+    assert table(plain) == [row[:5] for row in table(done)]
+    assert plain.err == ""
     n = {split: sum(map(len, tagged(split))) for split in N_SENTENCES}
     counts = f"train {n['train']}, dev {n['dev']}, test {n['test']}"
     notes = [line for line in done.err.splitlines() if " epochs of " not in line]  # progress
@@ -100,50 +117,43 @@ def test_table_and_json() -> None:
         f"5 labels in column xpos; tokens: {counts}",
         "model tiny, state zero",
     ]
+
+
+def test_json() -> None:
+    found = figures("--control", "--mdl")
     keys = [
         *("model", "state", "unit", "column", "n_labels", "train", "dev", "test"),
         *("n_unseen_words", "dev_from_train", "majority_label", "majority_label_per_word"),
         *("layers", "seed", "warnings"),
     ]
     assert list(found) == keys
-    for key in [*keys, *found["test"], *found["layers"][0]]:
+    layer = found["layers"][0]
+    for key in [*keys, *found["test"], *layer, *layer["control"], *layer["mdl"]]:
         assert f"`{key}`" in documented("probe"), key
     assert [found[key] for key in keys[:5]] == ["tiny", "zero", "token", "xpos", 5]
-    files = ["test.hdf5", "test.conllu"]
-    expected = {"files": files, "sentences": 9, "labels": n["test"], "unknown_labels": 1}
-    assert found["test"] == expected
+    assert found["test"] == {
+        "files": ["test.hdf5", "test.conllu"],
+        "sentences": 9,
+        "labels": sum(map(len, tagged("test"))),
+        "unknown_labels": 1,
+    }
     # The last word of each sentence occurs there only, and three of NEW are new.
     assert found["n_unseen_words"] == N_SENTENCES["test"] + 3
     assert (found["dev_from_train"], found["seed"]) == (False, 0)
     assert [one["name"] for one in found["layers"]] == ["0", "1", "2"]
 
 
-def test_control_and_mdl() -> None:
-    """Their columns and fields are added to those of the probe alone."""
-    alone, found = figures(), figures("--control", "--mdl")
-    table = rows(*probe(), "--control", "--mdl")
-    assert [row[:5] for row in table] == rows(*probe())
-    columns = ["control", "selectivity", "code length, bits", "compression"]
-    assert [row[5:] for row in table[:2]] == [columns, [""] * 4]
-    for one, layer, row in zip(alone["layers"], found["layers"], table[2:], strict=True):
-        mdl, control = layer["mdl"], layer["control"]
-        assert list(layer) == [*one, "control", "selectivity", "mdl"]
-        assert {key: layer[key] for key in one} == one
-        assert all(f"`{key}`" in documented("probe") for key in [*layer, *control, *mdl])
-        assert layer["selectivity"] == layer["test"] - control["test"]
-        assert row[5:7] == [f"{control['test']:.2f}", f"{layer['selectivity']:.2f}"]
-        assert row[7:] == [f"{mdl['code_length']:,.0f}", f"{mdl['compression']:.2f}"]
-
-
 def test_options(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linear, "BATCH_SIZE", 8)  # the seed decides about the batches
-    every = figures()["layers"]
+    found = figures()
+    every, lines = found["layers"], figures(labels="tags")
+    assert lines["column"] is None
+    for name in ("layers", "majority_label", "majority_label_per_word"):
+        assert lines[name] == found[name]
     some = figures("--layer", 2, "--layer", 0, "--label-column", 5)["layers"]
     assert some == [every[2], every[0]]
     other = figures("--seed", 1)
     assert (other["seed"], other["layers"] == every) == (1, False)
-    lines = figures(labels="tags")
-    assert (lines["column"], lines["layers"]) == (None, every)
     found = figures(splits=("train", "test"))
     assert (found["dev_from_train"], found["train"]["sentences"]) == (True, 27)
     n_threads = torch.get_num_threads()
@@ -162,15 +172,15 @@ def test_pooled_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         (tmp_path / f"{split}.txt").write_text(text)
         labels = "".join(f"{'short' if len(one) < 6 else 'long'}\n" for one in sentences)
         (tmp_path / f"{split}.tags").write_text(labels)
-    made("embed", *sorted(tmp_path.glob("*.txt")), "-o", f"{tmp_path}/", "-q", "--pool", "mean")
     monkeypatch.chdir(tmp_path)
+    made("embed", *sorted(tmp_path.glob("*.txt")), "-o", "./", "-q", "--pool", "mean")
     done, found = made(*probe(labels="tags")), figures(labels="tags")
     assert (found["unit"], found["majority_label_per_word"]) == ("sentence", None)
     assert found["n_unseen_words"] is None
     assert "sentences: train 30, dev 8, test 9\n" in done.err
     assert done.out.startswith(b"%\ttest\tdev\tweight decay\nmajority label\t")
-    done = elmo(*probe(labels="tags"), "--control", "-q")
-    refused(done, 2, "`--control`: control labels", "")
+    refused = elmo(*probe(labels="tags"), "--control", "-q")
+    assert (refused.code, refused.err.startswith("error: `--control`: control labels")) == (2, True)
 
 
 def test_corrupt_embeddings_are_read_in_a_child_process(tmp_path: Path) -> None:
@@ -179,10 +189,11 @@ def test_corrupt_embeddings_are_read_in_a_child_process(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "test.hdf5", "r+") as file:
         file["8"][1, 3, 5] = np.nan
     words = [word.replace("test.hdf5", str(tmp_path / "test.hdf5")) for word in probe()]
+    done = elmo(*words)
     where = f"{tmp_path / 'test.hdf5'}: sentence 8, token 3 (`quickly`): a value in layer 1"
-    refused(elmo(*words), 1, where, "")
+    assert (done.code, done.err.startswith(f"error: {where}")) == (1, True)
     (tmp_path / "test.hdf5").write_bytes(content[:-200])
-    refused(elmo(*words), 1, f"{tmp_path / 'test.hdf5'}: truncated", "")
+    assert elmo(*words).err.startswith(f"error: {tmp_path / 'test.hdf5'}: truncated")
 
 
 @pytest.mark.parametrize(
@@ -197,4 +208,8 @@ def test_corrupt_embeddings_are_read_in_a_child_process(tmp_path: Path) -> None:
     ids=lambda one: " ".join(one[-2:]) if isinstance(one, list) else "",
 )
 def test_wrong_command_lines(words: list[str], code: int, error: str) -> None:
-    refused(elmo(*words), code, error, "")
+    done = elmo(*words)
+    first, second = done.err.splitlines()
+    assert (done.code, done.out) == (code, b"")
+    assert first.startswith(f"error: {error}")
+    assert second.startswith("hint: ")

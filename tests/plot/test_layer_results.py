@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import elmo, made
+from command_line import made
 from matplotlib.figure import Figure
 
 from elmo_cli.analysis import linear
@@ -119,21 +119,3 @@ def test_what_probe_prints_can_be_read(
     layers, lines = json.loads(done.out)["layers"], figures[0].axes[0].lines
     assert list(lines[0].get_ydata()) == [layer["test"] for layer in layers]
     assert list(lines[-2].get_ydata()) == [layer["control"]["test"] for layer in layers]
-
-
-WRONG = [[], 3, [{}], [{"name": "0", "test": "x"}]]
-
-
-@pytest.mark.parametrize(
-    "content",
-    [None, [], {}, {"layers": LAYERS}, *({**PER_WORD, "layers": layers} for layers in WRONG)],
-    ids=str,
-)
-def test_errors_are_two_lines(content: Any, tmp_path: Path) -> None:
-    file = tmp_path / "p.json"
-    if content is not None:
-        write(file, content)
-    done = elmo("plot", "probe", file, "-o", tmp_path / "p.png")
-    assert (done.code, len(done.err.splitlines())) == (1, 2)
-    assert f"{file}: " in done.err
-    assert not (tmp_path / "p.png").exists()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import elmo, made
+from command_line import made
 from matplotlib.figure import Figure
 
 from elmo_cli.plot.similarity import Similarity, draw_similarity
@@ -44,19 +44,3 @@ def test_pictures_of_any_length_have_a_moderate_size(
     assert 4 <= width <= 19
     assert 2.4 <= height <= 51
     assert figures[0].axes[2].get_title() == "top"
-
-
-@pytest.mark.parametrize(
-    ("key", "message"),
-    [
-        ("99", "no sentence '99'"),
-        ("4", "has 0 tokens"),
-        ("6", "has 81 tokens"),
-        ("", "empty value"),
-    ],
-)
-def test_errors_are_two_lines(key: str, message: str, corpus: Path) -> None:
-    done = elmo("plot", "similarity", corpus, "0", key, "-o", "new.png")
-    assert message in done.err
-    assert len(done.err.splitlines()) == 2
-    assert not Path("new.png").exists()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import elmo, made
+from command_line import made
 from matplotlib.figure import Figure
 
 from elmo_cli.analysis.query import Occurrence
@@ -116,25 +116,6 @@ def test_texts_cover_neither_texts_nor_points(
         assert box.x1 <= axes.bbox.x1
     note = f"context is shown for {len(boxes)} of {n} points"
     assert (note in axes.get_xlabel()) == (len(boxes) < n)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--word", "plya"], "the word 'plya' does not occur\nhint: did you mean `play`?"),
-        (["--word", "play", "--labels", "short.tags"], "has 7 sentences, short.tags has 6"),
-        (["--word", "play", "--layer", 7], "`--layer 7`: the file has"),
-        (["--word", "play", "--label-column", "upos"], "no meaning without --labels"),
-        (["--word", "play", "--labels", "text.tags", "--clusters", 2], "meaning with --labels"),
-        (["--word", "0", "-o", "x.gif"], "not a supported plot format"),
-    ],
-)
-def test_errors_are_two_lines(words: list[object], message: str, corpus: Path) -> None:
-    done = elmo("plot", "senses", corpus, "-o", "new.html", *words)
-    assert done.code in (1, 2)
-    assert message in done.err
-    assert len(done.err.splitlines()) == 2
-    assert not Path("new.html").exists()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import elmo, made
+from command_line import made
 from matplotlib.figure import Figure
 
 from elmo_cli.errors import InputError, UsageError
@@ -150,27 +150,3 @@ def test_language_models_and_task_models_are_drawn_apart(tmp_path: Path) -> None
     runs = [Run("lm", "tokens", [(1, 2)]), Run("ner", "epoch", [(1, 2)])]
     with pytest.raises(UsageError, match="lm, ner: some are runs of language models"):
         draw_training_curves(runs, tmp_path / "c.png")
-
-
-NO_FORMAT = ("curves.txt", "curves.html", "-", "keep")  # matplotlib would write keep.png
-
-
-@pytest.mark.parametrize(
-    ("output", "message"),
-    [
-        *((name, f"{name}: its suffix is not a supported plot format") for name in NO_FORMAT),
-        *(("keep.png", "keep.png: exists"), ("model/log.jsonl", "is also one of the inputs")),
-    ],
-)
-def test_outputs_that_are_no_new_figure_are_refused(
-    output: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nothing is replaced, least of all the log of a run."""
-    write(tmp_path / "model", language_model())
-    monkeypatch.chdir(tmp_path)
-    Path("keep.png").write_bytes(b"mine")
-    before = {path: path.read_bytes() for path in Path().rglob("*.*")}
-    done = elmo("plot", "curves", "model", "-o", output, *["-f"][: output != "keep.png"])
-    assert done.code in (1, 2)
-    assert message in done.err
-    assert {path: path.read_bytes() for path in Path().rglob("*.*")} == before

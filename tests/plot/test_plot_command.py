@@ -1,0 +1,55 @@
+"""`elmo plot`: command lines that are refused."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import elmo
+
+BASELINES = {"majority_label": {"test": 13.0}, "majority_label_per_word": {"test": 71.25}}
+LAYERS: list[Any] = [[], 3, [{}], [{"name": "0", "test": "x"}]]
+NO_RESULTS: list[Any] = [[], {}, {"layers": [{"name": "0", "test": 80.0}]}]
+NO_RESULTS += [{**BASELINES, "layers": layers} for layers in LAYERS]
+SENSES, PLAY = "senses text.hdf5 --word", "senses text.hdf5 --word play"
+SIMILARITY = "similarity text.hdf5 0"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (f"{SENSES} plya", "the word 'plya' does not occur\nhint: did you mean `play`?"),
+        (f"{PLAY} --labels short.tags", "has 7 sentences, short.tags has 6"),
+        (f"{PLAY} --layer 7", "`--layer 7`: the file has"),
+        (f"{PLAY} --label-column upos", "no meaning without --labels"),
+        (f"{PLAY} --labels text.tags --clusters 2", "meaning with --labels"),
+        (f"{PLAY} -o x.gif", "not a supported plot format"),
+        (f"{SIMILARITY} 99", "no sentence '99'"),
+        (f"{SIMILARITY} 4", "has 0 tokens"),
+        (f"{SIMILARITY} 6", "has 81 tokens"),
+        (f"{SIMILARITY} ''", "empty value"),
+        ("probe no.json", "no.json: not a file with"),
+        *((f"probe {n}.json", f"{n}.json: not a file with") for n in range(len(NO_RESULTS))),
+        # Matplotlib would write keep.png.
+        *((f"curves log.jsonl -o {name}", f"{name}: its suffix is not a supported plot format")
+          for name in ("curves.txt", "curves.html", "-", "keep")),
+        ("curves log.jsonl -o keep.png", "keep.png: exists"),
+        ("curves log.jsonl -o log.jsonl -f", "is also one of the inputs"),
+        ("curves . -o log.jsonl -f", "is also one of the inputs"),
+    ],
+)  # fmt: skip
+def test_refused(line: str, message: str, corpus: Path) -> None:
+    """In two lines; nothing is written or replaced, least of all the log of a run."""
+    for number, content in enumerate(NO_RESULTS):
+        Path(f"{number}.json").write_text(json.dumps(content))
+    Path("keep.png").write_bytes(b"mine")
+    Path("log.jsonl").write_text('{"epoch": 1, "loss": 1, "dev": {"f1": 2}}\n')
+    before = {path: path.read_bytes() for path in Path().iterdir()}
+    done = elmo("plot", *shlex.split(line), *([] if " -o " in line else ["-o", "new.svg"]))
+    assert done.code in (1, 2)
+    assert message in done.err
+    assert len(done.err.splitlines()) == 2
+    assert {path: path.read_bytes() for path in Path().iterdir()} == before
