@@ -111,7 +111,8 @@ def make_gemm(
 
 def _float_gemm(weights: Sequence[Tensor], biases: _Biases) -> Gemm:
     """In the dtype of the weights; oneDNN takes the biases of bfloat16 weights in float32."""
-    return (_PackedGemm if can_pack(weights[0]) else _TorchGemm)(weights, biases)
+    kind = _PackedGemm if can_pack(weights[0]) else _TorchGemm
+    return kind(weights, biases)
 
 
 class _TorchGemm(Gemm):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from elmo_cli.errors import ElmoError, OutputError
@@ -51,15 +51,19 @@ def installed_dir(model: Model) -> Path | None:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn an OSError into an OutputError about PATH in the cache."""
+def os_errors_as(error_class: type[ElmoError], path: Path, what: str, hint: str) -> Iterator[None]:
+    """Turn an OSError into one of ours about PATH, which `what` says cannot be done."""
     try:
         yield
     except ElmoError:
         raise  # some are OSErrors too
     except OSError as error:
-        what = f"{path}: cannot be written ({error.strerror or error})"
-        raise OutputError(what, _HINT) from None
+        raise error_class(f"{path}: {what} ({error.strerror or error})", hint) from None
+
+
+def writing(path: Path) -> AbstractContextManager[None]:
+    """Turn an OSError into an OutputError about PATH in the cache."""
+    return os_errors_as(OutputError, path, "cannot be written", _HINT)
 
 
 @contextmanager

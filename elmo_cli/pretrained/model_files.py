@@ -13,16 +13,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elmo_cli.errors import ElmoError, ModelError
+from elmo_cli.errors import ModelError
 from elmo_cli.files import new_file, output_errors
 from elmo_cli.filetypes import HDF5, HEAD_BYTES, identify, identify_foreign_model
+from elmo_cli.pretrained.cache import os_errors_as
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
 from elmo_cli.regular_files import check_regular, read_json, sha256_of_file
 
@@ -86,17 +87,11 @@ class ModelFiles:
         return hashlib.sha256(f"{text}\n{self.weights_sha256}".encode()).hexdigest()
 
 
-@contextmanager
-def reading(path: Path) -> Iterator[None]:
+def reading(path: Path) -> AbstractContextManager[None]:
     """Turn an OSError into a ModelError about PATH, and refuse what is not a regular file."""
     check_regular(path, ModelError)
-    try:
-        yield
-    except ElmoError:
-        raise  # some are OSErrors too
-    except OSError as error:
-        what = f"{path}: cannot be read ({error.strerror or error})"
-        raise ModelError(what, "check the path and its permissions") from None
+    hint = "check the path and its permissions"
+    return os_errors_as(ModelError, path, "cannot be read", hint)
 
 
 def sha256_of(path: Path) -> str:

@@ -42,7 +42,7 @@ def read_jsonl(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
         try:
             found = None if line is None else _read_object(line, split, tokenize)
         except LineError as error:
-            reader.reject(number, error.what, error.hint)
+            reader.reject(number, error.what, _EXPECTED)
             found = None
         if found is None:
             key += 1
@@ -65,12 +65,11 @@ def _read_object(line: str, split: Split, tokenize: bool) -> tuple[Sentences, Do
     try:
         members = json.loads(line, object_pairs_hook=unique_keys)
     except json.JSONDecodeError as error:
-        what = f"not JSON, at character {error.pos + 1}: {error.msg}"
-        raise LineError(what, _EXPECTED) from None
+        raise LineError(f"not JSON, at character {error.pos + 1}: {error.msg}") from None
     except (ValueError, RecursionError) as error:  # such as a key twice, a number of 5,000 digits
-        raise LineError(f"not JSON: {error}", _EXPECTED) from None
+        raise LineError(f"not JSON: {error}") from None
     if not isinstance(members, dict):
-        raise LineError("JSON, but not an object", _EXPECTED)
+        raise LineError("JSON, but not an object")
     if "sentences" in members:
         return _read_document(members)
     if "tokens" in members:
@@ -78,22 +77,22 @@ def _read_object(line: str, split: Split, tokenize: bool) -> tuple[Sentences, Do
     if "text" in members:
         return split(_checked(members["text"], "text")), (None, None) if tokenize else None
     names = ", ".join(repr(shortened(name)) for name in list(members)[:5]) or "no members"
-    raise LineError(f'no "tokens", "text" or "sentences"; the object has {names}', _EXPECTED)
+    raise LineError(f'no "tokens", "text" or "sentences"; the object has {names}')
 
 
 def _read_document(members: dict[str, Any]) -> tuple[Sentences, Document]:
     given, offset = members["sentences"], members.get("sent_offset")
     if not isinstance(given, list):
-        raise LineError('"sentences" is not a list', _EXPECTED)
+        raise LineError('"sentences" is not a list')
     sentences = [_sentence(tokens, f"sentences[{i}]") for i, tokens in enumerate(given)]
     if offset is not None and (type(offset) is not int or not 0 <= offset < 1 << 53):
-        raise LineError('"sent_offset" is not a number from 0', _EXPECTED)
+        raise LineError('"sent_offset" is not a number from 0')
     return sentences, (_checked(members.get("doc_key"), "doc_key"), offset)
 
 
 def _sentence(given: Any, name: str) -> tuple[list[str], str]:
     if not isinstance(given, list):
-        raise LineError(f'"{name}" is not a list of strings', _EXPECTED)
+        raise LineError(f'"{name}" is not a list of strings')
     for i, token in enumerate(given):
         _checked(token, f"{name}[{i}]")
     return given, " ".join(given)
@@ -105,5 +104,5 @@ def _checked(given: Any, name: str) -> str:
         return ""
     problem = token_problem(given) if isinstance(given, str) else "is missing or not a string"
     if problem:
-        raise LineError(f'"{name}" {problem}', _EXPECTED)
+        raise LineError(f'"{name}" {problem}')
     return str(given)

@@ -128,14 +128,12 @@ def test_only_what_a_hash_will_verify_is_resumed(
     assert server.ranges == (["5000-"] if is_known else [""])
 
 
-@pytest.mark.parametrize("content", [b"x" * 1000, CONTENT, CONTENT + b"more"])
-def test_a_corrupt_part_does_not_block_the_download(
-    server: LocalServer, target: Path, content: bytes
-) -> None:
-    leave_part(server, target, 9).write_bytes(content)
-    fetch(remote(server), target)
-    assert target.read_bytes() == CONTENT
-    assert server.ranges == [f"{len(content)}-", ""]
+def test_a_corrupt_part_does_not_block_the_download(server: LocalServer, target: Path) -> None:
+    for content in (b"x" * 1000, CONTENT, CONTENT + b"more"):
+        leave_part(server, target, 9).write_bytes(content)
+        fetch(remote(server), target)
+        assert target.read_bytes() == CONTENT
+        assert server.ranges == [f"{len(content)}-", ""]
 
 
 def test_mirrors_are_tried_in_turn(server: LocalServer, target: Path) -> None:

@@ -81,29 +81,21 @@ def test_random(tiny: Path, tmp_path: Path) -> None:
     assert [one.options for one in found] == [trained.options] * 3
     assert found[0].sha256 == found[1].sha256
     assert len({one.sha256 for one in (trained, *found)}) == 3
-    vectors = Embedder(found[0]).embed(["The", "cat"])
-    assert vectors.shape == Embedder(trained).embed(["The", "cat"]).shape
-    assert (vectors.std(axis=(1, 2)) > 1e-3).all()
-    before = sorted(tmp_path.rglob("*"))
+    assert (Embedder(found[0]).embed(["The", "cat"]).std(axis=(1, 2)) > 1e-3).all()
     done = elmo("models", "random", "--like", tiny, "-o", tmp_path / "a")
     assert (done.code, done.err.splitlines()[1].split("`")[1]) == (1, "--output")
-    assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_pull(model: Model, home: Path, server: LocalServer) -> None:
+def test_pull(
+    model: Model, home: Path, server: LocalServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bar counts to the size of the model."""
+    shown: list[tuple[float, float | None]] = []
+    update = lambda self, done, total: shown.append((done, total))  # noqa: E731
+    monkeypatch.setattr(console.Progress, "update", update)
     for options, n_requests in ((), 2), ((), 2), (("-f",), 4), (("--overwrite",), 6):
         done = made("models", "pull", "tiny", *options)
         assert (done.out, done.err) == (b"", f"tiny: cached, {home}/models/tiny\n")
         assert len(server.seen) == n_requests
     assert made("models", "pull", "tiny", "-q").err == ""
-
-
-def test_the_bar_counts_to_the_size_of_the_model(
-    model: Model, server: LocalServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shown: list[tuple[float, float | None]] = []
-    update = lambda self, done, total: shown.append((done, total))  # noqa: E731
-    monkeypatch.setattr(console.Progress, "update", update)
-    made("models", "pull", "tiny")
-    assert shown[-1][0] == sum(map(len, server.files.values()))
-    assert {total for _, total in shown} == {model.files[1].bytes}
+    assert shown[-1] == (sum(map(len, server.files.values())), model.files[1].bytes)
