@@ -34,30 +34,9 @@ DIRECTIONS = ("forward", "backward", "average")
 
 def bilm_perplexity(model: str, genres: dict[str, Path]) -> dict[str, Figures]:
     """The figures of each genre, and those of all of them together."""
-    found = {
-        name: elmo("perplexity", path, "--tokenize", "-m", model) for name, path in genres.items()
-    }
-    return {**found, "all": together(list(found.values()))}
-
-
-def together(parts: list[Figures]) -> Figures:
-    """The figures of several texts as one text."""
-    predictions = [part["predictions"] for part in parts]
-    logs = [[math.log(part["perplexity"][name]) for name in DIRECTIONS] for part in parts]
-    mean = np.average(logs, axis=0, weights=predictions)
-    bits = [part["bits_per_byte"] for part in parts]
-    # The bytes of a text follow from its bits: those of the likelihood and those of the spelling.
-    n_bytes = [
-        log[-1] / math.log(2) * n / (of["average"] - of["spelling"])
-        for log, n, of in zip(logs, predictions, bits, strict=True)
-    ]
-    tokens = [part["tokens"] for part in parts]
-    unknown = [part["unknown_fraction"] for part in parts]
+    texts = {**{name: [path] for name, path in genres.items()}, "all": list(genres.values())}
     return {
-        "predictions": sum(predictions),
-        "unknown_fraction": np.average(unknown, weights=tokens),
-        "perplexity": dict(zip(DIRECTIONS, np.exp(mean), strict=True)),
-        "bits_per_byte": {"average": np.average([of["average"] for of in bits], weights=n_bytes)},
+        name: elmo("perplexity", *paths, "--tokenize", "-m", model) for name, paths in texts.items()
     }
 
 

@@ -132,10 +132,7 @@ def binary_stdout() -> Iterator[BinaryIO]:
 
 
 def check_output(output: str, texts: Sequence[str], *, overwrite: bool) -> None:
-    """Refuse, before any work, a text output that is one of the input files or cannot be written.
-
-    "-" is standard output.
-    """
+    """Refuse, before any work, an output that is one of the texts or cannot be written."""
     from elmo_cli.files import check_distinct, check_output_path
 
     check_distinct(output, texts)
@@ -144,15 +141,15 @@ def check_output(output: str, texts: Sequence[str], *, overwrite: bool) -> None:
 
 
 def write_lines(output: str, lines: Iterable[str], *, overwrite: bool) -> None:
-    """Write lines (including line ends) to a file or, for "-", to standard output, in UTF-8 except
-    for the bytes of file names."""
+    """Write lines (including line ends) in UTF-8 to a file or, for "-", to standard output."""
     from elmo_cli.files import write_text
 
+    errors = "surrogateescape"  # for file names, which are written byte for byte
     if output == "-":
         with binary_stdout() as stdout:
-            stdout.writelines(line.encode(errors="surrogateescape") for line in lines)
+            stdout.writelines(line.encode(errors=errors) for line in lines)
     else:
-        write_text(output, lines, overwrite=overwrite, errors="surrogateescape")
+        write_text(output, lines, overwrite=overwrite, errors=errors)
 
 
 def print_input_warnings(report: InputReport, *, quiet: bool) -> None:
@@ -209,12 +206,10 @@ def plural(n: int, noun: str) -> str:
 
 def duration(seconds: float) -> str:
     """Format seconds for people: "12 s", "3 min 20 s", "2 h 5 min"."""
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600:,} h {whole % 3600 // 60} min"
+    minutes, rest = divmod(max(0, round(seconds)), 60)
+    if minutes >= 60:
+        return f"{minutes // 60:,} h {minutes % 60} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 class Progress:
@@ -307,19 +302,23 @@ class Progress:
 @contextmanager
 def loading(*, quiet: bool) -> Iterator[None]:
     """Print "loading" if the body of the `with` takes more than half a second."""
-    with every(_LOADING_S, lambda: note("loading", quiet=quiet), times=1):
+    timer = threading.Timer(_LOADING_S, note, ["loading"])
+    timer.daemon = True
+    if not quiet:
+        timer.start()
+    try:
         yield
+    finally:
+        timer.cancel()
 
 
 @contextmanager
-def every(seconds: float, call: Callable[[], None], *, times: int = 1 << 62) -> Iterator[None]:
+def every(seconds: float, call: Callable[[], None]) -> Iterator[None]:
     """Call a function at regular intervals in a thread."""
     is_over = threading.Event()
 
     def repeat() -> None:
-        for _ in range(times):
-            if is_over.wait(seconds):
-                return
+        while not is_over.wait(seconds):
             call()
 
     thread = threading.Thread(target=repeat, daemon=True)
