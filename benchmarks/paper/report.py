@@ -9,6 +9,7 @@ the other. `docs/elmo-in-tasks.md` contains the tables.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 from pathlib import Path
 from statistics import mean, stdev
@@ -96,17 +97,20 @@ def difference(first: list[float], second: list[float]) -> str:
     return "no difference shown"
 
 
+def compared(scores: list[list[float]]) -> list[str]:
+    """Format the scores of settings, and the difference of the last and the first."""
+    return [*map(as_cell, scores), difference(scores[0], scores[-1])]
+
+
 def table(results: Results, name: str) -> list[str]:
     """Return a table of the tasks that were run; it compares the last setting with the first."""
     tasks, variants = TABLES[name]
     lines = _head("task", *variants, f"{variants[-1]} − {variants[0]}", "paper")
     for task in tasks:
         scores = [scores_of(results, name, task, variant) for variant in variants]
-        if not any(scores):
-            continue
-        paper = PAPER.get(name, {}).get(task)
-        cells = [task, *map(as_cell, scores), difference(scores[0], scores[-1])]
-        lines.append(_row(*cells, ", ".join(f"{one:g}" for one in paper) if paper else "–"))
+        if any(scores):
+            paper = ", ".join(f"{one:g}" for one in PAPER.get(name, {}).get(task, ()))
+            lines.append(_row(task, *compared(scores), paper or "–"))
     return lines
 
 
@@ -114,24 +118,18 @@ def other_scores_table(results: Results) -> list[str]:
     """Return further scores of the runs of table 1 as a Markdown table."""
     lines = _head("task", "score", WITHOUT, WITH, "difference")
     for task, score in OTHER_SCORES:
-        both = [
-            [one["scores"][score] for one in finished(results, "table1", task, variant)]
-            for variant in (WITHOUT, WITH)
-        ]
-        name = score.replace("_", " ")
-        lines.append(_row(task, name, *map(as_cell, both), difference(*both)))
+        both = [finished(results, "table1", task, variant) for variant in (WITHOUT, WITH)]
+        scores = [[one["scores"][score] for one in found] for found in both]
+        lines.append(_row(task, score.replace("_", " "), *compared(scores)))
     return lines
 
 
 def figure_1_table(results: Results) -> list[str]:
     """Return the scores of figure 1 as a Markdown table."""
     lines = _head("task", "training data", WITHOUT, WITH, "difference")
-    for task in FIGURE_1[0]:
-        for fraction in FRACTIONS:
-            both = [
-                scores_of(results, "figure1", task, variant, fraction) for variant in FIGURE_1[1]
-            ]
-            lines.append(_row(task, f"{fraction:.0%}", *map(as_cell, both), difference(*both)))
+    for task, fraction in itertools.product(FIGURE_1[0], FRACTIONS):
+        both = [scores_of(results, "figure1", task, variant, fraction) for variant in FIGURE_1[1]]
+        lines.append(_row(task, f"{fraction:.0%}", *compared(both)))
     return lines
 
 
@@ -155,13 +153,11 @@ def tries_table(results: Results) -> list[str]:
 def cost_table(results: Results) -> list[str]:
     """Return the mean CPU time and epochs of the runs of table 1."""
     lines = _head("task", "variant", "CPU seconds", "epochs", "best epoch")
-    tasks, variants = TABLES["table1"]
-    for task in tasks:
-        for variant in variants:
-            if found := finished(results, "table1", task, variant):
-                keys = ("cpu_s", "epochs", "best_epoch")
-                numbers = (f"{mean(one[key] for one in found):.0f}" for key in keys)
-                lines.append(_row(task, variant, *numbers))
+    for task, variant in itertools.product(*TABLES["table1"]):
+        if found := finished(results, "table1", task, variant):
+            keys = ("cpu_s", "epochs", "best_epoch")
+            numbers = (f"{mean(one[key] for one in found):.0f}" for key in keys)
+            lines.append(_row(task, variant, *numbers))
     return lines
 
 
