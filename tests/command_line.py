@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import TextIO
 
 import click
 import pytest
@@ -30,16 +31,20 @@ class Done:
     err: str
 
 
-def elmo(*words: object, stdin: bytes = b"") -> Done:
-    """Run `elmo` with these words; no stream is a terminal."""
+def elmo(*words: object, stdin: bytes | TextIO = b"", has_stdout: bool = True) -> Done:
+    """Run `elmo` with these words; no stream is a terminal, unless `stdin` is one."""
     out, err = io.BytesIO(), io.BytesIO()
+    if isinstance(stdin, bytes):
+        stdin = io.TextIOWrapper(io.BytesIO(stdin), "utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8"))
-        patch.setattr(sys, "stdout", io.TextIOWrapper(out, "utf-8"))
+        patch.setattr(sys, "stdin", stdin)
+        patch.setattr(sys, "stdout", stdout := io.TextIOWrapper(out, "utf-8"))
         patch.setattr(sys, "stderr", io.TextIOWrapper(err, "utf-8", "backslashreplace"))
+        if not has_stdout:
+            patch.setattr(sys, "stdout", None)
         with pytest.raises(SystemExit) as ended:
             main([str(word) for word in words])
-        sys.stdout.flush()
+        stdout.flush()
         sys.stderr.flush()
         return Done(int(str(ended.value.code)), out.getvalue(), err.getvalue().decode("utf-8"))
 

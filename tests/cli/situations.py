@@ -1,6 +1,6 @@
 """Situations in which a command meets bad input: how each is made.
 
-A `Bad` is one row of a table; its makers put files into a folder in which the command then runs.
+Each is a row of a table; its makers put files into a folder in which the command then runs.
 """
 
 from __future__ import annotations
@@ -9,12 +9,15 @@ import gzip
 import json
 import shutil
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import h5py
 import numpy as np
+import pytest
+from _pytest.mark import ParameterSet
 
 Maker = Callable[["Scene"], None]
 
@@ -35,32 +38,14 @@ class Scene:
     stock: Path
 
 
-@dataclass(frozen=True)
-class Bad:
-    """One bad input; see `bad`."""
-
-    name: str
-    line: str
-    makes: tuple[Maker, ...]
-    stdin: bytes
-    env: dict[str, str]
-    leaves: tuple[str, ...]
-
-    @property
-    def words(self) -> list[str]:
-        """The command line as a list."""
-        line = self.line.replace("EMBED", "embed -q -o out.hdf5 --overwrite")
-        return ["" if word == "''" else word for word in line.split()]
-
-
 def bad(
     name: str,
     line: str,
     *makes: Maker,
     stdin: bytes = b"",
-    env: dict[str, str] | None = None,
+    env: Mapping[str, str] = MappingProxyType({}),
     leaves: tuple[str, ...] = (),
-) -> Bad:
+) -> ParameterSet:
     """A row of the table.
 
     Args:
@@ -72,7 +57,9 @@ def bad(
         env: variables of the environment.
         leaves: names of files that the command may leave or change.
     """
-    return Bad(name, line, makes, stdin, env or {}, leaves)
+    line = line.replace("EMBED", "embed -q -o out.hdf5 --overwrite")
+    words = ["" if word == "''" else word for word in line.split()]
+    return pytest.param(words, makes, stdin, env, set(leaves), id=name)
 
 
 def file(name: str, content: str | bytes = "The cat sat .\nIt slept .\n") -> Maker:

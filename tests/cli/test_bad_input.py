@@ -21,7 +21,6 @@ from pathlib import Path
 import pytest
 from bad_input import TABLE
 from command_line import elmo
-from situations import Bad, Scene
 
 PATH = Path(__file__).with_name("messages.txt")
 
@@ -56,34 +55,33 @@ def messages(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
     expected = read_messages()
     yield expected
     if request.config.getoption("--update-golden"):
-        rows = sorted((bad.name, expected[bad.name]) for bad in TABLE)
+        rows = sorted((row.id, expected[row.id]) for row in TABLE)
         PATH.write_text("".join(f"{name} {said}\n" for name, said in rows), "utf-8")
 
 
-@pytest.mark.parametrize("bad", TABLE, ids=lambda bad: bad.name)
-def test_bad_input(bad: Bad, scene: Scene, messages, request, monkeypatch) -> None:
-    for make in bad.makes:
+@pytest.mark.parametrize(("words", "makes", "stdin", "env", "leaves"), TABLE)
+def test_bad_input(words, makes, stdin, env, leaves, scene, messages, request, monkeypatch) -> None:
+    for make in makes:
         make(scene)
-    for name, value in bad.env.items():
-        monkeypatch.setenv(name, value)
-    before = hashes(scene.folder)
-    done = elmo(*bad.words, stdin=bad.stdin)
+    for variable, value in env.items():
+        monkeypatch.setenv(variable, value)
+    name, before = request.node.callspec.id, hashes(scene.folder)
+    done = elmo(*words, stdin=stdin)
     said = f"[exit {done.code}] " + "\n    ".join(done.err.splitlines())
     said = said.replace(str(scene.folder), "HERE").replace(str(scene.stock), "STOCK")
     assert re.fullmatch(r"\[exit [123]\] error: .+\n    hint: .+", said), done.err
     assert b"Traceback" not in done.out
-    if request.config.getoption("--update-golden") and not fits(messages.get(bad.name, ""), said):
-        messages[bad.name] = said
-    assert bad.name in messages, "no such row in messages.txt; --update-golden adds it"
-    assert fits(messages[bad.name], said), done.err
+    if request.config.getoption("--update-golden") and not fits(messages.get(name, ""), said):
+        messages[name] = said
+    assert name in messages, "no such row in messages.txt; --update-golden adds it"
+    assert fits(messages[name], said), done.err
     after = hashes(scene.folder)
-    changed = {name for name in before | after if before.get(name) != after.get(name)}
-    assert changed == set(bad.leaves)
+    assert {path for path in before | after if before.get(path) != after.get(path)} == leaves
 
 
 def test_each_row_has_one_message(request: pytest.FixtureRequest) -> None:
     """A message without a row would be reviewed for nothing, two rows of one name share one."""
-    names = [bad.name for bad in TABLE]
+    names = [row.id for row in TABLE]
     assert len(set(names)) == len(names)
     if not request.config.getoption("--update-golden"):
         assert list(read_messages()) == sorted(names)

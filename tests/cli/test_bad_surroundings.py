@@ -14,10 +14,10 @@ import time
 from pathlib import Path
 
 import pytest
+from command_line import Done, elmo, made, refused
 from disks import disk_of
 from situations import Scene, file, stocked
 
-from elmo_cli.cli.main import main
 from elmo_cli.errors import ResumeError
 from elmo_cli.store.log_lines import read_log
 
@@ -28,16 +28,10 @@ NO_SPACE = (
 )
 
 
-def elmo(*args: str, **kwargs) -> subprocess.Popen[str]:
+def start(*args: str, **kwargs) -> subprocess.Popen[str]:
     """The command in a process of its own."""
     command = [sys.executable, "-m", "elmo_cli", *args]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **kwargs)
-
-
-def in_process(*args: str) -> int:
-    with pytest.raises(SystemExit) as done:
-        main(list(args))
-    return done.value.code
 
 
 def files(scene: Scene) -> set[str]:
@@ -49,19 +43,13 @@ def files(scene: Scene) -> set[str]:
 def test_standard_output_on_a_full_disk(line: str, scene: Scene) -> None:
     """Without it a cut file would pass for a whole one."""
     with open("/dev/full", "w") as full:
-        run = elmo(*line.split(), stdout=full)
+        run = start(*line.split(), stdout=full)
         said = run.communicate()[1]
     assert said == (
         "error: standard output: cannot be written (No space left on device)\n"
         "hint: free some space, or redirect it to a file on another disk\n"
     )
     assert run.returncode == 1
-
-
-WITHOUT_TEXT = (
-    "error: standard input is a terminal: no text is coming\n"
-    "hint: name a file, or pipe the text in\n"
-)
 
 
 class Terminal(io.StringIO):
@@ -82,13 +70,13 @@ class Terminal(io.StringIO):
         "inspect ok.hdf5 --text -",
     ],
 )
-def test_a_terminal_as_standard_input(line: str, scene: Scene, monkeypatch, capsys) -> None:
+def test_a_terminal_as_standard_input(line: str, scene: Scene) -> None:
     """Without it a command waits for ever for a text that nobody types."""
     file("recipe.json", '{"texts": ["-"], "max-steps": 1}')(scene)
     stocked("ok.hdf5")(scene)
     before = files(scene)
-    monkeypatch.setattr(sys, "stdin", Terminal())
-    assert (in_process(*line.split()), capsys.readouterr().err) == (2, WITHOUT_TEXT)
+    done = elmo(*line.split(), stdin=Terminal())
+    refused(done, 2, "standard input is a terminal: no text is coming", "pipe the text in")
     assert files(scene) == before
 
 
@@ -105,34 +93,30 @@ def test_a_terminal_as_standard_input(line: str, scene: Scene, monkeypatch, caps
         "models show small --json",
     ],
 )
-def test_answers_that_nobody_can_read(line: str, scene: Scene, monkeypatch, capsys) -> None:
+def test_answers_that_nobody_can_read(line: str, scene: Scene) -> None:
     """Without it the answer would be lost, and the exit code say that all is well."""
     stocked("ok.hdf5")(scene)
     before = files(scene)
-    monkeypatch.setattr(sys, "stdout", None)
-    assert in_process(*line.split()) == 1
     hint = "`-o FILE` writes a file" if "-o -" in line else "`> FILE` saves the result in a file"
-    assert capsys.readouterr().err == f"error: standard output: is closed\nhint: {hint}\n"
+    refused(elmo(*line.split(), has_stdout=False), 1, "standard output: is closed", hint)
     assert files(scene) == before
 
 
-def test_a_file_is_made_where_nothing_can_be_printed(scene: Scene, monkeypatch, capsys) -> None:
+@pytest.mark.parametrize("line", ["embed -q a.txt -o a.hdf5", "inspect -q ok.hdf5"])
+def test_a_file_is_made_where_nothing_can_be_printed(line: str, scene: Scene) -> None:
     """What a command is for is its file: without `--json` it prints nothing there."""
-    monkeypatch.setattr(sys, "stdout", None)
-    assert in_process("embed", "-q", "a.txt", "-o", "a.hdf5") == 0
-    assert in_process("inspect", "-q", "a.hdf5") == 0
-    assert capsys.readouterr().err == ""
+    stocked("ok.hdf5")(scene)
+    assert elmo(*line.split(), has_stdout=False) == Done(0, b"", "")
 
 
-def test_no_space_after_the_first_block(scene: Scene, stock: Path, capsys) -> None:
+def test_no_space_after_the_first_block(scene: Scene, stock: Path) -> None:
     """Without it a full disk would cost the work before it, or leave a cut file."""
     stocked("long.txt")(scene)
     with disk_of((stock / "long.hdf5.part").stat().st_size + 40_000):
-        assert in_process(*LONG) == 1
-    assert capsys.readouterr().err == NO_SPACE
+        assert elmo(*LONG) == Done(1, b"", NO_SPACE)
     assert files(scene) >= {"long.hdf5.part", "long.hdf5.part.log"}
-    assert in_process(*LONG, "--resume") == 0
-    assert in_process("embed", "-q", "long.txt", "-o", "whole.hdf5") == 0
+    made(*LONG, "--resume")
+    made("embed", "-q", "long.txt", "-o", "whole.hdf5")
     assert (scene.folder / "long.hdf5").read_bytes() == (scene.folder / "whole.hdf5").read_bytes()
 
 
@@ -144,17 +128,14 @@ def test_no_space_after_the_first_block(scene: Scene, stock: Path, capsys) -> No
         ("embed -q long.txt -o long.hdf5", "long.hdf5.part"),
     ],
 )
-def test_no_space_before_anything_can_be_resumed(
-    line: str, written: str, scene: Scene, capsys
-) -> None:
+def test_no_space_before_anything_can_be_resumed(line: str, written: str, scene: Scene) -> None:
     """Nothing is left behind, and no `--resume` is advised."""
     stocked("part-1.hdf5", "part-2.hdf5", "long.txt")(scene)
     before = files(scene)
     with disk_of(60_000):
-        code = in_process(*line.split())
+        done = elmo(*line.split())
     said = NO_SPACE.replace("`--resume` continues after what is saved", "run it again")
-    expected = said.replace("long.hdf5.part", written)
-    assert (capsys.readouterr().err, code) == (expected, 1)
+    assert done == Done(1, b"", said.replace("long.hdf5.part", written))
     assert files(scene) == before
 
 
@@ -169,12 +150,12 @@ def committed(part: str) -> int:
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
 )
-def test_interrupted(number: int, scene: Scene, stock: Path, monkeypatch) -> None:
+def test_interrupted(number: int, scene: Scene, stock: Path) -> None:
     """Without it Ctrl-C, or a cluster's scheduler, would cost what was done, or say how to go on
     and not be able to."""
     stocked("long.txt")(scene)
     text = (stock / "long.txt").read_text()
-    run = elmo("embed", "-q", "-", "-o", "long.hdf5", stdin=subprocess.PIPE)
+    run = start("embed", "-q", "-", "-o", "long.hdf5", stdin=subprocess.PIPE)
     run.stdin.write(text)
     run.stdin.flush()  # and not closed, so that the run waits for more
     until = time.monotonic() + 60
@@ -193,15 +174,13 @@ def test_interrupted(number: int, scene: Scene, stock: Path, monkeypatch) -> Non
     run.stderr.close()
     assert committed("long.hdf5.part") == n_committed
     assert "long.hdf5" not in files(scene)
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-    assert in_process("embed", "-q", "-", "-o", "long.hdf5", "--resume") == 0
+    made("embed", "-q", "-", "-o", "long.hdf5", "--resume", stdin=text.encode())
     assert "long.hdf5" in files(scene)
 
 
 @pytest.mark.parametrize("name", ["e.txt", "-"])
-def test_empty_text_is_warned_of(name: str, scene: Scene, monkeypatch, capsys) -> None:
+def test_empty_text_is_warned_of(name: str, scene: Scene) -> None:
     """A text without a line makes a file without a sentence, and not in silence."""
     file("e.txt", "")(scene)
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
-    assert in_process("embed", name, "-o", "e.hdf5") == 0
-    assert f"warning: {name}: empty, without any line\n" in capsys.readouterr().err
+    done = made("embed", name, "-o", "e.hdf5")
+    assert f"warning: {name}: empty, without any line\n" in done.err
