@@ -233,11 +233,13 @@ def kill_after(delay_s: float, out: Path, way: str, n: int) -> bool:
 def test_kill_9_of_a_process(tmp_path: Path, way: str, n: int, n_kills: int) -> None:
     """The true thing: SIGKILL at moments nobody chose, again and again on one run."""
     undisturbed, out = tmp_path / "whole.hdf5", tmp_path / "out.hdf5"
+    writer_runs.run(undisturbed, way, n=8, block=8)  # the first run in a process takes longer
+    undisturbed.unlink()
     begin = time.monotonic()
     writer_runs.run(undisturbed, way, n=n, block=8)
-    seconds = time.monotonic() - begin
-    n_killed = sum(kill_after(random.random() * seconds, out, way, n) for _ in range(n_kills))
-    assert n_killed > 0
+    seconds = (time.monotonic() - begin) / n_kills
+    delays = [(k + random.random()) * seconds for k in range(n_kills)]
+    assert sum(kill_after(delay, out, way, n) for delay in delays) > 0
     writer = writer_runs.run(out, way, n=n, block=8, resume=True)
     assert writer.warnings == []
     assert out.read_bytes() == undisturbed.read_bytes()
