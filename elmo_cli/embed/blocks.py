@@ -22,8 +22,6 @@ TOKENS = 32_768  # a block is full when it has as many; its last sentence may ex
 CARRY_BATCH_SIZE = 64  # default with state "carry"
 _OPEN_DOCUMENT = 8  # full blocks after which a document is divided
 
-SkippedLine = tuple[str, int, str]  # source, line, reason
-
 
 @dataclass(frozen=True)
 class BlockInfo:
@@ -53,14 +51,11 @@ class Block:
         number: from 0.
         sentences: in input order.
         info: sizes and digests.
-        skipped: lines that could not be read, from the end of the previous block to the start of
-            the next one.
     """
 
     number: int
     sentences: tuple[Sentence, ...]
     info: BlockInfo
-    skipped: tuple[SkippedLine, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -112,21 +107,16 @@ class TextScan:
 
 
 def split_into_blocks(
-    sentences: Iterable[Sentence],
-    report: InputReport | None = None,
-    *,
-    state: str,
-    batch_size: int | None = None,
+    sentences: Iterable[Sentence], *, state: str, batch_size: int | None = None
 ) -> Iterator[Block]:
     """Divide an input into blocks; memory holds one of them.
 
     Args:
         sentences: the whole input, from its first sentence.
-        report: of the reader of the sentences; its skipped lines are assigned to the blocks.
         state: "carry" ends blocks between batches only, "document" between documents if possible.
         batch_size: with state "carry"; None for `CARRY_BATCH_SIZE`.
     """
-    splitter = _Splitter(report or InputReport())
+    splitter = _Splitter()
     for sentence in sentences:
         if splitter.is_full(sentence, state, batch_size or CARRY_BATCH_SIZE):
             yield splitter.take()
@@ -164,7 +154,7 @@ def read_blocks(
     """Read the inputs of a job in blocks; all sentences pass through `check`."""
     sentences = check(read_sentences(job.inputs, job.text, report))
     state, batch_size = job.embedder.state, job.embedder.batch_size
-    return split_into_blocks(sentences, report, state=state, batch_size=batch_size)
+    return split_into_blocks(sentences, state=state, batch_size=batch_size)
 
 
 def check_types(sentences: Iterable[Sentence]) -> Iterator[Sentence]:
@@ -189,10 +179,10 @@ def sentence_bytes(sentence: Sentence) -> bytes:
 class _Splitter:
     """The block that is being filled, and the digest of those before it."""
 
-    def __init__(self, report: InputReport) -> None:
+    def __init__(self) -> None:
         self.sentences: list[Sentence] = []
-        self._report, self._text_digest = report, hashlib.sha256()
-        self._n_tokens = self._n_blocks = self._n_skipped = 0
+        self._text_digest = hashlib.sha256()
+        self._n_tokens = self._n_blocks = 0
 
     def add(self, sentence: Sentence) -> None:
         self.sentences.append(sentence)
@@ -217,10 +207,8 @@ class _Splitter:
             digest.hexdigest(),
             self._text_digest.hexdigest(),
         )
-        skipped = tuple(self._report.skipped[self._n_skipped :])
-        block = Block(self._n_blocks, sentences, info, skipped)
+        block = Block(self._n_blocks, sentences, info)
         self._n_tokens, self._n_blocks = 0, self._n_blocks + 1
-        self._n_skipped += len(skipped)
         return block
 
 

@@ -21,7 +21,6 @@ import torch
 from elmo_cli import __version__
 from elmo_cli.embed.blocks import (
     Block,
-    SkippedLine,
     TextScan,
     check_types,
     read_blocks,
@@ -139,8 +138,8 @@ class _Run:
         has_size = scan is None and not any(map(is_stream, job.inputs))
         self._n_bytes = sum(map(os.path.getsize, job.inputs)) if has_size else 0
         self._n_blocks = self._n_sentences = self._n_tokens = 0
-        self._text_sha256, self._skipped = "", list[SkippedLine]()
         self._n_computed = self._n_warnings = 0
+        self._text_sha256 = ""
 
     def write(self, blocks: Iterable[Block]) -> RunSummary:
         """Make the file, or continue it, from all blocks of the input or those of the shard."""
@@ -158,8 +157,8 @@ class _Run:
                 self._write_blocks(blocks, writer)
                 writer.finish(self._attributes(writer.progress))
         self._warn_of_input()
-        if scan is not None and scan.blocks:  # a shard lists the lines of its blocks
-            report.skipped = self._skipped
+        if scan is not None:
+            report.skipped = scan.report.skipped  # of the whole text, in every shard
         done, size = writer.progress, Path(job.output).stat().st_size
         counts = done.sentences - done.duplicates, done.tokens, done.duplicates
         return RunSummary(job.output, *counts, self._n_computed, size, report)
@@ -174,18 +173,14 @@ class _Run:
                 continue
             if scan is not None and block.info != scan.blocks[block.number]:
                 raise self._changed()
-            self._count(block)
+            self._n_blocks += 1
+            self._n_sentences += block.info.n_sentences
+            self._n_tokens += block.info.n_tokens
+            self._text_sha256 = block.info.text_sha256
             yield block
         is_cut = scan is not None and self._n_blocks < len(self._range)
         if is_cut or (scan is None and self._report.bytes_read < self._n_bytes):
             raise self._changed()
-
-    def _count(self, block: Block) -> None:
-        self._n_blocks += 1
-        self._n_sentences += block.info.n_sentences
-        self._n_tokens += block.info.n_tokens
-        self._text_sha256 = block.info.text_sha256
-        self._skipped += block.skipped
 
     def _changed(self) -> InputError:
         return InputError(

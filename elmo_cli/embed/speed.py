@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, islice
+from itertools import islice
 
-from elmo_cli.embed.blocks import SENTENCES, TOKENS
+from elmo_cli.embed.blocks import SENTENCES
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.text.input import read_sentences
@@ -47,20 +47,20 @@ def measure_speed(
     types = _typical_types(sample)
     if not types:
         return None
-    embed, n_rows, n_known, spent = _compute(job, embedder), min(4, len(types)), 1, 0.0
+    n_rows, n_known, spent = min(4, len(types)), 1, 0.0
     n_columns = 1 if job.layout.unit == "types" else _ROW_TOKENS
     timed: list[tuple[list[Sentence], float]] = []
-    embed(_batch(types[:1], n_columns))
+    _seconds(job, embedder, _batch(types[:1], n_columns))
     while True:
         batch = _batch(types[:n_rows], n_columns)
-        cold, warm = _timed(embed, batch), _timed(embed, batch)
+        cold, warm = _seconds(job, embedder, batch), _seconds(job, embedder, batch)
         timed.append((batch, warm))
         type_s, n_known = max(0.0, cold - warm) / max(1, n_rows - n_known), n_rows
         spent, n_rows = spent + cold + warm, 2 * n_rows
         if n_rows > len(types) or spent + 2 * (cold + warm) > seconds:
             break
     step_s, token_s = _solve(embedder, timed[-3:])
-    block = _first_block(sample)
+    block = [sentence for sentence in sample if sentence.tokens][:SENTENCES]
     return Speed(token_s + step_s * _n_steps(embedder, block) / _n_tokens(block), type_s)
 
 
@@ -80,12 +80,6 @@ def _typical_types(sample: Sequence[Sentence]) -> list[str]:
     return by_length[start : start + _MOST_ROWS]
 
 
-def _compute(job: EmbedJob, embedder: Embedder) -> Callable[[Sequence[Sentence]], object]:
-    if job.layout.unit == "types":
-        return lambda sentences: embedder.embed_types([s.tokens[0] for s in sentences])
-    return lambda sentences: embedder.embed_block(sentences, None)
-
-
 def _batch(types: Sequence[str], n_columns: int) -> list[Sentence]:
     """As many short documents as types, none of which shares its first or its last token."""
     repeated = [*types] * (1 + n_columns)
@@ -95,9 +89,12 @@ def _batch(types: Sequence[str], n_columns: int) -> list[Sentence]:
     ]
 
 
-def _timed(embed: Callable[[Sequence[Sentence]], object], sentences: Sequence[Sentence]) -> float:
+def _seconds(job: EmbedJob, embedder: Embedder, sentences: Sequence[Sentence]) -> float:
     start = time.perf_counter()
-    embed(sentences)
+    if job.layout.unit == "types":
+        embedder.embed_types([sentence.tokens[0] for sentence in sentences])
+    else:
+        embedder.embed_block(sentences, None)
     return time.perf_counter() - start
 
 
@@ -123,13 +120,6 @@ def _n_steps(embedder: Embedder, block: Sequence[Sentence]) -> int:
     if embedder.state != "carry":
         lengths.sort()
     return sum(1 + max(lengths[i : i + n_rows]) for i in range(0, len(lengths), n_rows))
-
-
-def _first_block(sample: Sequence[Sentence]) -> Sequence[Sentence]:
-    """As many sentences of a sample as a block has."""
-    block = list(islice((sentence for sentence in sample if sentence.tokens), SENTENCES))
-    n_fitting = sum(total <= TOKENS for total in accumulate(len(one.tokens) for one in block))
-    return block[: max(1, n_fitting)]
 
 
 def _n_tokens(sentences: Iterable[Sentence]) -> int:
