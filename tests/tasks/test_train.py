@@ -19,7 +19,7 @@ import torch
 from command_line import Done, documented, elmo, made
 from tiny_models import Silent
 
-from elmo_cli.errors import EmbeddingsFileError, ModelError, ResumeError
+from elmo_cli.errors import ElmoError, EmbeddingsFileError, ModelError, ResumeError
 from elmo_cli.tasks.embeddings_folder import EmbeddingsFolder
 from elmo_cli.tasks.task import load_task
 from elmo_cli.tasks.train import TaskData, sample_examples, train_task
@@ -173,20 +173,15 @@ def test_other_settings_and_data_are_not_resumed(
         train("ner", mode="resume", **settings)
 
 
-def test_a_loaded_model_knows_further_words(embedded: None) -> None:
+def test_a_loaded_model_knows_further_words_and_predicts_in_chunks(
+    embedded: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     train("ner")
     trained = load_trained("ner")
     table, found = weights("ner")["representation.words.weight"], trained.model.representation.words
     assert len(table) == 2 + 3  # anna, oslo and rains
     assert torch.equal(found.weight[: len(table)], table)
     assert found.weight[trained.words.rows_of(["The"])].tolist() == [[1, 0, 0]]
-
-
-def test_predictions_do_not_depend_on_the_chunk(
-    embedded: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    train("ner")
-    trained = load_trained("ner")
     split = trained.task.read("train.conll")
     folder = EmbeddingsFolder("", default_model=os.environ["ELMO_MODEL"])
     expected, sizes = trained.predict_unseen(split, folder, Silent()), []
@@ -202,6 +197,7 @@ def test_predictions_do_not_depend_on_the_chunk(
         ("model.pt", lambda content: content[:-100]),
         ("task.json", lambda content: content.replace(b'"hidden": 5', b'"hidden": 6')),
         ("task.json", lambda content: content.replace(b'"settings"', b'"set"')),
+        ("task.json", lambda content: content.replace(b'"version": 2', b'"version": 1')),
         ("task.json", lambda content: b"[]"),
     ],
 )
@@ -211,6 +207,9 @@ def test_a_corrupt_model_is_refused(embedded: None, file: str, change: Any) -> N
     path.write_bytes(change(path.read_bytes()))
     with pytest.raises(ModelError):
         load_trained("ner")
+    if file == "task.json":
+        with pytest.raises(ElmoError):
+            train("ner", mode="resume")
     path.unlink()
     with pytest.raises(ModelError):
         load_trained("ner")
