@@ -10,7 +10,7 @@ from tiny_models import assert_refused, read
 
 from elmo_cli.errors import InputError
 from elmo_cli.tasks.ner import NerTask
-from elmo_cli.tasks.task import Example, check_labels
+from elmo_cli.tasks.task import check_labels
 from elmo_cli.text.input import InputSettings
 
 CONLL = "Ada X B-PER\nLovelace X I-PER\nslept X O\n\nParis X B-LOC\n"
@@ -95,13 +95,6 @@ def test_unknown_labels_are_refused(train: str, dev: str, is_known: bool) -> Non
     else:
         with pytest.raises(InputError, match=r"line 1: label `.*` does not occur"):
             check_labels(NerTask(), *splits)
-
-
-def test_plain_labels_are_scored_by_accuracy() -> None:
-    examples = [Example((0,), "", ("NN", "VB")), Example((1,), "", ("O",))]
-    scores = NerTask().score(examples, [("NN", "NN"), ("O",)])
-    assert scores.values == {"accuracy": pytest.approx(200 / 3)}
-    assert (scores.by_type["VB"]["recall"], scores.by_type["VB"]["gold"]) == (0, 1)
 
 
 def test_predictions_are_written() -> None:
