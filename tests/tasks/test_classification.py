@@ -17,8 +17,10 @@ from elmo_cli.tasks.settings import with_settings
 from elmo_cli.tasks.task import check_labels
 from elmo_cli.text.input import InputSettings
 
-SST = "(3 (2 A) (4 (4 bright) (2 day)))\n\n(1 (2 -LRB-) (1 (0 gr\\/ey) (2 2\u00a01/2)))\n(2 So)\n"
-SENTENCES = [("A", "bright", "day"), ("(", "gr/ey", "2\u00a01/2"), ("So",)]
+SST = (
+    "(3 (2 A) (4 (4 bright) (2 day)))\n\n(1 (2 -LRB-) (1 (0 gr\\/e\\*y) (2 2\u00a01/2)))\n(2 So)\n"
+)
+SENTENCES = [("A", "bright", "day"), ("(", "gr/e*y", "2\u00a01/2"), ("So",)]
 
 
 @pytest.mark.parametrize(
