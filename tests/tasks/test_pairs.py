@@ -69,6 +69,7 @@ def test_scores_equal_those_of_each_pair() -> None:
     assert isinstance(model.eval(), Esim)
     with torch.no_grad():
         found = model.scores(split.examples, inputs)
+        assert found.shape == (3, 3)
         for score, example in zip(found, split.examples, strict=True):
             batches = [inputs.batch([number]) for number in example.sentences]
             a, b = (model.encoder(model.representation(one), one.lengths)[0] for one in batches)
