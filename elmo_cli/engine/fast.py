@@ -102,12 +102,9 @@ class FastEngine:
         tokens = packed.token_positions
         layers[0] = inputs.index_select(0, numbers[tokens])
         for k, lstm in enumerate(self._lstms[direction][: len(layers) - 1]):
-            outputs = lstm.forward(
-                inputs,
-                packed,
-                (start.h[k, direction], start.c[k, direction]),
-                None if final is None else (final.h[k, direction], final.c[k, direction]),
-            )  # (position, projection_dim)
+            before = (start.h[k, direction], start.c[k, direction])
+            after = None if final is None else (final.h[k, direction], final.c[k, direction])
+            outputs = lstm.forward(inputs, packed, before, after)  # (position, projection_dim)
             if self.options.residual and k > 0:
                 outputs += inputs
             inputs = outputs

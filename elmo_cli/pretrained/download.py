@@ -63,10 +63,8 @@ def pull(
         return installed_files(model)
     folder, total, received = model_dir(model), model.expected_bytes, 0
     if os.environ.get("ELMO_OFFLINE"):
-        raise ModelError(
-            f"ELMO_OFFLINE is set, so the model `{model.name}` is not downloaded",
-            f"unset ELMO_OFFLINE, or put its files into {folder}",
-        )
+        what = f"ELMO_OFFLINE is set, so the model `{model.name}` is not downloaded"
+        raise ModelError(what, f"unset ELMO_OFFLINE, or put its files into {folder}")
 
     def on_file_bytes(n_bytes: int) -> None:
         on_bytes(received + n_bytes, total)
@@ -104,11 +102,9 @@ def download(file: RemoteFile, folder: Path, on_bytes: Callable[[int], None]) ->
                 os.fsync(opened.fileno())
             os.replace(attempts.part, target)
         return
-    raise DownloadError(
-        "; ".join(reasons),
-        "run it again; set HTTPS_PROXY if you are behind a proxy; or save the file as "
-        f"{target} yourself",
-    )
+    proxy = "set HTTPS_PROXY if you are behind a proxy"
+    hint = f"run it again; {proxy}; or save the file as {target} yourself"
+    raise DownloadError("; ".join(reasons), hint)
 
 
 class _Download:

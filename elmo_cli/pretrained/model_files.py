@@ -118,10 +118,8 @@ def find_model_files(folder: Path, name: str) -> ModelFiles:
     if not found:
         raise not_a_model(folder, names)
     if len(found) > 1:
-        raise ModelError(
-            f"{folder}: contains {len(found)} possible weight files ({_listed(found)})",
-            "give one of them with its path",
-        )
+        what = f"{folder}: contains {len(found)} possible weight files ({_listed(found)})"
+        raise ModelError(what, "give one of them with its path")
     return replace(files_of_weights(folder / found[0]), name=name)
 
 
@@ -163,10 +161,9 @@ def not_a_model(path: Path, names: Collection[str], head: bytes = b"") -> ModelE
         return ModelError(f"{path}: {kind.name}, not an ELMo model", kind.hint)
     kind = identify(head)
     found = kind.name if kind else _listed(names)
-    return ModelError(
-        f"{path}: not an ELMo model{found and f'; found {found}'}",
-        f"a model has {OPTIONS_FILE} and {WEIGHTS_FILE}; `elmo models list` shows published ones",
-    )
+    what = f"{path}: not an ELMo model{found and f'; found {found}'}"
+    hint = f"a model has {OPTIONS_FILE} and {WEIGHTS_FILE}; `elmo models list` shows published ones"
+    return ModelError(what, hint)
 
 
 def _listed(names: Collection[str]) -> str:
@@ -206,10 +203,9 @@ def check_parts(files: ModelFiles, used: Mapping[str, Path]) -> str:
     for part, path in tied.items() if len(tied) > 1 else ():
         found = files.weights_sha256 if part == "weights" else sha256_of(path)
         if found != known[part]:
-            raise ModelError(
-                f"{path}: its sha256 is not {known[part][:12]}…, which {PARTS_FILE} states",
-                f"get the file again, or remove {record} if it was replaced on purpose",
-            )
+            what = f"{path}: its sha256 is not {known[part][:12]}…, which {PARTS_FILE} states"
+            hint = f"get the file again, or remove {record} if it was replaced on purpose"
+            raise ModelError(what, hint)
     what = f"no {PARTS_FILE} states that this belongs to {files.weights}; only sizes are checked"
     return f"{', '.join(unknown)}: {what}" if unknown else ""
 

@@ -51,7 +51,7 @@ class Vocabulary:
 
     @classmethod
     def read(cls, path: str | Path) -> Vocabulary:
-        """Read a vocabulary file: one type per line, whose id is its zero-based line number.
+        """Read a vocabulary file: one type per line, whose id is its number among them, from 0.
 
         Lines `!!!MAXTERMID` hold no type and have no id. A file named .gz is decompressed. A file
         that can't be read, is not UTF-8, lacks a special type or has a type twice is an InputError.
