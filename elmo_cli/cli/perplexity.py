@@ -85,12 +85,10 @@ def perplexity(**given: Any) -> None:
         check_distinct(output, given["texts"])
         read = (given["model"], *model.bilm.files, *parts.values())
         check_distinct(output, read, what="a file of the model")
-    model.to(device)
-    lines: list[tuple[str, int]] = []
-    scores = _score(model, lines, report, given)
+    scores = _score(model.to(device), report, given)
     measured = perplexity_of(scores)
     if output:
-        console.write_lines(output, _table(scores, lines), overwrite=given["overwrite"])
+        console.write_lines(output, _table(scores), overwrite=given["overwrite"])
     for warning in (model.warning, model.bilm.warm_state_warning if state == "warm" else ""):
         if warning:
             console.note(f"warning: {warning}", quiet=quiet)
@@ -128,9 +126,7 @@ def _check_options(given: dict[str, Any]) -> None:
         check_output_path(output, overwrite=given["overwrite"])
 
 
-def _score(
-    model: LanguageModel, lines: list[tuple[str, int]], report: InputReport, given: dict[str, Any]
-) -> Scores:
+def _score(model: LanguageModel, report: InputReport, given: dict[str, Any]) -> Scores:
     from elmo_cli.lm.corpus import read_corpus
     from elmo_cli.lm.evaluation import score
     from elmo_cli.pretrained.warm_state import warm_state
@@ -138,7 +134,6 @@ def _score(
     texts, most = given["texts"], model.bilm.options.max_characters
     reading = options.input_settings(given, max_characters=most)
     corpus = read_corpus(texts, reading, notes=report, keep_lines=True)
-    lines.extend(corpus.lines)
     with console.Progress(corpus.n_predictions, "predictions", quiet=given["quiet"]) as progress:
         return score(
             model,
@@ -150,14 +145,14 @@ def _score(
         )
 
 
-def _table(scores: Scores, lines: list[tuple[str, int]]) -> Iterator[str]:
+def _table(scores: Scores) -> Iterator[str]:
     from elmo_cli.files import tsv_line
 
     yield tsv_line(*_COLUMNS)
     for one in scores.sentences():
         counts = one.tokens, one.unknown, one.predictions
         likelihoods = (f"{x:.6f}" for x in (one.forward, one.backward, one.perplexity))
-        yield tsv_line(*lines[one.number], *counts, *likelihoods)
+        yield tsv_line(*scores.corpus.lines[one.number], *counts, *likelihoods)
 
 
 def _summary(measured: Perplexity, model: str, state: str) -> Iterator[str]:

@@ -24,8 +24,7 @@ class ProcessGroup:
     """The processes that train one model; by default this process alone, on the CPU.
 
     Args:
-        rank: number of this process, from 0; the first one logs, saves and exports.
-        size: number of processes.
+        rank, size: number of this process, from 0, and of all; the first logs, saves and exports.
         device: of this process.
     """
 
@@ -94,10 +93,9 @@ def process_group(device: str) -> Iterator[ProcessGroup]:
     """Join the processes that torch's launcher has started; without it, this process alone.
 
     Args:
-        device: as in `engine.runtime.select_device`; cuda is the GPU of the process's own number.
+        device: as in `select_device`; cuda is the GPU of the process's own number.
     Raises:
-        UsageError: a numbered device for several processes.
-        DeviceError: the device is missing.
+        UsageError, DeviceError: a numbered device for several processes, or a missing one.
         TrainingError: the processes can't find each other.
     """
     size, chosen = int(os.environ.get("WORLD_SIZE", 1)), select_device(device)

@@ -39,13 +39,8 @@ _TEST_NAME = re.compile(r"(?<![a-z])(dev)?test(set|s)?(?![a-z])")
 
 @dataclass(frozen=True)
 class DomainTexts:
-    """The text files of a domain.
-
-    Attributes:
-        heldout: files to hold out; empty if a part of `train` has to be held out.
-        test: files to measure on, which choose nothing; empty if half of the held-out text is.
-        not_read: other files of the folders.
-    """
+    """The text files of a domain: to train on, to hold out (none if a part of `train` has to be),
+    to measure on (none if half of the held-out text is), and other files of the folders."""
 
     train: tuple[str, ...]
     heldout: tuple[str, ...] = ()
@@ -55,12 +50,9 @@ class DomainTexts:
 
 @dataclass(frozen=True)
 class Domain:
-    """The text of a domain.
+    """The text of a domain: to train on, to choose the weights to keep, and to measure them.
 
     Attributes:
-        train: the text to train on.
-        validation: held out; chooses the weights to keep.
-        test: held out; measures them and chooses nothing.
         unit: what was held out as a whole: "documents", "sentences" or "files".
         sources: where "validation" and "test" come from, for people.
         overlap: fraction of the sentences of `test` that are in the training text too.
@@ -97,9 +89,6 @@ def find_texts(domain: Sequence[str], heldout: Sequence[str] = ()) -> DomainText
     text is named, and never trained on. One whose name contains the word test is not read, or, if
     `heldout` names it, only measured on: a test set must not choose between models.
 
-    Args:
-        domain: folders and files, "-" for standard input.
-        heldout: files that are not trained on.
     Raises:
         UsageError: there is nothing to train on.
         InputError: a folder contains no text or cannot be read.

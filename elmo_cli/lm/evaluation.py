@@ -52,13 +52,11 @@ class SentenceScore(NamedTuple):
 
 @dataclass(frozen=True)
 class Scores:
-    """The log-likelihood of each prediction.
+    """The log-likelihood of each prediction of a text.
 
     Attributes:
         values: natural logarithm, (direction, position) float32; NaN where not scored.
-        starts: position of the first prediction of each sentence, then the number of predictions,
-            (sentence + 1,) int64.
-        corpus: the text.
+        starts: see `prediction_starts`.
         vocabulary: the vocabulary of the softmax.
     """
 

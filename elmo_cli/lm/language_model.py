@@ -42,7 +42,6 @@ class LanguageModel:
     """What is needed to predict a text.
 
     Attributes:
-        bilm: as `load` gives it, with its name, its files, its sha256 and its warm state.
         softmax: shared by both directions.
         vocabulary: of `softmax`; the id of a type is its row there.
         warning: the run that writes the model is not finished, or softmax or vocabulary may be of

@@ -26,15 +26,12 @@ _N_SYMBOLS = 257
 
 @dataclass(frozen=True)
 class BitsPerByte:
-    """Bits of a text per byte of its tokens, a figure that compares across vocabularies.
+    """Bits of a text per byte of its tokens, in each direction and both.
 
     The bits are -log2 of the likelihood of all predictions, including ends of sentences, plus the
-    bits of the spelling of each predicted `<UNK>` (see `ByteModel`). The bytes are those of the
-    tokens in UTF-8, plus one per token for the space or line end that follows it.
-
-    Attributes:
-        forward, backward, average: bits per byte of one direction and of both.
-        spelling: the part of the average that is due to spelling.
+    bits of the spelling of each predicted `<UNK>` (see `ByteModel`), which are `spelling` bits per
+    byte on average. The bytes are those of the tokens in UTF-8, plus one per token for the space or
+    line end that follows it.
     """
 
     forward: float
@@ -70,10 +67,7 @@ class Perplexity:
 def perplexity(
     model: LanguageModel, corpus: Corpus, *, on_progress: Callable[[int], None] = lambda n: None
 ) -> Perplexity:
-    """Measure a biLM on a text, each sentence from zero states; raises the errors of `score`.
-
-    Args:
-        on_progress: called with the number of newly computed predictions.
+    """Measure a biLM on a text, each sentence from zero states; arguments and errors of `score`.
 
     Source: bilm-tf `bilm/training.py` `test`, which carries the state.
     """

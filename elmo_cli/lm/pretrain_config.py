@@ -1,6 +1,5 @@
-"""PretrainConfig: all settings of a pretraining run, and the recipe file that stores them.
-
-A recipe is a JSON file whose keys are the long names of the options.
+"""PretrainConfig: all settings of a pretraining run, stored in a recipe, a JSON file whose keys are
+the long names of the options.
 """
 
 from __future__ import annotations
@@ -52,8 +51,7 @@ class PretrainConfig:
     """All settings of a pretraining run.
 
     Attributes:
-        init_from: name or path of the model that provides the initial weights, softmax and
-            vocabulary.
+        init_from: model that provides the initial weights, softmax and vocabulary.
         options_file: options.json with all sizes of a new biLM, instead of the next three fields.
         vocabulary: file with the types to predict; None to count them in the text.
         vocabulary_size, min_count: limits of a vocabulary that is counted in the text.

@@ -44,7 +44,6 @@ class RunFolder:
     """The output folder of a run, as a context manager that unlocks it at the end.
 
     Args:
-        path: path of the folder.
         kind: "pretrain", "finetune" or "train" (of a task model).
     """
 
@@ -105,11 +104,7 @@ class RunFolder:
                 (self.path / name).unlink(missing_ok=True)
 
     def export(self, model: LanguageModel, dtype: str = "float32") -> None:
-        """Write a model that `elmo embed`, AllenNLP and bilm-tf can read; raises OutputError.
-
-        Args:
-            dtype: dtype of the stored weights; float16 halves the size of the files.
-        """
+        """Write a model that `elmo embed`, AllenNLP and bilm-tf can read; raises OutputError."""
         remove_parts(self.path)
         write_options(model.bilm.options, self.path)
         model.vocabulary.write(self.path / VOCABULARY_FILE)

@@ -93,8 +93,6 @@ def sampled_softmax_loss(
         expected_counts: expected count of each type in a draw, (type,); its logarithm is subtracted
             from the logits, which corrects for frequent types being drawn often.
         dtype: dtype of the large matrix products, such as bfloat16; that of the weights by default.
-    Returns:
-        A scalar.
 
     For a target that is always drawn, the expected loss is that of the full softmax except for the
     bias of the logarithm. For a target that is drawn with probability q, it is lower by up to
@@ -119,21 +117,16 @@ def sampled_softmax_loss(
 
 
 def _rows(weight: Tensor, ids: Tensor) -> Tensor:
-    """Select rows of a weight; on a CPU, an existing gradient is updated only in these rows.
-
-    A separate dense gradient would be as large as the softmax and zero almost everywhere; writing
-    it would cost a tenth of a step with a large vocabulary.
-    """
+    """Select rows of a weight; on a CPU, an existing gradient is updated only in these rows: to
+    write another one, zero almost everywhere, would cost a tenth of a step with many types."""
     if weight.grad is not None and weight.device.type == "cpu":
         return nn.functional.embedding(ids, weight, sparse=True)
     return weight.index_select(0, ids)
 
 
 class _SampledSoftmaxLoss(torch.autograd.Function):
-    """Compute loss and gradient in one pass over groups of predictions.
-
-    The logits, which would be the largest array of training, are never stored as a whole.
-    """
+    """Loss and gradient in one pass over groups of predictions: all logits together would be the
+    largest array of training."""
 
     @staticmethod
     def forward(ctx: Any, h: Tensor, rows: Tensor, biases: Tensor, hit: Tensor) -> Tensor:
@@ -185,8 +178,8 @@ def _logits(h: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 class FittedSoftmax(NamedTuple):
-    """The softmax with the best held-out perplexity of all passes, the number of predictions in
-    each direction that it was fitted on, the passes over them, and the seconds of the whole fit."""
+    """The best softmax of all passes, the number of predictions in each direction that it was
+    fitted on, the passes over them, and the seconds of the whole fit."""
 
     softmax: NextTokenSoftmax
     tokens: int

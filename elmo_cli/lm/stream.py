@@ -67,12 +67,14 @@ def batches(
     n_streams, bptt = settings.n_streams * n_processes, settings.bptt
     epoch, first = start
     while True:
-        ways = []
+        ways = []  # inputs and targets of each direction, (stream, position)
         for way in (FORWARD, BACKWARD):
             random = np.random.default_rng([settings.seed, epoch, way])
             order = shuffled_order(corpus, random, settings.shuffle)
-            ways.append(_streams(flatten(corpus, order, way), n_streams))
-        n_batches = ways[FORWARD][0].shape[1] // bptt
+            sides = flatten(corpus, order, way)
+            length = len(sides[0]) // n_streams
+            ways.append([side[: n_streams * length].reshape(n_streams, length) for side in sides])
+        n_batches = length // bptt
         for index in range(first, n_batches):
             window = slice(index * bptt, (index + 1) * bptt)
             inputs, targets = (
@@ -80,12 +82,6 @@ def batches(
             )
             yield Batch(inputs, targets, epoch, index, n_batches)
         epoch, first = epoch + 1, 0
-
-
-def _streams(flat: tuple[Int32Array, Int32Array], n_streams: int) -> list[Int32Array]:
-    """Divide inputs and targets into streams of equal length, each (stream, position)."""
-    length = len(flat[0]) // n_streams
-    return [side[: n_streams * length].reshape(n_streams, length) for side in flat]
 
 
 def shuffled_order(

@@ -15,7 +15,7 @@ import torch
 from tiny_run import SETTINGS, equal, trainer, weights
 
 from elmo_cli.errors import ResumeError
-from elmo_cli.lm.checkpoint import FILE_NAME, read_options
+from elmo_cli.lm.checkpoint import FILE_NAME
 
 FIRST = replace(SETTINGS, dropout=0.1, max_steps=1)
 
@@ -132,11 +132,3 @@ def test_settings_and_devices_that_may_change(content: bytes, tmp_path: Path) ->
     run.resume()
     run.train()
     assert run.progress.step == 3
-
-
-def test_sizes_are_read_from_the_checkpoint(tmp_path: Path) -> None:
-    """options.json can't express a projection of equal size."""
-    trainer(tmp_path, FIRST, lstm_dim=16).save()
-    options = read_options(tmp_path / FILE_NAME)
-    assert options.has_lstm_projection
-    assert (options.lstm_dim, options.filters) == (16, ((1, 8), (2, 8), (3, 16)))

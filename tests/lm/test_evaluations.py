@@ -125,18 +125,6 @@ def test_patience_ends_a_run(tmp_path: Path) -> None:
     assert min(measured[-2:]) >= measured[-3]
 
 
-def test_the_initial_weights_may_be_the_best(tmp_path: Path) -> None:
-    """Fine-tuning may make a model worse."""
-    settings = replace(KEEP_BEST, learning_rate=0.1, warmup_steps=0, max_steps=1)
-    run = trainer(tmp_path, settings)
-    before = weights(run)
-    run.train()
-    (first, start), (_, end) = evaluations(tmp_path)
-    assert first == 0
-    assert end > start
-    assert equal(exported(run), before)
-
-
 def test_evaluations_by_steps_do_not_depend_on_time(tmp_path: Path) -> None:
     """Checkpoints do: a slow machine would otherwise run out of patience earlier."""
     saved: list[int] = []

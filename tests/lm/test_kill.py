@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
-from tiny_run import write_texts
-
-from elmo_cli.cli.main import cli
+from command_line import made
+from tiny_run import log, write_texts
 
 SIZES = ["--lstm-dim", "48", "--projection-dim", "24", "--batch-size", "8", "--threads", "1"]
 EVALUATIONS = ["--log-steps", "3", "--eval-steps", "4", "--keep-best"]
@@ -54,8 +52,7 @@ def wait_for(folder: Path, step: int, process: subprocess.Popen[str]) -> None:
 
 def curve(folder: Path) -> list[dict[str, Any]]:
     """The log without times."""
-    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-    return [{name: line[name] for name in line if name != "seconds"} for line in lines]
+    return [{name: line[name] for name in line if name != "seconds"} for line in log(folder)]
 
 
 @pytest.mark.parametrize(
@@ -72,8 +69,7 @@ def test_resume_after_kill_gives_an_identical_run(
     """Lost state, duplicate lines or a partial file would show in log or weights."""
     softmax = ("--negative-samples", negative_samples)
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    done = CliRunner().invoke(cli, arguments(text, whole, n_steps, *softmax))
-    assert done.exit_code == 0, done.output
+    made(*arguments(text, whole, n_steps, *softmax))
     chance = random.Random(n_kills)
     resume: tuple[str, ...] = ()
     for k in range(n_kills):
@@ -84,31 +80,24 @@ def test_resume_after_kill_gives_an_identical_run(
         _, said = process.communicate()
         assert process.returncode == -signal.SIGKILL, said
         resume = ("--resume",)
-    done = CliRunner().invoke(cli, arguments(text, parts, n_steps, *softmax, "--resume"))
-    assert done.exit_code == 0, done.output
+    made(*arguments(text, parts, n_steps, *softmax, "--resume"))
     assert curve(parts) == curve(whole)
     for name in ("weights.hdf5", "softmax.hdf5"):
         assert (parts / name).read_bytes() == (whole / name).read_bytes()
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
-)
-def test_a_signal_ends_a_run_that_resumes(number: int, text: Path, tmp_path: Path) -> None:
+def test_a_signal_ends_a_run_that_resumes(text: Path, tmp_path: Path) -> None:
     """The step is finished and nothing is lost."""
     out = tmp_path / "model"
     process = start(*arguments(text, out, 100_000, "--eval-steps", "100000"))
     wait_for(out, 3, process)
-    process.send_signal(number)
+    process.send_signal(signal.SIGINT)
     _, said = process.communicate()
     assert process.returncode == 130, said
     assert f"error: {out}: stopped at step" in said
     assert "hint: the same command with `--resume`" in said
     step = curve(out)[-1]["step"]
-    done = CliRunner().invoke(
-        cli, ["pretrain", "-o", str(out), "--resume", "--max-steps", str(step + 4)]
-    )
-    assert done.exit_code == 0, done.output
+    made("pretrain", "-o", out, "--resume", "--max-steps", step + 4)
     # A line every three steps, none twice and none missing, and one for the last steps.
     steps = [line["step"] for line in curve(out) if "loss" in line]
     assert steps == [*range(3, step + 4, 3), step + 4]

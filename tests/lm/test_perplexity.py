@@ -6,8 +6,6 @@ import copy
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ import torch
 from elmo_cli.errors import WeightFileError
 from elmo_cli.lm import evaluation
 from elmo_cli.lm.corpus import Corpus, read_corpus
-from elmo_cli.lm.evaluation import carried, prediction_starts, score
+from elmo_cli.lm.evaluation import prediction_starts, score
 from elmo_cli.lm.language_model import LanguageModel, load_language_model
 from elmo_cli.lm.perplexity import ByteModel, perplexity, perplexity_of
 from elmo_cli.lm.stream import BACKWARD, FORWARD
@@ -91,25 +89,6 @@ def test_four_streams_equal_a_batch_of_bilm_tf(
     assert (found.predictions, found.not_scored) == (272, 22)
     not_scored = np.setdiff1d(np.arange(294), positions)
     assert np.array_equal(np.flatnonzero(~scores.is_scored), not_scored)
-
-
-@pytest.mark.parametrize("batch_size", [1, 2, 7, 30])
-def test_sentences_are_dealt_to_streams_as_in_bilm_tf(batch_size: int, corpus: Corpus) -> None:
-    """Its rule, step by step, against the schedule by sentences."""
-    unread = map(iter, np.split(np.arange(294), prediction_starts(corpus)[1:-1]))
-    held: list[Iterator[int]] = [iter(()) for _ in range(batch_size)]
-    read: list[int] = []
-    with suppress(StopIteration):
-        while True:
-            k = len(read) % batch_size
-            position = next(held[k], None)
-            if position is None:
-                held[k] = next(unread)
-                position = next(held[k])
-            read.append(position)
-    n_steps = len(read) // batch_size
-    steps = np.reshape(read[: n_steps * batch_size], (n_steps, batch_size))
-    assert np.array_equal(carried(corpus, batch_size), steps)
 
 
 def test_any_initial_state_is_that_of_the_model(

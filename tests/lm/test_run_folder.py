@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -133,19 +131,6 @@ def test_a_run_that_ended_meanwhile_is_left_alone(
     with folder, pytest.raises(OutputError, match="contains a pretrain run already"):
         folder.open()
     assert content(tmp_path) == set(RUN["pretrain"])
-
-
-def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without it nothing could be trained there."""
-
-    def flock(descriptor: int, how: int) -> None:
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr(fcntl, "flock", flock)
-    with RunFolder(tmp_path / "out", "finetune") as folder:
-        folder.open()
-        (tmp_path / "out" / "finetune.json").touch()
-    assert os.listdir(tmp_path / "out") == ["finetune.json"]
 
 
 def test_what_stays_and_what_a_kill_left(tmp_path: Path) -> None:
