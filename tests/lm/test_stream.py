@@ -92,3 +92,4 @@ def test_a_text_shorter_than_one_batch_is_refused() -> None:
     with pytest.raises(TrainingError, match="11 tokens are less than one batch of 3 streams") as it:
         next(batches(corpus, TrainSettings(batch_size=3, bptt=5)))
     assert "`batch_size=2`" in it.value.hint
+    assert next(batches(corpus, TrainSettings(batch_size=3, bptt=4))).n_batches == 1
