@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,10 +65,10 @@ def probe(
     Source: Peters et al. 2018, 5.3 and table 6; optimizer, decays and epochs are not in the paper.
     """
     scaled = {split: torch.from_numpy(array) for split, array in vectors.items()}
-    targets = torch.from_numpy(data.targets["train"])
+    train = scaled["train"], torch.from_numpy(data.targets["train"])
     results = []
     for decay in WEIGHT_DECAYS:
-        weights = fit(scaled["train"], targets, len(data.labels), decay, seed=seed, advance=advance)
+        weights = fit(*train, len(data.labels), decay, seed=seed, advance=advance)
         dev, test = (predict(scaled[split], weights).numpy() for split in ("dev", "test"))
         results.append(ProbeResult(**vars(accuracy(data, dev, test)), weight_decay=decay))
     return max(results, key=lambda result: result.dev)
@@ -160,28 +160,22 @@ def _percent(is_right: npt.NDArray[np.bool_]) -> float:
     return 100 * float(is_right.mean())
 
 
-def majority_label(data: ProbeData) -> Accuracy:
-    """Return the accuracy of the most frequent label of train; on a tie, the first of them."""
-    majority = int(np.bincount(data.targets["train"]).argmax())
-    dev, test = (np.full_like(data.targets[name], majority) for name in ("dev", "test"))
-    return accuracy(data, dev, test)
+def majority_labels(data: ProbeData) -> tuple[Accuracy, Accuracy | None]:
+    """Return the accuracy of the most frequent label of train, and of that of each word form.
 
-
-def majority_label_per_word(data: ProbeData) -> Accuracy | None:
-    """Return the accuracy of predicting the most frequent label of each word form in train.
-
-    Unseen words get the most frequent label overall. Case matters. None if tokens are unknown.
+    Unseen words get the most frequent label overall; on a tie, the first label is taken. Case
+    matters. The second accuracy is None if tokens are unknown.
     """
-    if data.words is None:
-        return None
     targets = data.targets["train"]
+    majority = int(np.bincount(targets).argmax())
+    dev, test = (np.full_like(data.targets[name], majority) for name in ("dev", "test"))
+    overall = accuracy(data, dev, test)
+    if data.words is None:
+        return overall, None
     counts: dict[str, Counter[int]] = defaultdict(Counter)
     for word, target in zip(data.words["train"], targets.tolist(), strict=True):
         counts[word][target] += 1
-    majority = int(np.bincount(targets).argmax())
     best = {word: min(ids, key=lambda k: (-ids[k], k)) for word, ids in counts.items()}
-
-    def predicted(words: Sequence[str]) -> Ids:
-        return np.array([best.get(word, majority) for word in words], np.int64)
-
-    return accuracy(data, predicted(data.words["dev"]), predicted(data.words["test"]))
+    words = (data.words[name] for name in ("dev", "test"))
+    dev, test = (np.array([best.get(word, majority) for word in of_split]) for of_split in words)
+    return overall, accuracy(data, dev, test)

@@ -124,13 +124,11 @@ def embed_queries(
 def _describe(path: str, layer: int | None) -> tuple[dict[str, str], int, int, int]:
     """Return the settings of a file, the index of a layer, the number of layers and their dim."""
     with open_embeddings(path) as embeddings:
-        if embeddings.unit != "tokens":
-            what = f"{path}: has vectors of {embeddings.unit}, not of tokens"
-            raise UsageError(what, "a QUERY is the KEY of one of them; leave out `text`")
+        view = LayerView(embeddings, layer)
+        view.check_per_token("a QUERY is the KEY of one of them; leave out `text`")
         # Attributes of other types are no settings, and those of other programs may not pickle.
         facts = {name: one for name, one in embeddings.attributes.items() if isinstance(one, str)}
-        index = LayerView(embeddings, layer).index
-        return facts, index, len(embeddings.layers), embeddings.dim
+        return facts, view.index, len(embeddings.layers), embeddings.dim
 
 
 def _embedder_like(path: str, facts: dict[str, str], model: str | None) -> Embedder:
@@ -194,9 +192,7 @@ def nearest(
 
 
 def _check_words(view: LayerView, queries: Sequence[Query]) -> None:
-    if not view.per_token:
-        what = f"{view.path}: has vectors of {view.unit}, not of words"
-        raise UsageError(what, "leave out `same_word`")
+    view.check_per_token("leave out `same_word`")
     check_has_tokens(view)
     for query in queries:
         if query.token.tokens is None:

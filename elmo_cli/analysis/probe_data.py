@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo_cli.analysis.labelled_vectors import LabelledVectors, LabelSettings, join_labels
-from elmo_cli.analysis.vectors import LayerView, Vectors, check_comparable
+from elmo_cli.analysis.vectors import Vectors, check_comparable
 from elmo_cli.errors import EmbeddingsFileError, InputError
 from elmo_cli.store.reader import Embeddings, open_embeddings
 
@@ -92,17 +92,16 @@ def read_probe_data(
         UsageError: the label settings do not fit a file, or a layer is not stored.
     """
     labels = labels or LabelSettings()
-    files = {"train": train, "dev": dev, "test": test}
+    pairs = zip(SPLITS, (train, dev, test), strict=True)
+    files = {name: pair for name, pair in pairs if pair is not None}
     with ExitStack() as stack:
         opened = {
-            name: stack.enter_context(open_embeddings(pair[0]))
-            for name, pair in files.items()
-            if pair is not None
+            name: stack.enter_context(open_embeddings(path)) for name, (path, _) in files.items()
         }
         chosen = _check_files(list(opened.values()), tuple(dict.fromkeys(layers)))
         splits = {
-            name: join_labels(embeddings, (files[name] or train)[1], labels, chosen)
-            for name, embeddings in opened.items()
+            name: join_labels(opened[name], path, labels, chosen)
+            for name, (_, path) in files.items()
         }
         first = opened["train"]
         column = labels.column_of(train[1])
@@ -160,9 +159,6 @@ def _check_files(files: Sequence[Embeddings], layers: tuple[int, ...]) -> tuple[
                 f"{one.path}: layers are {ours}, those of {first.path} are {theirs}",
                 "embed all texts with the same layers, or choose layers that all files have",
             )
-    for one in files:
-        for layer in layers:
-            LayerView(one, layer)  # an error for a layer that the file does not contain
     return layers or first.layers
 
 

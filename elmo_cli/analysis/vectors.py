@@ -72,6 +72,11 @@ class LayerView:
             names.reverse()
         return next((key for key in names if key in self.embeddings), None)
 
+    def check_per_token(self, hint: str = "embed the text without pooling") -> None:
+        """Raise a UsageError unless the vectors are those of tokens."""
+        if not self.per_token:
+            raise UsageError(f"{self.path}: has vectors of {self.unit}, not of tokens", hint)
+
     def n_vectors(self, key: Key) -> int:
         """Return the number of vectors of a sentence.
 

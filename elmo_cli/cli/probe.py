@@ -181,10 +181,10 @@ def _summary(data: ProbeData) -> Iterator[str]:
 
 
 def _as_facts(data: ProbeData, results: dict[int | str, LayerResult]) -> dict[str, Any]:
-    from elmo_cli.analysis.linear import majority_label, majority_label_per_word
+    from elmo_cli.analysis.linear import majority_labels
     from elmo_cli.analysis.probe_data import UNKNOWN_LABEL
 
-    per_word = majority_label_per_word(data)
+    overall, per_word = majority_labels(data)
     return {
         "model": data.model,
         "state": data.state,
@@ -202,7 +202,7 @@ def _as_facts(data: ProbeData, results: dict[int | str, LayerResult]) -> dict[st
         },
         "n_unseen_words": None if data.is_unseen is None else int(data.is_unseen.sum()),
         "dev_from_train": not data.has_own_dev,
-        "majority_label": asdict(majority_label(data)),
+        "majority_label": asdict(overall),
         "majority_label_per_word": None if per_word is None else asdict(per_word),
         "layers": [{"name": str(layer), **_layer_facts(one)} for layer, one in results.items()],
     }

@@ -44,9 +44,8 @@ def read_similarity(path: StrPath, first: str, second: str) -> Similarity:
 def _sentence(embeddings: Embeddings, name: str) -> tuple[list[str], Array]:
     """Return the names of the tokens of a sentence, and unit vectors, (layer, token, dim)."""
     views = [LayerView(embeddings, layer) for layer in embeddings.layers]
-    if not (view := views[0]).per_token:
-        what = f"{view.path}: has vectors of {view.unit}, not of tokens"
-        raise UsageError(what, "embed the text without pooling")
+    view = views[0]
+    view.check_per_token()
     if (key := view.find_key(name)) is None:
         raise no_sentence(view, name, f"`elmo kwic {view.path} WORD` lists sentences with keys")
     vectors = unit_vectors(np.stack([one.vectors(key) for one in views]))

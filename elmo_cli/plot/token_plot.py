@@ -13,7 +13,6 @@ from elmo_cli.analysis.labelled_vectors import LabelSettings, join_labels
 from elmo_cli.analysis.neighbors import Query
 from elmo_cli.analysis.query import Occurrence, find_tokens
 from elmo_cli.analysis.vectors import LayerView, Vectors
-from elmo_cli.errors import UsageError
 from elmo_cli.files import StrPath, new_file
 from elmo_cli.plot import figure as plot_figure
 from elmo_cli.plot.plane import Array, cluster, principal_components, unit_vectors
@@ -59,9 +58,7 @@ def read_word(
     """
     with open_embeddings(path) as embeddings:
         view = LayerView(embeddings, layer)
-        if not view.per_token:
-            what = f"{path}: has vectors of {view.unit}, not of words"
-            raise UsageError(what, "embed the text without pooling")
+        view.check_per_token()
         found, _ = find_tokens(view, f"={word}", "all")
         step = max(1, len(found) / MAX_TOKENS)
         tokens = [found[int(n * step)] for n in range(min(MAX_TOKENS, len(found)))]

@@ -97,16 +97,22 @@ def test_compressed_labels_and_pipes(tmp_path):
     writer.join()
 
 
-@pytest.mark.parametrize("layout", ["flat", "allennlp"])
-@pytest.mark.parametrize("are_kept", [True, False])
-def test_blank_lines(tmp_path, layout, are_kept):
+@pytest.mark.parametrize(
+    ("layout", "keys", "are_kept", "expected"),
+    [
+        *((layout, "number", kept, [1, 2, 3, 6, 7]) for layout in ("flat", "allennlp")
+          for kept in (True, False)),
+        ("allennlp", "sentence", False, [0, 1, 2, 3, 4]),
+    ],
+)  # fmt: skip
+def test_blank_lines(tmp_path, layout, keys, are_kept, expected):
     text = ["", *TEXT[:3], "", "", *TEXT[3:], ""]
     labels = [[], *LABELS[:3], [], [], *LABELS[3:], []]
     given = [one for one in sentences(text) if are_kept or one.tokens]
-    path = write(tmp_path / "a.hdf5", given, layout=layout)
+    path = write(tmp_path / "a.hdf5", given, layout=layout, keys=keys)
     joined = join(path, write_lines(tmp_path / "a.tags", labels))
     assert (joined.labels, joined.n_missing) == (ALL_LABELS, 0)
-    assert [sentence.key for sentence in joined.sentences] == [1, 2, 3, 6, 7]
+    assert [sentence.key for sentence in joined.sentences] == expected
 
 
 def test_missing_sentences_are_counted(tmp_path):

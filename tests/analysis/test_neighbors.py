@@ -33,17 +33,18 @@ IDS = [f"{layout}-{dtype}-{'-'.join(options)}" for layout, dtype, options, _ in 
 
 
 def brute_force(view, given, query, k, *, same_word=False):
-    """The k nearest as (number of the sentence, position, cosine), in float64."""
+    """The k nearest as (number of the sentence, position, cosine), in float64, except zeros."""
     keys = list(view.embeddings)
     own = given[keys.index(query.key)].tokens
-    vector = view.vectors(query.key)[query.position].astype(np.float64)
+    vector = view.vectors(query.key)[query.position or 0].astype(np.float64)
     found = []
     for number, key in enumerate(keys):
         tokens = given[number].tokens
         if key == query.key or (query.tokens is not None and tokens == own):
             continue
         for position, row in enumerate(view.vectors(key).astype(np.float64)):
-            if not same_word or tokens[position].lower() == own[query.position].lower():
+            is_word = not same_word or tokens[position].lower() == own[query.position].lower()
+            if is_word and row.any():
                 cosine = row @ vector / np.linalg.norm(row) / np.linalg.norm(vector)
                 found.append((number, position, cosine))
     return sorted(found, key=lambda one: (-round(one[2], 6), *one[:2]))[:k]
@@ -51,7 +52,7 @@ def brute_force(view, given, query, k, *, same_word=False):
 
 def agree(view, found, expected):
     keys = list(view)
-    places = [(keys.index(occurrence.key), occurrence.position) for occurrence, _ in found]
+    places = [(keys.index(occurrence.key), occurrence.position or 0) for occurrence, _ in found]
     assert places == [one[:2] for one in expected]
     np.testing.assert_allclose([c for _, c in found], [one[2] for one in expected], atol=1e-6)
 
@@ -113,20 +114,21 @@ def test_equally_near_tokens_come_in_file_order(tmp_path, monkeypatch):
         assert {cosine for _, cosine in near} == {1.0}
 
 
-def test_zero_vectors_are_left_out(tmp_path):
-    given = sentences(LINES)
+@pytest.mark.parametrize(("pool", "query", "zero"), [("none", "0:1", "1:2"), ("mean", "0", "3")])
+def test_zero_vectors_and_pooled_sentences(tmp_path, pool, query, zero):
+    given = sentences(REPEATED)
     arrays = [layers(sentence) for sentence in given]
-    arrays[1][:, 2] = 0
-    arrays[7][...] = 0
-    with open_embeddings(write(tmp_path / "a.hdf5", given, arrays)) as embeddings:
+    arrays[1][:, 2], arrays[8][...] = 0, 0
+    if pool == "mean":
+        arrays = [one.mean(1) if one.size else np.zeros((3, DIM), "f4") for one in arrays]
+    with open_embeddings(write(tmp_path / "a", given, arrays, header={"pool": pool})) as embeddings:
         view = LayerView(embeddings)
-        found = search(view, "0:1", k=1000).neighbors[0]
-        n_tokens = sum(len(sentence.tokens) for sentence in given)
-        assert len(found) == n_tokens - len(given[0].tokens) - 3
-        assert not {"1:2", "7:0", "7:1"} & {str(occurrence) for occurrence, _ in found}
-        assert np.isfinite([cosine for _, cosine in found]).all()
-        with pytest.raises(UsageError, match="vector of 1:2 is zero"):
-            search(view, "1:2")
+        [asked], _ = read_queries(view, [query])
+        found = nearest(view, [asked], 1000)
+        agree(view, found.neighbors[0], brute_force(view, given, asked.token, 1000))
+        assert found.n_compared == sum(len(view.vectors(key)) for key in view)
+        with pytest.raises(UsageError, match=f"vector of {zero} is zero"):
+            search(view, zero)
 
 
 @pytest.mark.parametrize("size", [1e30, 1e-30])
@@ -143,24 +145,6 @@ def test_squares_beyond_float32(tmp_path, size):
     np.testing.assert_allclose([c for _, c in found], sorted(cosines, reverse=True), atol=1e-6)
 
 
-def test_pooled_sentences(tmp_path):
-    given = sentences(REPEATED)
-    pooled = [layers(one).mean(1) if one.tokens else np.zeros((3, DIM), "f4") for one in given]
-    path = write(tmp_path / "pooled", given, pooled, header={"pool": "mean"})
-    with open_embeddings(path) as embeddings:
-        view = LayerView(embeddings)
-        found = search(view, "0")
-    rows = np.stack([array[2] for array in pooled]).astype(np.float64)
-    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
-    cosines = rows @ rows[0]
-    cosines[[3, *(k for k, one in enumerate(given) if one.text == LINES[0])]] = -2
-    expected = np.argsort(-cosines, kind="stable")[:3].tolist()
-    assert [(one.key, one.position) for one, _ in found.neighbors[0]] == [
-        (k, None) for k in expected
-    ]
-    assert (view.unit, found.n_compared) == ("sentences", len(given))
-
-
 def test_types(tmp_path):
     types = [np.full(DIM, 1, np.float32), np.arange(DIM, dtype=np.float32)]
     types += [types[1] + 1, -types[1]]
@@ -175,8 +159,10 @@ def test_types(tmp_path):
         view = LayerView(embeddings, 0)
         assert [one.key for one, _ in search(view, "1", k=2).neighbors[0]] == [2, 0]
         assert view.unit == "types"
-        with pytest.raises(UsageError, match="has vectors of types"):
+        with pytest.raises(UsageError, match="has vectors of types, not of tokens"):
             search(view, "1", same_word=True)
+    with pytest.raises(UsageError, match="has vectors of types, not of tokens"):
+        embed_queries(str(path), ["a [b]"])
 
 
 def test_file_without_tokens(tmp_path):

@@ -136,12 +136,14 @@ def test_word_in_the_file() -> None:
     assert "c.hdf5: 5 of 6 occurrences of a; `--occurrence all`" in done.err
 
 
-@pytest.mark.parametrize("options", [(), ("--layers", "1"), ("--tokenize",)])
+@pytest.mark.parametrize("options", [(), ("--layers", "0,1"), ("--tokenize",)])
 def test_typed_sentence_equals_a_query_file(tiny: Path, options: tuple[str, ...]) -> None:
     made("embed", "a.txt", "-o", "a.hdf5", "-qf", *options)
     made("embed", "-", "-o", "q.hdf5", "-q", *options, stdin=b"he liked a play .\n")
-    [typed] = neighbors("a.hdf5", "--text", "he liked a [play] .", "-m", tiny)["queries"]
-    [query] = neighbors("a.hdf5", "0:3", "--query-file", "q.hdf5")["queries"]
+    layer = ("--layer", "0") if options else ()
+    words = ("--text", "he liked a [play] .", "-m", tiny)
+    [typed] = neighbors("a.hdf5", *words, *layer)["queries"]
+    [query] = neighbors("a.hdf5", "0:3", "--query-file", "q.hdf5", *layer)["queries"]
     near = [(one["key"], one["position"]) for one in query.pop("neighbors")]
     found = typed.pop("neighbors")
     assert [(one["key"], one["position"]) for one in found] == near
