@@ -116,17 +116,19 @@ def _print_json(objects: list[dict[str, Any]]) -> None:
 
 def write_stdout(job: EmbedJob, embedder: Embedder, given: dict[str, Any]) -> None:
     """Write the sentences to standard output as they are computed."""
-    report, n_warned, quiet = InputReport(), 0, given["quiet"]
+    report, quiet = InputReport(), given["quiet"]
     text = job.with_max_characters(embedder.bilm.options.max_characters).text
     pooled = job.embedder.pool is not None
     with (
         console.binary_stdout() as out,
         sentence_writer(given["stream"], out, pooled=pooled) as write,
     ):
+        n_warned = 0
         for sentence, array in embedder.stream(read_sentences(job.inputs, text, report)):
             write(sentence, array)
             console.warn(*report.warnings[n_warned:], quiet=quiet)
             n_warned = len(report.warnings)
+    console.warn(*report.warnings[n_warned:], quiet=quiet)
     console.print_truncated(report, quiet=quiet)
     console.exit_if_skipped(report, more="`-o FILE` also writes a list next to the file")
 

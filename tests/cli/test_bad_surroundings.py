@@ -178,9 +178,10 @@ def test_interrupted(number: int, scene: Scene, stock: Path) -> None:
     assert "long.hdf5" in files(scene)
 
 
+@pytest.mark.parametrize("output", ["e.hdf5", "-"])
 @pytest.mark.parametrize("name", ["e.txt", "-"])
-def test_empty_text_is_warned_of(name: str, scene: Scene) -> None:
+def test_empty_text_is_warned_of(name: str, output: str, scene: Scene) -> None:
     """A text without a line makes a file without a sentence, and not in silence."""
     file("e.txt", "")(scene)
-    done = made("embed", name, "-o", "e.hdf5")
+    done = made("embed", name, "-o", output)
     assert f"warning: {name}: empty, without any line\n" in done.err

@@ -16,6 +16,7 @@ from command_line import Done, elmo, made
 from situations import Maker, Scene, file, hdf5, objects, stocked, zipped
 
 from elmo_cli.cli import console, main
+from elmo_cli.cli.task_options import TaskReporter
 
 ESCAPE = "\x1b[31m\x9b2J"
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -144,6 +145,22 @@ def test_rate_and_time_left_pass_between_updates(monkeypatch: pytest.MonkeyPatch
         "400 tokens of about 1,300 (31%), 30 tokens/s, 29 s left",
         "400 tokens of about 1,300 (31%), 30 tokens/s",  # nobody knows
     ]
+
+
+def test_a_message_about_a_task_ends_the_progress_before_it(
+    monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    monkeypatch.setattr(console, "_LINE_EVERY_S", 0.02)
+    with TaskReporter(quiet=False) as reporter:
+        reporter.progress(5, 10)
+        time.sleep(0.1)
+        assert "5 tokens of about 10 (50%)" in capsys.readouterr().err
+        reporter.message("reading")
+        time.sleep(0.1)
+        assert capsys.readouterr().err.splitlines()[-1] == "reading"
+        reporter.progress(1, 2)
+        time.sleep(0.1)
+    assert "1 tokens of about 2 (50%)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("no_color", "columns"), [("", 150), ("1", 80), ("1", 30)])

@@ -95,11 +95,13 @@ def test_a_folder_gets_a_file_for_each_input(tiny_bilm: BiLM) -> None:
 
 
 def test_standard_output_is_json_lines(tiny_bilm: BiLM) -> None:
-    done = made("embed", "-", "-o", "-", stdin=TEXT.encode())
+    done = made("embed", "-", "-o", "-", stdin=f"{TEXT}It is </S> .\n".encode())
+    assert done.err.count("boundary or padding tokens") == 1
     records = [json.loads(line) for line in done.out.splitlines()]
-    assert [record["key"] for record in records] == list(range(len(LINES)))
-    assert [record["tokens"] for record in records] == [line.split() for line in LINES]
-    for record, line in zip(records, LINES, strict=True):
+    lines = (*LINES, "It is </S> .")
+    assert [record["key"] for record in records] == list(range(len(lines)))
+    assert [record["tokens"] for record in records] == [line.split() for line in lines]
+    for record, line in zip(records, lines, strict=True):
         check(np.array(record["layers"]), tiny_bilm, line)
 
 
