@@ -5,7 +5,6 @@ Each is a row of a table; its makers put files into a folder in which the comman
 
 from __future__ import annotations
 
-import gzip
 import json
 import shutil
 import zipfile
@@ -76,10 +75,6 @@ def file(name: str, content: str | bytes = "The cat sat .\nIt slept .\n") -> Mak
 def objects(name: str, *lines: object) -> Maker:
     """A file of JSON lines."""
     return file(name, "".join(json.dumps(line) + "\n" for line in lines))
-
-
-def gz(name: str, content: bytes) -> Maker:
-    return file(name, gzip.compress(content, mtime=0))
 
 
 def cut(name: str, n_bytes: int) -> Maker:

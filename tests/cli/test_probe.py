@@ -11,7 +11,6 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-import torch
 from command_line import Done, documented, elmo, made, only_tiny
 
 from elmo_cli.analysis import linear
@@ -156,13 +155,6 @@ def test_options(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (other["seed"], other["layers"] == every) == (1, False)
     found = figures(splits=("train", "test"))
     assert (found["dev_from_train"], found["train"]["sentences"]) == (True, 27)
-    n_threads = torch.get_num_threads()
-    try:
-        other = figures("--threads", 2)
-    finally:
-        torch.set_num_threads(n_threads)
-    for one, two in zip(every, other["layers"], strict=True):
-        assert one["test"] == pytest.approx(two["test"], abs=5)
 
 
 def test_pooled_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

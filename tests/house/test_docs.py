@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from command_line import elmo, made, only_tiny
+from command_line import commands, elmo, made, only_tiny
 
-from elmo_cli.cli.main import COMMANDS, cli
+from elmo_cli.cli.main import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -167,16 +167,14 @@ def test_commands_and_options_exist() -> None:
     lines = [line for block in blocks("sh", run=False) for line in command_lines(block.code)]
     lines += [line for page in PAGES for line in inline_commands(page)]
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
-    n_commands = 0
+    n_commands, every = 0, commands()
     for line in lines:
         assert not line.startswith("make ") or line.split()[1] in targets, line
         if not (found := re.search(r"(?:^|[|] |-m )elmo(?:_cli)? (\w+)(.*)", line)):
             continue
         name, words = found[1], found[2].split()
         assert name in {*COMMANDS, "help"}, line
-        command = cli.get_command(None, name) if name != "help" else None  # type: ignore[arg-type]
-        if command is not None and hasattr(command, "commands"):
-            command = command.commands[words[0]]
+        command = every.get((name, words[0] if words else ""), every.get((name,)))
         options = {one for part in command.params for one in part.opts} if command else set()
         used = {word for word in words if re.match("--?[a-z]", word)}
         assert used <= options | {"--help", "-h", "--debug"}, line
