@@ -68,89 +68,51 @@ def _files(folder: str, name: str) -> tuple[str, str, str]:
 _PATIENT = {"lr_patience": "4", "patience": "8"}
 _IMPATIENT = {"lr_patience": "2", "patience": "4"}
 _FAST = {**_PATIENT, "learning_rate": "0.002"}
+# fmt: off
 FILES = {
     "NER": TaskFiles(
-        "ner",
-        *_files("ner-wnut17", "{}.conll"),
-        "f1",
+        "ner", *_files("ner-wnut17", "{}.conll"), "f1", chosen=1, chosen_without=2,
         tries=(_IMPATIENT, _PATIENT, _FAST, {**_PATIENT, "elmo.dropout": "0.2"}),
-        chosen=1,
-        chosen_without=2,
     ),
     "NER, 10 %": TaskFiles(
-        "ner",
-        *_files("ner-wnut17", "{}.conll"),
-        "f1",
-        tries=(
-            {**_PATIENT, "batch_size": "8"},
-            {**_FAST, "batch_size": "8"},
-            {**_FAST, "batch_size": "4"},
-        ),
-        chosen_without=1,
-        fraction=0.1,
+        "ner", *_files("ner-wnut17", "{}.conll"), "f1", chosen_without=1, fraction=0.1,
+        tries=({**_PATIENT, "batch_size": "8"},
+               {**_FAST, "batch_size": "8"},
+               {**_FAST, "batch_size": "4"}),
     ),
     "NER, BC5CDR": TaskFiles(
-        "ner",
-        *_files("ner-bio", "{}.conll.xz"),
-        "f1",
-        tries=(
-            {**_FAST, "epochs": "12"},
-            {**_FAST, "epochs": "24"},
-            {**_FAST, "elmo.where": "both", "epochs": "24"},
-        ),
-        chosen=1,
-        chosen_without=1,
+        "ner", *_files("ner-bio", "{}.conll.xz"), "f1", chosen=1, chosen_without=1,
+        tries=({**_FAST, "epochs": "12"},
+               {**_FAST, "epochs": "24"},
+               {**_FAST, "elmo.where": "both", "epochs": "24"}),
     ),
     "POS": TaskFiles(
-        "ner",
-        *_files("pos", "en_ewt-ud-{}.conllu.xz"),
-        "accuracy",
-        tries=(
-            {**_FAST, "epochs": "6"},
-            {**_FAST, "elmo.dropout": "0.2", "epochs": "10"},
-            {**_FAST, "elmo.dropout": "0.2", "elmo.where": "both", "epochs": "10"},
-        ),
-        chosen=2,
-        chosen_without=1,
+        "ner", *_files("pos", "en_ewt-ud-{}.conllu.xz"), "accuracy", chosen=2, chosen_without=1,
+        tries=({**_FAST, "epochs": "6"},
+               {**_FAST, "elmo.dropout": "0.2", "epochs": "10"},
+               {**_FAST, "elmo.dropout": "0.2", "elmo.where": "both", "epochs": "10"}),
     ),
     "SST-5": TaskFiles(
-        "classification",
-        *_files("sst5", "{}.txt.xz"),
-        "accuracy",
+        "classification", *_files("sst5", "{}.txt.xz"), "accuracy",
         tries=({**_PATIENT, "epochs": "9"}, {**_PATIENT, "model": "bcn", "epochs": "7"}),
     ),
     "SICK": TaskFiles(
-        "entailment",
-        *_files("sick", "{}.jsonl.xz"),
-        "accuracy",
-        tries=(
-            _PATIENT,
-            {**_PATIENT, "dropout": "0.35"},
-            {**_IMPATIENT, "dropout": "0.5", "epochs": "20"},
-            {**_PATIENT, "dropout": "0.5", "epochs": "20"},
-            {**_PATIENT, "elmo.dropout": "0.2"},
-            {**_PATIENT, "elmo.dropout": "0.2", "epochs": "24"},
-            {**_PATIENT, "elmo.dropout": "0.1", "dropout": "0.1", "epochs": "24"},
-        ),
-        chosen=4,
-        chosen_without=5,
+        "entailment", *_files("sick", "{}.jsonl.xz"), "accuracy", chosen=4, chosen_without=5,
+        tries=(_PATIENT,
+               {**_PATIENT, "dropout": "0.35"},
+               {**_IMPATIENT, "dropout": "0.5", "epochs": "20"},
+               {**_PATIENT, "dropout": "0.5", "epochs": "20"},
+               {**_PATIENT, "elmo.dropout": "0.2"},
+               {**_PATIENT, "elmo.dropout": "0.2", "epochs": "24"},
+               {**_PATIENT, "elmo.dropout": "0.1", "dropout": "0.1", "epochs": "24"}),
     ),
-    "SRL": TaskFiles(
-        "srl",
-        *_files("srl-ewt", "{}.jsonl.xz"),
-        "f1",
-        tries=({**_PATIENT, "epochs": "6"},),
-        fraction=0.25,
-    ),
-    "Coref": TaskFiles(
-        "coref",
-        *_files("coref-litbank", "{}.conll.xz"),
-        "f1",
-        tries=(_PATIENT, _FAST),
-        chosen_without=1,
-    ),
+    "SRL": TaskFiles("srl", *_files("srl-ewt", "{}.jsonl.xz"), "f1", fraction=0.25,
+                     tries=({**_PATIENT, "epochs": "6"},)),
+    "Coref": TaskFiles("coref", *_files("coref-litbank", "{}.conll.xz"), "f1",
+                       tries=(_PATIENT, _FAST), chosen_without=1),
     "QA": TaskFiles("qa", *_files("qa-xquad", "{}.json"), "f1", tries=(_PATIENT,)),
 }
+# fmt: on
 
 # Table -> its tasks and variants, in the order of the paper.
 TABLES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
