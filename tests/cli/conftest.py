@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 
 import pytest
@@ -77,13 +76,11 @@ def stop_run(monkeypatch):
 @pytest.fixture
 def scene(tmp_path, stock, monkeypatch):
     """A working directory with a sound text and a former output, and a clean environment."""
-    for name in [name for name in os.environ if name.startswith("ELMO_")]:
-        monkeypatch.delenv(name)
+    only_tiny(monkeypatch, stock / "tiny")
     folder = tmp_path / "here"
     folder.mkdir()
     monkeypatch.chdir(folder)
     monkeypatch.setenv("ELMO_HOME", str(folder / "home"))
-    monkeypatch.setenv("ELMO_MODEL", str(stock / "tiny"))
     made = Scene(folder, stock)
     file("out.hdf5", FORMER)(made)
     file("a.txt")(made)
