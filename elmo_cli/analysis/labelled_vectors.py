@@ -190,11 +190,9 @@ def _matching_words(
 ) -> Words | None:
     """Return the tokens of a sentence whose labels match its vectors; None if unknown."""
     n_vectors, n_labels = view.n_vectors(key), len(labels)
-    stored = view.embeddings.tokens(key) if view.per_token else None
-    n_tokens = len(stored or ()) or n_vectors
-    is_right = n_labels == n_vectors == n_tokens if view.per_token else n_labels <= 1
+    is_right = n_labels == n_vectors if view.per_token else n_labels <= 1
     if not is_right:
-        has, hint = f"{n_tokens} tokens of it", _LINES_HINT
+        has, hint = f"{n_vectors} tokens of it", _LINES_HINT
         if not view.per_token:
             has = "one vector for it"
             hint = "give one label per line, or embed the text without pooling"
@@ -202,7 +200,10 @@ def _matching_words(
             hint = f"`elmo inspect {view.path} --text {sentence.source}` lists differences"
         what = f"{n_labels} label{'s' * (n_labels != 1)} for sentence {sentence.key}"
         raise InputError(f"{sentence.where}: {what}, {view.path} has {has}", hint)
-    if not (view.per_token and has_tokens):
+    if not view.per_token:
+        return None
+    stored = view.tokens(key)
+    if not has_tokens:
         return stored
     for number, (ours, theirs) in enumerate(zip(stored or (), sentence.tokens, strict=False), 1):
         if ours != theirs:

@@ -14,7 +14,7 @@ from elmo_cli.analysis.neighbors import Query
 from elmo_cli.analysis.query import Occurrence, find_tokens
 from elmo_cli.analysis.vectors import LayerView, Vectors
 from elmo_cli.files import StrPath, new_file
-from elmo_cli.plot import figure as plot_figure
+from elmo_cli.plot.figure import COLORS, GRAY, as_label, check_format, new_figure, plain
 from elmo_cli.plot.plane import Array, cluster, principal_components, unit_vectors
 from elmo_cli.store.reader import open_embeddings
 
@@ -26,7 +26,7 @@ _Group = tuple[str, list[int], int, str, str, str]  # name, rows, and as in _STY
 _QUERY, _OTHER = "query", "other"
 # Size of a point in pixels, colour, and the name of its shape in matplotlib and in bokeh.
 _PAGE_MARKERS = ("circle", "triangle", "square", "diamond", "inverted_triangle", "plus")
-_STYLES = tuple(zip((10,) * 6, plot_figure.COLORS, "o^sDvP", _PAGE_MARKERS, strict=True))
+_STYLES = tuple(zip((10,) * 6, COLORS, "o^sDvP", _PAGE_MARKERS, strict=True))
 _PAGE_CONTEXT = 40  # tokens on either side
 _MAX_TEXT, _MAX_TITLE, _MAX_NAME = 42, 80, 36  # characters
 # Where a text may be: its horizontal alignment, and its distance from the point in points.
@@ -111,7 +111,7 @@ def draw_tokens(given: Tokens, path: StrPath, n_clusters: int | None = None) -> 
     points, numbers = components[:, :2], [] if given.groups else cluster(components, n_clusters)
     names = given.groups or [f"cluster {number + 1}" for number in numbers]
     axes = [f"principal component {n + 1} ({fractions[n]:.0%} of the variance)" for n in (0, 1)]
-    is_page = plot_figure.check_format(path, html=True) == "html"
+    is_page = check_format(path, html=True) == "html"
     (_write_page if is_page else _write_figure)(given, points, _groups(names), axes, path)
 
 
@@ -121,7 +121,7 @@ def _groups(names: Sequence[str]) -> list[_Group]:
     kept = kept[: None if len(kept) <= len(_STYLES) else len(_STYLES) - 1]
     styles = {_QUERY: (22, "black", "*", "star"), **dict(zip(kept, _STYLES, strict=False))}
     named = [name if name in styles else _OTHER for name in names]
-    styles.setdefault(_OTHER, (10, plot_figure.GRAY, "h", "hex"))
+    styles.setdefault(_OTHER, (10, GRAY, "h", "hex"))
     return [
         (name, [row for row, one in enumerate(named) if one == name], *style)
         for name, style in styles.items()
@@ -132,15 +132,15 @@ def _groups(names: Sequence[str]) -> list[_Group]:
 def _write_figure(
     given: Tokens, points: Array, groups: list[_Group], names: list[str], path: StrPath
 ) -> None:
-    with plot_figure.new_figure(path, 9, 6.5) as figure:
+    with new_figure(path, 9, 6.5) as figure:
         axes = figure.subplots()
         for name, rows, size, color, marker, _ in groups:
-            label = f"{plot_figure.as_label(name, _MAX_NAME)} ({len(rows)})"
+            label = f"{as_label(name, _MAX_NAME)} ({len(rows)})"
             style: Any = {"s": (0.6 * size) ** 2, "edgecolor": "white", "linewidth": 0.5}
             axes.scatter(*points[rows].T, color=color, marker=marker, label=label, **style)
         axes.margins(0.12, 0.06)
         axes.set(xlabel=names[0], ylabel=names[1])
-        axes.set_title(plot_figure.as_label(given.title, _MAX_TITLE))
+        axes.set_title(as_label(given.title, _MAX_TITLE))
         n_columns = 7 if sum(len(name) for name, *_ in groups) < 50 else 3
         figure.legend(ncols=n_columns, loc="outside lower center")
         figure.draw_without_rendering()
@@ -155,7 +155,7 @@ def _text(token: Occurrence) -> str:
     contexts = [token.context(n) for n in (3, 2, 1, 0)]
     texts = [f"{before} {f'[{word}]' * bool(word)} {after}" for before, word, after in contexts]
     shown = next((text for text in texts if len(text) <= _MAX_TEXT), texts[-1])
-    return plot_figure.as_label(shown.strip() or str(token), _MAX_TEXT)
+    return as_label(shown.strip() or str(token), _MAX_TEXT)
 
 
 def _write_texts(axes: Axes, points: Array, texts: Sequence[str]) -> int:
@@ -198,13 +198,13 @@ def _write_page(
         data = dict(zip(("before", "token", "after"), contexts, strict=True))
         data |= {"group": [name] * len(rows), "position": list(map(str, tokens))}
         data |= dict(zip("xy", points[rows].T.tolist(), strict=True))
-        label = f"{plot_figure.plain(name, _MAX_NAME)} ({len(rows)})"
+        label = f"{plain(name, _MAX_NAME)} ({len(rows)})"
         style: Any = {"marker": marker, "color": color, "size": size, "legend_label": label}
         page.scatter(source=data, **style)
     page.add_tools(HoverTool(tooltips=_TOOLTIP))
     page.legend.click_policy = "hide"
     page.add_layout(page.legend[0], "right")
-    title = plot_figure.plain(given.title, _MAX_TITLE)
+    title = plain(given.title, _MAX_TITLE)
     page.add_layout(Title(text=PlainText(text=title)), "above")  # `$$` starts no formula
     page.xaxis.axis_label, page.yaxis.axis_label = names
     page.toolbar.logo = None

@@ -19,7 +19,7 @@ from elmo_cli.analysis.linear import (
     probe,
     standardise,
 )
-from elmo_cli.analysis.probe_data import ProbeData
+from elmo_cli.analysis.probe_data import UNKNOWN_LABEL, ProbeData
 
 
 @pytest.mark.parametrize("decay", [WEIGHT_DECAYS[0], WEIGHT_DECAYS[-1]])
@@ -73,11 +73,16 @@ def test_constant_dimension_is_not_scaled() -> None:
 def test_predictions_do_not_depend_on_batches(
     data: ProbeData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Nor does the length of a code, without unknown labels."""
     vectors = torch.from_numpy(data.vectors(1)["test"])
     weights = torch.randn(9, 3, generator=torch.Generator().manual_seed(1))
+    targets = torch.arange(len(vectors)) % 4 - 1
+    is_known = targets != UNKNOWN_LABEL
     at_once = linear.predict(vectors, weights)
+    bits = linear.code_bits(vectors[is_known], targets[is_known], weights)
     monkeypatch.setattr(linear, "_MAX_SCORES", 30)
     assert torch.equal(linear.predict(vectors, weights), at_once)
+    assert linear.code_bits(vectors, targets, weights) == pytest.approx(bits)
 
 
 # "run" is V twice and N once; "walk" V and N once each, of which N comes first.

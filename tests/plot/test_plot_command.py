@@ -39,6 +39,7 @@ SIMILARITY = "similarity text.hdf5 0"
         ("curves log.jsonl -o keep.png", "keep.png: exists"),
         ("curves log.jsonl -o log.jsonl -f", "is also one of the inputs"),
         ("curves . -o log.jsonl -f", "is also one of the inputs"),
+        ("layers . -o scores.json -f", "is also one of the inputs"),
     ],
 )  # fmt: skip
 def test_refused(line: str, message: str, corpus: Path) -> None:
@@ -46,6 +47,7 @@ def test_refused(line: str, message: str, corpus: Path) -> None:
     for number, content in enumerate(NO_RESULTS):
         Path(f"{number}.json").write_text(json.dumps(content))
     Path("keep.png").write_bytes(b"mine")
+    Path("scores.json").write_bytes(b"{}")
     Path("log.jsonl").write_text('{"epoch": 1, "loss": 1, "dev": {"f1": 2}}\n')
     before = {path: path.read_bytes() for path in Path().iterdir()}
     done = elmo("plot", *shlex.split(line), *([] if " -o " in line else ["-o", "new.svg"]))
