@@ -248,6 +248,10 @@ class Progress:
         """Add completed units."""
         self.update(self.done + n, self.total)
 
+    def _note(self) -> None:
+        if self._before >= 0:  # this phase has been updated
+            note(self.text())
+
     def begin(self, label: str, unit: str, total: float | None = None) -> None:
         """Begin to show another phase of the same run."""
         self.label, self._unit = label, unit
@@ -264,7 +268,7 @@ class Progress:
             if not self._quiet and is_terminal(sys.stderr):
                 self._show_bar()
             elif not self._quiet:
-                self._stack.enter_context(every(_LINE_EVERY_S, lambda: note(self.text())))
+                self._stack.enter_context(every(_LINE_EVERY_S, self._note))
 
     def text(self) -> str:
         """Return the progress as text: counts, rate, time left."""
