@@ -93,15 +93,13 @@ class Corpus:
         max_characters: int = 50,
         name: str = "the text",
     ) -> Corpus:
-        """Number the types of sentences; sentences without tokens are left out.
+        """Number the types of sentences, leaving out those without tokens.
 
         Args:
             begins: numbers of the first sentences of documents, not counting those without tokens;
                 may be filled while `sentences` is read.
             max_characters: ids that the model reads per token.
-            name: of the text, for messages.
-        Raises:
-            TrainingError: there is no sentence.
+            name: of the text, for the TrainingError if there is no sentence.
         """
         numbers: dict[str, int] = {BEGIN: 0, END: 1}
         tokens, starts = array("i"), array("q", [0])
@@ -189,8 +187,7 @@ def read_corpus(
 
     Args:
         reading: settings of the readers; its `max_characters` are those of the model.
-        tokens_per_file: tokens to read of each file, and the last sentence to its end.
-        treebank_fraction: fraction of the documents with quotes and brackets as in treebanks.
+        tokens_per_file, treebank_fraction: see `TextSettings`.
         notes: of the readers; warns if there are too few documents for that fraction.
         keep_lines: note file and line of each sentence.
     Raises:

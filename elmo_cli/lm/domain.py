@@ -127,9 +127,6 @@ def read_domain(
     content alone, so that equal ones are on the same side, and the same text is always split alike.
     One half chooses, the other measures, unless files are named for measuring.
 
-    Args:
-        max_characters: of a token that the model reads.
-        report: receives warnings and counts.
     Raises:
         TrainingError: there are no sentences, or too few to hold some out.
         InputError, UsageError: as `read_sentences`.

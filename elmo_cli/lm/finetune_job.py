@@ -173,8 +173,7 @@ class FinetuneRecord:
     Attributes:
         run: what a resumed run must agree with.
         train: files to train on.
-        seconds: spent so far, except on training.
-        measuring_s: time of the measurement before training.
+        seconds, measuring_s: time spent so far, except on training, and on measuring before it.
         samples: number of tokens to measure of "validation" and of "test".
         eval_steps: steps between two evaluations.
         fit: `tokens`, `passes` and `seconds` of the fit.
@@ -208,12 +207,8 @@ class FinetuneRecord:
 
 
 def write_card(path: Path, result: FinetuneResult, sha256: str, texts: Sequence[str]) -> None:
-    """Write the card of a fine-tuned model, in Markdown; raises OutputError.
-
-    Args:
-        sha256: of the weight file that was fine-tuned.
-        texts: names of the files that were trained on.
-    """
+    """Write the card of a fine-tuned model, in Markdown, or OutputError: `sha256` is that of the
+    weight file that was fine-tuned, `texts` are the files that were trained on."""
     names = ", ".join(f"`{name}`" for name in texts[:_MAX_FILES])
     more = f" and {len(texts) - _MAX_FILES} more" if len(texts) > _MAX_FILES else ""
     softmax = {"model": "the model's own", "fitted": "fitted to the frozen biLM"}[result.softmax]

@@ -154,13 +154,9 @@ def new_softmax(
 
 
 def write_untrained(like: ModelSource | StrPath, output: Path, *, seed: int = 0) -> int:
-    """Write options.json and weights.hdf5 of a biLM with the initial values of pretraining.
+    """Write options.json and weights.hdf5 of a biLM with the sizes of another and the initial
+    values of pretraining, to a folder that is new or empty; return the number of parameters.
 
-    Args:
-        like: the model whose sizes are copied.
-        output: a folder that is new or empty.
-    Returns:
-        the number of parameters.
     Raises:
         ModelError, OptionsError: no such model, or not on this machine.
         OutputError: the folder has content or cannot be written to.

@@ -203,7 +203,7 @@ def fit_softmax(
     a pass gains little, and fitting ends when the held-out perplexity has stopped falling.
 
     Args:
-        domain: the text to fit on, and the validation text that each pass is measured on.
+        domain: its training text is fitted on, its validation text measures each pass.
         settings: negative samples, dropout and seed; `max_seconds` limits the fit: no pass starts
             later, and the biLM computes outputs for at most a third of it.
         max_tokens: of the text to fit on, in whole random sentences; fewer if their outputs would

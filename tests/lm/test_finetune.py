@@ -306,7 +306,7 @@ def test_resume_after_kill_gives_identical_run(
         assert time.monotonic() - started_at < 120
     time.sleep(random.Random(n_lines).random() / 4)
     process.kill()
-    process.wait()
+    process.communicate()
     found = tune(*LONG, "--resume", model=tiny, out=out)
     assert (found["before"], found["after"]) == (undisturbed["before"], undisturbed["after"])
     assert losses(out) == losses(Path(undisturbed["output"]))
