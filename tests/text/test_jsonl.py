@@ -64,11 +64,11 @@ def test_documents_have_the_keys_of_e2e_coref_and_lsgn(jsonl: Path) -> None:
 
 
 def test_raw_texts_are_documents_of_sentences(jsonl: Path) -> None:
-    write(jsonl, {"text": "A cat. A dog.\nA cow."}, {"text": ""}, {"text": "It is."},
+    write(jsonl, {"text": "A cat. A dog\nA cow."}, {"text": ""}, {"text": "It is."},
           {"tokens": ["c"]}, {"tokens": ["d"]})  # fmt: skip
     assert [(s.key, s.text, s.starts_document) for s in read(jsonl, tokenize=True)] == [
         (0, "A cat .", True),
-        (1, "A dog .", False),
+        (1, "A dog", False),
         (2, "A cow .", False),
         (3, "It is .", True),
         (4, "c", True),
