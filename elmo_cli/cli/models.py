@@ -104,15 +104,14 @@ def pull_model(name: str, overwrite: bool, quiet: bool) -> None:
     model = find_model(name)
     if model is None:
         raise no_such_model(name, "`elmo models list` shows all names")
+    waiting = f"waiting for another process that is downloading {model.name}"
     # A progress bar is shown only if something is downloaded.
     with console.Progress(None, "bytes", quiet=quiet) as progress:
         files = pull(
             model,
             overwrite=overwrite,
             on_bytes=lambda done, total: progress.update(done, total or None),
-            on_wait=lambda: console.note(
-                f"waiting for another process that is downloading {model.name}", quiet=quiet
-            ),
+            on_wait=lambda: console.note(waiting, quiet=quiet),
         )
     console.note(f"{files.name}: {files.origin}, {files.weights.parent}", quiet=quiet)
 
@@ -145,9 +144,8 @@ def random_model(like: str, seed: int, output: str, quiet: bool) -> None:
     from elmo_cli.lm.language_model import write_untrained
 
     n_parameters = write_untrained(like, Path(output), seed=seed)
-    console.note(
-        f"{output}: {n_parameters:,} random weights, seed {seed}, sizes of {like}", quiet=quiet
-    )
+    what = f"{n_parameters:,} random weights, seed {seed}, sizes of {like}"
+    console.note(f"{output}: {what}", quiet=quiet)
 
 
 def _print_facts(facts: dict[str, Any]) -> None:

@@ -15,25 +15,17 @@ if TYPE_CHECKING:
     from elmo_cli.tasks.embeddings_folder import BiLMRecord, EmbeddingsFolder
     from elmo_cli.tasks.trained_task import TrainedTask
 
-model_option: Option = value(
-    "Data",
-    "-m, --model NAME|PATH",
-    "biLM of the embeddings.  [default: that of the files, else $ELMO_MODEL or elmo-en]",
-)
-format_option: Option = value(
-    "Output", "--output-format FORMAT", "Format of the predictions.  [default: depends on the task]"
-)
+_MODEL = "biLM of the embeddings.  [default: that of the files, else $ELMO_MODEL or elmo-en]"
+_FORMAT = "Format of the predictions.  [default: depends on the task]"
+model_option: Option = value("Data", "-m, --model NAME|PATH", _MODEL)
+format_option: Option = value("Output", "--output-format FORMAT", _FORMAT)
 task_compute_options: Option = together(device_option, threads_option_with("1"))
 
 
 def embeddings_option(default: str) -> Option:
     """Option for the folder of the embeddings."""
-    return value(
-        "Data",
-        "--embeddings DIR",
-        "Folder of embeddings files; missing embeddings are computed and stored in it.  "
-        f"[default: {default}]",
-    )
+    what = "Folder of embeddings files; missing embeddings are computed and stored in it."
+    return value("Data", "--embeddings DIR", f"{what}  [default: {default}]")
 
 
 def embeddings_folder(
