@@ -186,9 +186,8 @@ def exit_if_skipped(
         more = f"the {'list is' if len(lists) == 1 else 'lists are'} {', '.join(lists)}"
     source, line, why = skipped[0]
     what = "1 line was" if len(skipped) == 1 else f"{len(skipped):,} lines were"
-    raise SkippedError(
-        f"{what} left out, the first {source}, line {line}: {why}", f"all others are done; {more}"
-    )
+    message = f"{what} left out, the first {source}, line {line}: {why}"
+    raise SkippedError(message, f"all others are done; {more}")
 
 
 def warn_of_slow_bf16(device: torch.device, *, quiet: bool) -> None:
@@ -218,9 +217,7 @@ class Progress:
     Args:
         total: total number of units; if None, nothing is shown before the first `update`.
         unit: "tokens", "bytes", …; "" shows the label alone.
-        quiet: show nothing.
-        rate: expected units per second, used until the first units are done.
-        is_estimate: whether totals are estimates.
+        rate, is_estimate: expected units per second at first; whether totals are estimates.
     """
 
     def __init__(
@@ -295,8 +292,7 @@ class Progress:
             cells.add_column(max_width=_BAR_WIDTH)  # a narrow terminal shortens the bar
             cells.add_column(no_wrap=True, overflow="ellipsis")
             moving = ProgressBar(self.total, self.done, pulse=not self.total)
-            passed = duration(time.monotonic() - self._start_s)
-            cells.add_row(moving, f"{self.text()} {passed}")
+            cells.add_row(moving, f"{self.text()} {duration(time.monotonic() - self._start_s)}")
             return cells
 
         live = Live(get_renderable=row, console=Console(stderr=True), transient=True)
