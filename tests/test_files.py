@@ -101,9 +101,7 @@ def test_a_pipe_of_the_shell_is_written_to() -> None:
         ("v.txt.GZ", r"would not be compressed"),
     ],
 )
-def test_output_paths_that_are_refused_before_any_work(
-    name: str, message: str, tmp_path: Path
-) -> None:
+def test_output_paths_that_are_refused(name: str, message: str, tmp_path: Path) -> None:
     """The run would be refused at its end, after hours of work, or destroy a file."""
     (tmp_path / "file").write_text("text")
     (tmp_path / "link").symlink_to("file")
@@ -125,7 +123,7 @@ def test_output_paths_that_are_refused_before_any_work(
         ("v", ["model"], r"v: is also one of the inputs \(.*model/weights\)"),
     ],
 )
-def test_an_output_that_is_also_read_is_refused(
+def test_an_output_that_is_also_read(
     output: str, inputs: list[str | None], message: str, tmp_path: Path
 ) -> None:
     """Writing it would destroy what is read."""
@@ -190,9 +188,7 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
     second.release()
 
 
-def test_a_lock_on_a_file_that_was_replaced_is_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_on_a_replaced_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process that held the lock renamed the file: its successor would write to that one."""
     path, flock = tmp_path / "lock", fcntl.flock
 

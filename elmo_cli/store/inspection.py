@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.files import StrPath
 from elmo_cli.hdf5 import open_hdf5, reading
 from elmo_cli.store.layouts import Array, Handle, Key, tokens_digest, tokens_sha256
 from elmo_cli.store.log_lines import log_path, read_log
@@ -20,11 +21,12 @@ from elmo_cli.store.shards import sentences_of_shard
 from elmo_cli.text.sentence import Sentence
 from elmo_cli.weightfile.describe import describe_weights, kind_of_weights, weight_problems
 
+Tokens = tuple[str, ...]
 MAX_LISTED = 50
 _N_SAMPLES = 3
 
 
-def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
+def describe(path: StrPath) -> dict[str, Any]:
     """Return the facts of a file without reading arrays.
 
     Returns:
@@ -84,7 +86,7 @@ def kind_of_file(path: Path) -> str:
         return "embeddings"  # opening it as such reports what is wrong
 
 
-def python_example(path: str | os.PathLike[str]) -> list[str]:
+def python_example(path: StrPath) -> list[str]:
     """Lines of Python that read the first sentence of an embeddings file into `array`, if any."""
     with Embeddings(path) as embeddings:
         if (key := next(iter(embeddings), None)) is None:
@@ -118,7 +120,7 @@ class Problems:
             self.add_all([error.message])
 
 
-def verify(path: str | os.PathLike[str]) -> Problems:
+def verify(path: StrPath) -> Problems:
     """Read a whole file, of embeddings or weights, and report what is wrong with it.
 
     Counts, shapes and types of embeddings have to agree, values to be finite, and the key, tokens,
@@ -190,7 +192,7 @@ def _sentences(embeddings: Embeddings, found: Problems) -> Iterator[str]:
         yield f"it has {tokens} tokens, its attribute says {attributes['tokens']}"
 
 
-def compare_with_text(path: str | os.PathLike[str], sentences: Iterable[Sentence]) -> Problems:
+def compare_with_text(path: StrPath, sentences: Iterable[Sentence]) -> Problems:
     """Compare the sentences of a file, or of a shard, with the whole text that it was made from.
 
     Tokens are compared if the file records them or their digests, otherwise only their number.
@@ -220,9 +222,8 @@ def _differences(embeddings: Embeddings, sentences: Iterable[Sentence]) -> Itera
             what = f"not in the file, {len(sentence.tokens)} tokens in the text"
             n_missing += 1
         else:
-            what = _difference(
-                embeddings, handle, positions.get(handle, len(positions)), sentence.tokens
-            )
+            position = positions.get(handle, len(positions))
+            what = _difference(embeddings, handle, position, sentence.tokens)
             seen.add(handle)
         if what:
             yield f"sentence {sentence.key}: {what}"
@@ -235,9 +236,7 @@ def _differences(embeddings: Embeddings, sentences: Iterable[Sentence]) -> Itera
         yield f"the text does not have {n_left} sentences of the file"
 
 
-def _difference(
-    embeddings: Embeddings, handle: Handle, position: int, expected: tuple[str, ...]
-) -> str:
+def _difference(embeddings: Embeddings, handle: Handle, position: int, expected: Tokens) -> str:
     reader, digests = embeddings.reader, embeddings.attributes.get("token_digests")
     tokens, shape = reader.info(handle).tokens, reader.shape(handle)
     if embeddings.unit == "tokens" and len(shape) > 1 and shape[-2] != len(expected):
@@ -260,11 +259,11 @@ class Sample:
     path: str
     attributes: dict[str, Any]
     dtype: str
-    sentences: list[tuple[Key, tuple[str, ...], Array]]
+    sentences: list[tuple[Key, Tokens, Array]]
     passed_over: int = 0
 
 
-def take_sample(path: str | os.PathLike[str], n: int, text: Sequence[Sentence] = ()) -> Sample:
+def take_sample(path: StrPath, n: int, text: Sequence[Sentence] = ()) -> Sample:
     """Read `n` sentences of a file, evenly spread.
 
     Args:
@@ -285,18 +284,11 @@ def take_sample(path: str | os.PathLike[str], n: int, text: Sequence[Sentence] =
         of_text = {embeddings.key_of(sentence): sentence.tokens for sentence in own}
         keys: list[Key] = list(filter(embeddings.__contains__, of_text) if text else embeddings)
         chosen = np.linspace(0, len(keys) - 1, min(n, len(keys))).round().astype(int).tolist()
-        sentences = list[tuple[Key, tuple[str, ...], Array]]()
-        for key in (keys[i] for i in chosen):
-            tokens = of_text[key] if text else embeddings.tokens(key)
-            if tokens is not None:
-                sentences.append((key, tokens, embeddings[key]))
+        tokens_of: Callable[[Key], Tokens | None] = of_text.get if text else embeddings.tokens
+        pairs = ((keys[i], tokens_of(keys[i])) for i in chosen)
+        sentences = [(key, found, embeddings[key]) for key, found in pairs if found is not None]
         if chosen and not sentences:
             hint = "give the text of the file with `text`, and the same input settings"
             raise UsageError(f"{path}: does not record the tokens of its sentences", hint)
-        return Sample(
-            os.fspath(path),
-            embeddings.attributes,
-            str(embeddings.stored_dtype),
-            sentences,
-            len(chosen) - len(sentences),
-        )
+        n_passed_over, dtype = len(chosen) - len(sentences), str(embeddings.stored_dtype)
+        return Sample(os.fspath(path), embeddings.attributes, dtype, sentences, n_passed_over)

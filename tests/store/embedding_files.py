@@ -147,7 +147,7 @@ FILES: dict[str, tuple[list[Sentence], dict[str, Any]]] = {
 }
 
 
-def made(path: Path, name: str) -> Path:
-    """A file of FILES."""
-    sentences, options = FILES[name]
+def made(path: Path, name: str, table: Any = FILES) -> Path:
+    """A file of a table such as FILES."""
+    sentences, options = table[name]
     return write_types(path, 9) if name == "bilm-types" else write(path, sentences, **options)

@@ -206,7 +206,8 @@ def flat(file: h5py.File) -> Reader:
 ALL, TOP, MEAN = (lambda whole: whole), (lambda whole: whole[2]), (lambda whole: whole.mean(0))
 LAYERS_LAST = lambda whole: whole.transpose(1, 2, 0)  # noqa: E731 - token, dim, layer
 SKIP = "--layout manylangs --blank-lines skip --layers"
-CONSUMERS: list[tuple[Callable[[h5py.File], Reader], Text, str, Callable[[Vectors], Vectors]]] = [
+Case = tuple[Callable[[h5py.File], Reader], Text, str, Callable[[Vectors], Vectors]]
+CONSUMERS: list[Case] = [
     (by_number, LINES, "", ALL),
     (by_number, LINES, "--dtype float16", ALL),
     (by_number, LINES, "--layers top", TOP),
@@ -229,16 +230,10 @@ CONSUMERS: list[tuple[Callable[[h5py.File], Reader], Text, str, Callable[[Vector
 ]
 
 
-@pytest.mark.parametrize(("reader", "text", "options", "of_layers"), CONSUMERS)
-def test_each_program_finds_every_sentence(
-    embed: Embed,
-    alone: Alone,
-    reader: Callable[[h5py.File], Reader],
-    text: Text,
-    options: str,
-    of_layers: Callable[[Vectors], Vectors],
-) -> None:
+@pytest.mark.parametrize("case", CONSUMERS)
+def test_each_program_finds_every_sentence(embed: Embed, alone: Alone, case: Case) -> None:
     """Another name, or order of sentences or axes, and it trains on other vectors."""
+    reader, text, options, of_layers = case
     dtype = "<f2" if "float16" in options else "<f4"
     with h5py.File(embed(text, *options.split())) as file:
         found = list(reader(file))

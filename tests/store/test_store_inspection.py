@@ -1,21 +1,42 @@
-"""What `elmo inspect` reports: the facts of a file, all that is wrong with it, and an example."""
+"""What `elmo inspect` reports: facts and problems of a file, and how it differs from its text."""
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 import pytest
-from embedding_files import DIM, FILES, array, documents, foreign, lines, made, write
+from embedding_files import (
+    BARE,
+    DIM,
+    FILES,
+    ONE,
+    array,
+    documents,
+    foreign,
+    lines,
+    made,
+    write,
+    write_types,
+)
 from make_weights import MODELS, weight_arrays, write_arrays
 
-from elmo_cli.errors import EmbeddingsFileError
-from elmo_cli.store.inspection import MAX_LISTED, describe, python_example, verify
+from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.store.inspection import (
+    MAX_LISTED,
+    compare_with_text,
+    describe,
+    python_example,
+    take_sample,
+    verify,
+)
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.store.writer import EmbeddingsWriter
@@ -262,3 +283,137 @@ def test_the_example_reads_the_first_sentence(
 
 def test_a_file_without_sentences_has_no_example(tmp_path: Path) -> None:
     assert python_example(write(tmp_path / "e.hdf5", [], layout="bilm")) == []
+
+
+# -- compare_with_text -----------------------------------------------------------------------------
+
+COMPARED = [name for name in FILES if name not in ("bilm-types", "bilm, a shard")]
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_another_text_is_found_by_its_tokens(tmp_path: Path, name: str) -> None:
+    """A text with as many tokens in each sentence would pass for that of the file."""
+    sentences, _ = FILES[name]
+    path = made(tmp_path / "a.hdf5", name)
+    assert compare_with_text(path, sentences).listed == []
+    last = sentences[-1]
+    other = replace(last, tokens=("x", *last.tokens[1:]))
+    if "sentences" in name or name == "manylangs":  # the key is the line, or are the tokens
+        other = replace(other, text=" ".join(other.tokens))
+    found = compare_with_text(path, [*sentences[:-1], other])
+    assert f"sentence {last.key}: " in found.listed[0]
+    more = replace(last, key=last.key + 1, place=99, tokens=("more",), text="more")
+    assert compare_with_text(path, [*sentences, more]).count == 2
+    assert compare_with_text(path, sentences[:-1]).count == 1
+
+
+def test_a_text_that_repeats_a_line_lacks_another(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.hdf5", BARE[:2], layout="allennlp", keys="sentence")
+    text = [BARE[0], replace(BARE[0], key=1)]
+    assert compare_with_text(path, text).listed == [
+        "the text does not have 1 sentences of the file"
+    ]
+
+
+def test_what_differs_is_said(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.hdf5", lines(), layout="flat")
+    text = lines()
+    text[1] = replace(text[1], tokens=("A", "cat"))
+    text[3] = replace(text[3], tokens=("Yes", ",", "yes", "."))
+    assert compare_with_text(path, [*text, Sentence(("more",), 12)]).listed == [
+        "sentence 1: its tokens are not those of the text: token 1 is `dog`, not `cat`",
+        "sentence 3: 2 tokens in the file, 4 in the text",
+        "sentence 12: not in the file, 1 tokens in the text",
+        "the file was made from 12 sentences, the text has 13",
+    ]
+
+
+@pytest.mark.parametrize("layout", ["flat", "bilm", "manylangs"])
+def test_a_shard_has_its_own_part_of_the_text(tmp_path: Path, layout: str) -> None:
+    text, options = lines(blank=False), ONE if layout == "manylangs" else {}
+    path = tmp_path / "a.hdf5"
+    for i, (begin, end) in enumerate([(0, 3), (3, 8), (8, len(text))], start=1):
+        first, settings = text[begin].key, {"shard": f"{i}/3"}
+        write(path, text[begin:end], layout=layout, first_sentence=first,
+              run_settings=settings, **options)  # fmt: skip
+        assert compare_with_text(path, text).listed == []
+        wrong = [*text[: end - 1], replace(text[end - 1], tokens=("x",) * 9), *text[end:]]
+        assert compare_with_text(path, wrong).count >= 1
+        short = compare_with_text(path, text[: end - 1]).listed
+        assert short == [f"the file was made from {end - begin} sentences, the text has "
+                         f"{end - begin - 1} for shard {i}/3"]  # fmt: skip
+        if i < 3:
+            path.unlink()
+    more = compare_with_text(path, [*text, Sentence(("more",), 12)])
+    assert "sentence 12: not in the file" in more.listed[0]  # the last shard extends to the end
+    with h5py.File(path, "a") as file:
+        file.attrs["shard"] = "x"
+    assert "`shard` is 'x'" in compare_with_text(path, text).listed[0]
+
+
+def test_files_of_other_programs_have_lines_or_counts(tmp_path: Path) -> None:
+    values = {str(i): np.ones((3, 2, DIM), "f4") for i in range(2)}
+    text = [Sentence(("a", "b"), 0, "a b"), Sentence(("c", "d"), 1, "c d")]
+    other = [text[0], Sentence(("c", "e"), 1, "c e")]
+    bare = foreign(tmp_path / "a.hdf5", values)
+    assert compare_with_text(bare, other).count == 0
+    assert compare_with_text(bare, [text[0], Sentence(("c",), 1, "c")]).count == 1
+    mapped = foreign(
+        tmp_path / "b.hdf5", {**values, "sentence_to_index": ['{"a b": "0", "c d": "1"}']}
+    )
+    assert compare_with_text(mapped, text).count == 0
+    assert compare_with_text(mapped, other).count == 1
+    types = foreign(tmp_path / "c.hdf5", {"embedding": np.ones((4, DIM), "f4")})
+    with pytest.raises(UsageError, match="records neither tokens nor"):
+        compare_with_text(types, text)
+    with pytest.raises(EmbeddingsFileError, match=r"d\.hdf5: "):
+        compare_with_text(tmp_path / "d.hdf5", text)
+
+
+# -- take_sample -------------------------------------------------------------------------------
+
+NO_MAP: dict[str, Any] = {"layout": "allennlp", "forget_sentences": True}
+
+
+@pytest.mark.parametrize(("n", "keys"), [(1, [0]), (3, [0, 6, 11]), (99, list(range(12)))])
+@pytest.mark.parametrize("layout", ["allennlp", "flat"])
+def test_sentences_are_evenly_spread(tmp_path: Path, layout: str, n: int, keys: list[int]) -> None:
+    """Lines that occur again are taken like others."""
+    path = write(tmp_path / "a.hdf5", lines(), layout=layout)
+    sample = take_sample(path, n)
+    assert [key for key, _, _ in sample.sentences] == keys
+    assert (sample.passed_over, sample.dtype) == (0, "float32")
+    for key, tokens, values in sample.sentences:
+        assert tokens == lines()[key].tokens
+        np.testing.assert_array_equal(values, array(lines()[key]))
+
+
+def test_sentences_whose_tokens_are_not_recorded_are_counted(tmp_path: Path) -> None:
+    """A map of another program has only the last of equal lines: `a b` is sentence 4."""
+    names = {"a b": "4", "c": "2"}
+    values = {str(i): np.ones((3, 1 if i == 2 else 2, DIM), "f4") for i in range(5)}
+    path = foreign(tmp_path / "a.hdf5", {**values, "sentence_to_index": [json.dumps(names)]})
+    sample = take_sample(path, 5)
+    assert [(key, tokens) for key, tokens, _ in sample.sentences] == [(2, ("c",)), (4, ("a", "b"))]
+    assert sample.passed_over == 3
+
+
+def test_a_text_gives_the_tokens(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.hdf5", lines(), **NO_MAP)
+    sample = take_sample(path, 3, lines())
+    assert [tokens for _, tokens, _ in sample.sentences] == [lines()[i].tokens for i in (0, 6, 11)]
+    more = [*lines(), Sentence(("more",), 12, "more")]  # `compare_with_text` reports it
+    assert [key for key, *_ in take_sample(path, 3, more).sentences] == [0, 6, 11]
+
+
+def test_samples_that_cannot_be_recomputed(tmp_path: Path) -> None:
+    carried: dict[str, Any] = {"layout": "flat", "run_settings": {"state": "carry"}}
+    for path, what in (
+        (write(tmp_path / "a.hdf5", lines(), **NO_MAP), "does not record the tokens"),
+        (write(tmp_path / "b.hdf5", lines(), **carried), "made with `state=carry`"),
+        (write_types(tmp_path / "c.hdf5", 3), "holds types"),
+    ):
+        with pytest.raises(UsageError, match=f"^{path}: {what}") as caught:
+            take_sample(path, 12)
+        assert caught.value.hint
+    assert take_sample(write(tmp_path / "d.hdf5", [], layout="flat"), 3).sentences == []

@@ -14,6 +14,7 @@ import pytest
 from embedding_files import LINES, array, documents, lines, write
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 from elmo_cli.errors import EmbeddingsFileError, InputError, OutputError, UsageError
 from elmo_cli.hdf5 import dataset_names
@@ -21,7 +22,9 @@ from elmo_cli.store.layouts import (
     LAYOUTS,
     StoredSentence,
     UniqueNames,
+    dequantize,
     layout_of_spec,
+    quantize,
     tokens_digest,
     tokens_sha256,
 )
@@ -77,19 +80,13 @@ NAMES: list[tuple[str, list[Sentence], dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("layout", "sentences", "options", "expected"), NAMES)
+@pytest.mark.parametrize("case", NAMES)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_names_shapes_types(
-    tmp_path: Path,
-    layout: str,
-    sentences: list[Sentence],
-    options: dict[str, Any],
-    expected: str,
-    dtype: str,
-) -> None:
+def test_names_shapes_types(tmp_path: Path, case: tuple[Any, ...], dtype: str) -> None:
     """Another name, axis order or type, and the consumers of the layout find nothing."""
-    options = {"layout": layout, "dtype": dtype, **options}
-    found = datasets(write(tmp_path / "a.hdf5", sentences, **options))
+    layout, sentences, options, expected = case
+    path = write(tmp_path / "a.hdf5", sentences, **{"layout": layout, "dtype": dtype, **options})
+    found = datasets(path)
     assert " | ".join(f"{name}={shape}" for name, shape, _ in found) == expected
     kinds = {"sentence_to_index": "object", "token_bytes": "uint8"}
     kinds |= dict.fromkeys(("offsets", "keys", "token_ends"), "int64")
@@ -115,9 +112,7 @@ def test_arrays_of_any_strides(layout: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("layout", ["dygie", "allennlp"])
-def test_groups_that_are_left_and_entered_again_keep_the_order_of_the_text(
-    tmp_path: Path, layout: str
-) -> None:
+def test_groups_that_are_entered_again_keep_the_order(tmp_path: Path, layout: str) -> None:
     """A `/` creates a group, in which a later sentence comes before earlier ones of the file."""
     texts = ["a/x y", "b", "i", "a/z", "c/d/e", "c/f", "c/d/g", "h"]
     made = [sentence(i, text, document=text) for i, text in enumerate(texts)]
@@ -181,9 +176,7 @@ def test_sentence_map(tmp_path: Path) -> None:
         assert ("99" in embeddings, 99 in embeddings) == (True, False)
 
 
-def test_a_map_that_hdf5_cannot_hold_is_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_map_beyond_hdf5_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file is complete in all else."""
     monkeypatch.setattr("elmo_cli.store.layouts.allennlp._MAX_MAP_BYTES", 100)
     path = write(tmp_path / "a.hdf5", lines(), layout="allennlp")
@@ -277,7 +270,7 @@ def test_tokens_that_manylangs_spells_otherwise(token: str) -> None:
         ({"layout": "flat", "dtype": "int8"}, np.full((2, 4), -np.inf), OutputError),
     ],
 )
-def test_arrays_that_a_layout_does_not_hold(
+def test_arrays_that_are_refused(
     spec: dict[str, Any], values: np.ndarray, error: type[Exception]
 ) -> None:
     """A value beyond float16 would be stored as infinity, other tokens would shift the rest."""
@@ -313,3 +306,38 @@ def test_digests_of_tokens_depend_on_the_tokens_alone() -> None:
     known = struct.pack("<3Q", 2, 1, 3) + "écat".encode()  # as SCHEMA.md says
     assert tokens_digest(("é", "cat")) == hashlib.blake2b(known, digest_size=8).digest()
     assert tokens_sha256(tokens_digest(("a",))) != tokens_sha256(b"")
+
+
+# -- int8 ------------------------------------------------------------------------------------------
+
+FLOATS = st.floats(allow_nan=False, allow_infinity=False, width=32)
+VECTORS = hnp.arrays(np.float32, hnp.array_shapes(min_dims=2, max_dims=3), elements=FLOATS)
+
+
+@given(VECTORS)
+def test_no_value_is_off_by_more_than_half_a_step(vectors: np.ndarray) -> None:
+    """A scale that is too small would cut the greatest value of a vector."""
+    values, scales = quantize(vectors)
+    assert (values.dtype, scales.dtype) == (np.int8, np.float32)
+    assert scales.shape == vectors.shape[:-1]
+    greatest = np.abs(vectors).max(-1)
+    assert (scales <= greatest / 127 * (1 + 2.0**-14)).all()
+    off = np.abs(dequantize(values, scales).astype(np.float64) - vectors)
+    assert (off <= np.maximum(scales[..., None] * 0.5000001, 1.6e-36)).all()
+
+
+@given(VECTORS)
+def test_what_was_stored_is_stored_again_in_the_same_bytes(vectors: np.ndarray) -> None:
+    """Otherwise merged shards would not be the file of one run."""
+    values, scales = quantize(vectors)
+    again = quantize(dequantize(values, scales))
+    assert again[0].tobytes() == values.tobytes()
+    assert again[1].tobytes() == scales.tobytes()
+
+
+def test_zeros_stay_zeros() -> None:
+    """A division by a scale of 0 would make NaN of them."""
+    values, scales = quantize(np.zeros((2, 3), np.float32))
+    assert not values.any()
+    assert not scales.any()
+    assert quantize(np.zeros((0, 3, 4), np.float32))[1].shape == (0, 3)

@@ -68,6 +68,9 @@ def test_every_sentence_is_found_by_every_key(tmp_path: Path, case: str) -> None
         keys = list(embeddings)
         assert len(list(embeddings.sentences())) == len(keys)
         assert list(embeddings.infos()) == list(map(embeddings.info, keys))
+        if not embeddings.is_keyed_by_name:
+            absent = set(range(40)) - {one.key for one in sentences}
+            assert not any(number in embeddings for number in absent)
         for some in SLICES:
             expected = [array(one, options["layers"]) for one in sentences[some]]
             for found, other in zip(embeddings[some], expected, strict=True):
@@ -158,7 +161,9 @@ BLANK = ("allennlp", "allennlp, float16", "allennlp, pooled")  # have "" in thei
 def test_a_key_that_does_not_exist_is_a_key_error(tmp_path: Path, name: str) -> None:
     """HDF5 would take "./0" for "0", and NUL or "" would raise its own errors."""
     with open_embeddings(made(tmp_path / "a.hdf5", name)) as embeddings:
-        for key in ABSENT:
+        first = embeddings.reader.handles[0]
+        others = (f"./{first}", f"/{first}", f"{first}/")
+        for key in (*ABSENT, *others):
             assert key not in embeddings
             with pytest.raises(KeyError, match=r"its keys are (numbers|names) such as"):
                 embeddings[key]
@@ -219,9 +224,7 @@ def test_foreign_files_are_recognised(tmp_path: Path, program: str) -> None:
 
 
 @pytest.mark.parametrize(("names", "is_known"), [(["z_0", "a_0"], True), (["z/b_0", "a_0"], False)])
-def test_foreign_files_that_track_the_order(
-    tmp_path: Path, names: list[str], is_known: bool
-) -> None:
+def test_foreign_files_with_order(tmp_path: Path, names: list[str], is_known: bool) -> None:
     """A `/` that is part of a key makes a group, which a later sentence may enter again."""
     datasets = {name: random(4, DIM, 3) for name in names}
     with open_embeddings(foreign(tmp_path / "a", datasets, track_order=True)) as embeddings:
@@ -295,9 +298,7 @@ def test_unfinished(tmp_path: Path, name: str) -> None:
         ({"h": random(2, 2, 1, DIM), "c": random(2, 2, 1, DIM)}, "'c' with float32"),
     ],
 )
-def test_hdf5_files_of_something_else(
-    tmp_path: Path, datasets: dict[str, Any], message: str
-) -> None:
+def test_hdf5_of_something_else(tmp_path: Path, datasets: dict[str, Any], message: str) -> None:
     assert message in refused(foreign(tmp_path / "a.hdf5", datasets))
 
 

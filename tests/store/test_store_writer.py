@@ -312,6 +312,16 @@ def test_resume_of_nothing_begins_and_of_a_finished_file_ends(out: Path) -> None
     assert out.read_bytes() == before
 
 
+@pytest.mark.parametrize(("name", "value"), [("complete", False), ("elmo_schema", 1)])
+def test_only_a_finished_file_of_this_schema_is_resumed(name: str, value: int, out: Path) -> None:
+    """Half a file, or one that this version cannot read, would pass for the result."""
+    run(out, "bilm")
+    with h5py.File(out, "r+") as file:
+        file.attrs[name] = value
+    with pytest.raises(ResumeError, match="not an embeddings file that elmo finished"):
+        run(out, "bilm", resume=True)
+
+
 def test_a_passing_error_of_the_disk_is_no_reason_to_overwrite() -> None:
     """A good file on a disk that fails for a moment would be replaced, as the hint said."""
     unreadable = "/proc/self/mem"  # gives an input/output error from its beginning on
@@ -322,9 +332,7 @@ def test_a_passing_error_of_the_disk_is_no_reason_to_overwrite() -> None:
     assert "overwrite" not in caught.value.hint
 
 
-def test_a_link_and_its_old_file_stay_until_the_new_one_is_complete(
-    tmp_path: Path, out: Path
-) -> None:
+def test_a_link_and_its_old_file_stay_until_the_end(tmp_path: Path, out: Path) -> None:
     """A run that fails must leave what existed, and a renaming would replace the link."""
     (tmp_path / "big").mkdir()
     (tmp_path / "big" / "out.hdf5").write_text("precious")
@@ -362,9 +370,7 @@ def test_a_full_disk_while_the_file_is_completed(way: str, more: int, tmp_path: 
         assert out.read_bytes() == (tmp_path / "whole.hdf5").read_bytes()
 
 
-def test_hdf5_that_meets_the_full_disk_is_closed(
-    out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hdf5_on_a_full_disk_is_closed(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the estimate was too small HDF5 itself fails, and must not end the process."""
     run(out, "allennlp", n=300, block=100, finish=False)
     monkeypatch.setattr("os.posix_fallocate", lambda *_: None)

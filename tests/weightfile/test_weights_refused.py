@@ -16,7 +16,7 @@ from make_weights import MODELS, weight_arrays, write_arrays
 
 from elmo_cli.errors import WeightFileError
 from elmo_cli.model.options import Options
-from elmo_cli.weightfile.describe import weight_problems
+from elmo_cli.weightfile.describe import holds_bilm, kind_of_weights, probe_hdf5, weight_problems
 from elmo_cli.weightfile.read import read_bilm, read_softmax, read_state
 
 TINY = weight_arrays(MODELS["tiny"], "tiny")
@@ -196,7 +196,34 @@ state_of = partial(read_state, options=OPTIONS)
         (state_of, {"h": H * np.nan, "c": C}, "h has a value of nan"),
     ],
 )
-def test_softmax_or_state_of_another_model(
+def test_parts_of_another_model(
     read: Read, arrays: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
     assert refused(write_arrays(tmp_path / "in.hdf5", arrays), read).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("names", "kind"),
+    [
+        ([f"{FIRST_LSTM}/W_0"], "biLM"),
+        (["char_embed", "CNN/W_cnn_0"], "biLM"),
+        (["softmax/W", "softmax/b"], "softmax"),
+        (["softmax/W"], ""),
+        (["char_embed"], ""),
+        (["0"], ""),
+    ],
+)
+def test_kinds(names: list[str], kind: str, tmp_path: Path) -> None:
+    path = write_arrays(tmp_path / "in.hdf5", {key: [1.0] for key in names})
+    with h5py.File(path) as file:
+        assert kind_of_weights(file) == kind
+    assert holds_bilm(path) == ("char_embed" in names)
+
+
+def test_probe_refuses_a_file_whose_groups_it_can_not_list(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.hdf5", "w") as file:
+        file["x"] = h5py.ExternalLink("/dev/zero", "/y")
+    (tmp_path / "b.hdf5").write_bytes(b"no HDF5")
+    probe_hdf5([None, tmp_path / "b.hdf5"])  # its reader reports what is wrong
+    with pytest.raises(WeightFileError, match="external link"):
+        probe_hdf5([tmp_path / "a.hdf5"])

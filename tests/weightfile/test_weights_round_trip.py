@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from elmo_cli.hdf5 import dataset_names
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.options import Options
 from elmo_cli.model.state import State
+from elmo_cli.weightfile.describe import describe_weights, weight_problems
 from elmo_cli.weightfile.read import read_bilm, read_softmax, read_state
 from elmo_cli.weightfile.table import rows
 from elmo_cli.weightfile.write import write_bilm, write_softmax, write_state
@@ -52,6 +54,15 @@ def assert_round_trip(
 def test_file_to_bilm_to_file(shape: str, tmp_path: Path) -> None:
     expected = weight_arrays(SHAPES[shape], shape)
     assert_round_trip(tmp_path, SHAPES[shape], expected, expected)
+    path = tmp_path / "weights.hdf5"
+    with h5py.File(path) as file:
+        facts = describe_weights(path, file)
+        assert list(weight_problems(file)) == []
+    assert facts["weights"] == "biLM"
+    assert facts["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert (facts["bytes"], facts["dtypes"]) == (path.stat().st_size, ["float32"])
+    assert facts["parameters"] == sum(array.size for array in expected.values())
+    assert facts["shapes"] == {name: list(array.shape) for name, array in sorted(expected.items())}
 
 
 @pytest.mark.parametrize("source", ["allennlp", "bilm_tf"])

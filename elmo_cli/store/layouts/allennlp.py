@@ -61,10 +61,6 @@ class LineReader(DatasetReader):
 class MapReader(LineReader):
     """Numbered sentences with a map from lines."""
 
-    def __init__(self, layout: Layout, file: h5py.File, attributes: Mapping[str, Any]) -> None:
-        super().__init__(layout, file, attributes)
-        self.has_map = SENTENCE_MAP in file
-
     @property
     def records(self) -> frozenset[str]:
         # The map of another program has only the last of equal lines.

@@ -42,6 +42,7 @@ class DatasetReader(SentenceReader):
     def __init__(self, layout: Layout, file: h5py.File, attributes: Mapping[str, Any]) -> None:
         super().__init__(layout, file, attributes)
         self.is_own = "elmo_schema" in attributes
+        self.has_map = SENTENCE_MAP in file
         self._by_number = layout.keyed_by == "number"
         self._last: tuple[str, h5py.Dataset] | None = None
 
@@ -49,7 +50,7 @@ class DatasetReader(SentenceReader):
         if not self.is_own or not self._by_number:
             return len(self.handles)
         with self._reading():  # nothing else is in it, and listing a million names takes a second
-            return len(self.file) - (SENTENCE_MAP in self.file)
+            return len(self.file) - self.has_map
 
     def key(self, handle: Handle) -> int | str:
         return self.layout.key_of_name(str(handle))
