@@ -131,9 +131,7 @@ def join_labels(
         InputError, UsageError: the labels cannot be read or belong to another text.
     """
     views = [LayerView(embeddings, layer) for layer in layers]
-    column = embeddings.attributes.get("column")  # that the text was read from
-    token_column = column if isinstance(column, int) and column else None
-    given = read_labels(labels_file, settings, token_column)
+    given = read_labels(labels_file, settings, _token_column(embeddings, labels_file, settings))
     has_tokens = settings.column_of(labels_file) is not None
     view = LayerView(embeddings)
     joined: list[JoinedSentence] = []
@@ -163,6 +161,18 @@ def _interned(words: Words) -> Words:
     return tuple(map(sys.intern, words))
 
 
+def _token_column(embeddings: Embeddings, path: str, settings: LabelSettings) -> int | None:
+    """Return the token column of the text, if it was read in the format of the labels."""
+    column = embeddings.attributes.get("column")
+    try:
+        source = str(embeddings.attributes["sources"][0][0])
+        text = InputSettings(format=str(embeddings.attributes.get("format", "auto")))
+    except (KeyError, IndexError, TypeError, UsageError):
+        return None
+    is_same = format_of(source, text) == settings.format_of(path)
+    return column if is_same and isinstance(column, int) and column else None
+
+
 def _with_keys(
     embeddings: Embeddings, given: Iterable[tuple[Sentence, Words]], has_tokens: bool
 ) -> Iterator[tuple[Key, Sentence, Words]]:
@@ -190,9 +200,11 @@ def _matching_words(
 ) -> Words | None:
     """Return the tokens of a sentence whose labels match its vectors; None if unknown."""
     n_vectors, n_labels = view.n_vectors(key), len(labels)
-    is_right = n_labels == n_vectors if view.per_token else n_labels <= 1
+    stored = view.embeddings.tokens(key)
+    n_tokens = n_vectors if stored is None or n_labels != n_vectors else len(stored)
+    is_right = n_labels == n_tokens if view.per_token else n_labels <= 1
     if not is_right:
-        has, hint = f"{n_vectors} tokens of it", _LINES_HINT
+        has, hint = f"{n_tokens} tokens of it", _LINES_HINT
         if not view.per_token:
             has = "one vector for it"
             hint = "give one label per line, or embed the text without pooling"
@@ -202,10 +214,9 @@ def _matching_words(
         raise InputError(f"{sentence.where}: {what}, {view.path} has {has}", hint)
     if not view.per_token:
         return None
-    stored = view.tokens(key)
-    if not has_tokens:
-        return stored
-    for number, (ours, theirs) in enumerate(zip(stored or (), sentence.tokens, strict=False), 1):
+    if stored is None or not has_tokens:
+        return sentence.tokens if has_tokens else stored
+    for number, (ours, theirs) in enumerate(zip(stored, sentence.tokens, strict=True), 1):
         if ours != theirs:
             raise InputError(
                 f"{sentence.where}: token {number} of sentence {sentence.key} is `{theirs}`, in "

@@ -170,9 +170,11 @@ def _check_labels(splits: Mapping[str, LabelledVectors], column: str | None) -> 
                 f"{split.labels_file}: has no labels for {split.vectors_file}",
                 "train, dev and test need at least one sentence each",
             )
+        hint = "`column` names the column of the labels"
+        if column is not None and set(split.labels) == {_NO_LABEL}:
+            raise InputError(f"{split.labels_file}: column {column} contains only `_`", hint)
         if column is not None and split.labels == split.words:
-            what = f"{split.labels_file}: column {column} contains the tokens"
-            raise InputError(what, "`column` names the column of the labels")
+            raise InputError(f"{split.labels_file}: column {column} contains the tokens", hint)
 
 
 def _warnings(

@@ -119,8 +119,7 @@ def neighbors(
         from elmo_cli.plot.token_plot import draw_tokens
 
         draw_tokens(tokens, output)
-    for warning in facts["warnings"]:
-        console.note(f"warning: {warning}", quiet=quiet)
+    console.warn(*facts["warnings"], quiet=quiet)
     if as_json:
         console.print_json({**facts, "queries": [_as_facts(*pair) for pair in pairs]})
     else:

@@ -89,9 +89,8 @@ def perplexity(**given: Any) -> None:
     measured = perplexity_of(scores)
     if output:
         console.write_lines(output, _table(scores), overwrite=given["overwrite"])
-    for warning in (model.warning, model.bilm.warm_state_warning if state == "warm" else ""):
-        if warning:
-            console.note(f"warning: {warning}", quiet=quiet)
+    warnings = model.warning, model.bilm.warm_state_warning if state == "warm" else ""
+    console.warn(*filter(None, warnings), quiet=quiet)
     console.print_input_warnings(report, quiet=quiet)
     warn_of_unknown(measured.unknown_fraction, "the tokens", quiet=quiet)
     if given["as_json"]:

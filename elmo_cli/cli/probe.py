@@ -124,8 +124,7 @@ def probe(*, quiet: bool, as_json: bool, threads: int | None, seed: int, **given
     console.check_stdout()
     data = _read(given)
     warnings = [*data.warnings, *_warnings(data)]
-    for warning in warnings:
-        console.note(f"warning: {warning}", quiet=quiet)
+    console.warn(*warnings, quiet=quiet)
     set_num_threads(threads)
     measures = {name: given[name] for name in ("control", "mdl")}
     with console.Progress(n_epochs(data, **measures), "epochs", quiet=quiet) as progress:

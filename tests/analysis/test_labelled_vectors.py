@@ -187,6 +187,14 @@ def test_label_column_of_conll(tmp_path, row, settings, attributes):
     assert join(path, tmp_path / "a.conll", **settings).labels == ALL_LABELS
 
 
+@pytest.mark.parametrize("layout", ["flat", "bilm"])
+def test_label_file_of_another_format_has_its_own_token_column(tmp_path, layout):
+    header = {"format": "conll", "column": 1}
+    path = write(tmp_path / "a.hdf5", sentences(TEXT), layout=layout, header=header)
+    labels = write_conllu(tmp_path / "a.conllu", sentences(TEXT), LABELS)
+    assert join(path, labels).words == " ".join(TEXT).split()
+
+
 @pytest.mark.parametrize(
     ("name", "settings", "error", "message"),
     [
@@ -227,6 +235,17 @@ def test_labels_of_another_text_are_refused(tmp_path, kind, text, labels, error,
     with pytest.raises(error, match=message) as raised:
         join(path, label_file(tmp_path, kind, sentences(text), labels))
     assert raised.value.hint
+
+
+@pytest.mark.parametrize("kind", ["lines", "columns"])
+def test_stored_tokens_that_do_not_match_the_vectors_are_refused(tmp_path, kind):
+    path = write(tmp_path / "a.hdf5", sentences(TEXT), layout="allennlp")
+    with h5py.File(path, "r+") as file:
+        del file["0"]
+        file["0"] = layers(sentences(["a b c"])[0])
+    labels = label_file(tmp_path, kind, sentences(["a b c", *TEXT[1:]]), [["X"] * 3, *LABELS[1:]])
+    with pytest.raises(InputError, match=r"3 labels for sentence 0, .*a\.hdf5 has 2 tokens of it"):
+        join(path, labels)
 
 
 def test_values_of_the_chosen_layers_are_checked(tmp_path):

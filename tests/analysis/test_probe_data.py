@@ -153,13 +153,24 @@ def test_files_that_are_not_embeddings_of_a_text(tmp_path):
     [
         ([["X"] * len(line) for line in LABELS], None, True, "all labels of train are `X`"),
         ([["X"] * len(line) for line in LABELS[:4]] + [["Y", "Y"]], None, False, "are `X`"),
-        (LABELS, "deprel", True, "a.conllu: all labels of train are `_`"),
+        (LABELS, "deprel", True, "a.conllu: column deprel contains only `_`"),
         (LABELS, "form", True, "a.conllu: column form contains the tokens"),
     ],
 )
 def test_labels_without_use_are_refused(tmp_path, labels, column, own_dev, message):
     with pytest.raises(InputError, match=message):
         read(tmp_path, labels=labels, column=column, own_dev=own_dev)
+
+
+def test_test_file_without_labels_in_its_column_is_refused(tmp_path):
+    train = (
+        stored(tmp_path / "a.hdf5"),
+        str(write_conllu(tmp_path / "a.conllu", sentences(TEXT), LABELS)),
+    )
+    empty = [["_"] * len(line) for line in LABELS]
+    test = train[0], str(write_conllu(tmp_path / "b.conllu", sentences(TEXT), empty))
+    with pytest.raises(InputError, match=r"b\.conllu: column xpos contains only `_`"):
+        read_probe_data(train, train, test)
 
 
 def test_text_without_labels_is_refused(tmp_path):
