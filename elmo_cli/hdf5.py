@@ -10,16 +10,15 @@ import math
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
 import h5py
-import numpy as np
 import numpy.typing as npt
 from h5py import h5, h5d, h5g, h5l, h5o, h5p
 
-from elmo_cli.errors import ElmoError, EmbeddingsFileError
+from elmo_cli.errors import ElmoError
 from elmo_cli.files import NO_LOCKS, StrPath
 from elmo_cli.isolate import CORRUPT_HINT, MEMORY_PER_BYTE, MIN_MEMORY
 from elmo_cli.regular_files import is_regular
@@ -107,39 +106,6 @@ def read_dataset(dataset: h5py.Dataset, selection: Any = ()) -> npt.NDArray[Any]
     return values
 
 
-class Rows:
-    """Reads rows of a data set, from the mapped file where its values are contiguous in it."""
-
-    def __init__(self, file: h5py.File, name: str) -> None:
-        self._where = f"{file.filename}: data set {name!r}"
-        with reading(self._where, EmbeddingsFileError):
-            try:
-                dataset = open_dataset(file, name)
-            except NoSuchNameError:
-                raise self.corrupt("is missing") from None
-            self.shape: tuple[int, ...] = tuple(dataset.shape or ())
-            self.dtype: np.dtype[Any] = dataset.dtype
-            self._dataset = dataset
-            self._mapped = _mapped(file, dataset)
-        if not self.shape:
-            raise self.corrupt("has no rows")
-
-    def read(self, begin: int, end: int, layer: int | None = None) -> npt.NDArray[Any]:
-        """Read rows `begin` to `end` as a new array; of one index of the second axis if given."""
-        if not 0 <= begin <= end <= self.shape[0]:
-            raise self.corrupt(f"has {self.shape[0]} rows, not {begin} to {end}")
-        rows = slice(begin, end)
-        selection = rows if layer is None else (rows, slice(layer, layer + 1))
-        if self._mapped is not None:
-            return np.array(self._mapped[selection])
-        with reading(f"{self._where}, rows {begin} to {end}", EmbeddingsFileError):
-            return read_dataset(self._dataset, selection)
-
-    def corrupt(self, what: str) -> EmbeddingsFileError:
-        """The error for something wrong in the data set."""
-        return EmbeddingsFileError(f"{self._where} {what}", CORRUPT_HINT)
-
-
 def dataset_names(group: h5py.Group, limit: int | None = None) -> Iterator[str]:
     """Yield the paths of all data sets below a group, or of `limit` members of each group.
 
@@ -220,14 +186,3 @@ def _storage_problem(dataset: Any) -> str:
         sizes = zip(dataset.shape, properties.get_chunk(), strict=True)
         is_whole = dataset.get_num_chunks() >= math.prod(-(-n // chunk) for n, chunk in sizes)
     return "" if is_whole else "was not written in full"
-
-
-def _mapped(file: h5py.File, dataset: h5py.Dataset) -> npt.NDArray[Any] | None:
-    """The values as a memory map; None where they are not contiguous or cannot be mapped."""
-    offset = dataset.id.get_offset()  # None where the values are not contiguous
-    is_plain = dataset.dtype.kind in "fiu" and not file.userblock_size
-    if offset is not None and is_plain and dataset.size:
-        with suppress(OSError, ValueError):  # a file system that cannot map files
-            mapped = np.memmap(file.filename, dataset.dtype, "r", int(offset), dataset.shape)
-            return mapped.view(np.ndarray)
-    return None

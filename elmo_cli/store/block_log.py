@@ -124,7 +124,10 @@ class BlockLog:
         self.progress = progress
 
     def complete(self, attributes: Mapping[str, Any]) -> None:
-        """Write the whole file to OUT.part.tmp and remove OUT.part; after an error, the reverse."""
+        """Write the whole file to OUT.part.tmp, then remove OUT.part.
+
+        After an error, OUT.part.tmp is removed unless it is complete.
+        """
         digests, extents = bytearray(), list[tuple[int, int]]()
 
         def note_extent(address: int, values: Array) -> None:

@@ -66,7 +66,7 @@ class Block(NamedTuple):
             if base64 is not None:
                 scales = np.frombuffer(b64decode(base64), "<f4").reshape(shape[:-1])
             one = Sentence(tuple(tokens), key, text, document=document, place=place, offset=offset)
-            yield StoredSentence(one, _without_values(tuple(shape), dtype), scales, crc32)
+            yield StoredSentence(one, _zeros(tuple(shape), dtype), scales, crc32)
 
 
 def part_path(out: StrPath) -> Path:
@@ -159,7 +159,7 @@ def packed(stored: StoredSentence) -> Sequence[object]:
 
 
 @lru_cache(maxsize=4096)
-def _without_values(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+def _zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     return np.broadcast_to(np.zeros((), dtype), shape)
 
 

@@ -69,7 +69,7 @@ class EnglishTokenizer:
     """
 
     def sentences(self, paragraph: str) -> list[list[str]]:
-        """The tokens of each sentence of a paragraph; joined, they are it without white space."""
+        """The tokens of each sentence; their concatenation is the paragraph without white space."""
         pieces = _NO_WORD.split(paragraph)
         found = ([[p]] if _NO_WORD.fullmatch(p) else self._of_words(p) for p in pieces)
         return list(chain.from_iterable(found))

@@ -109,7 +109,7 @@ class TypeCounts:
         return f"{len(types):,} types are left out, {what} {types[0]!r}" if types else ""
 
     def vocabulary(self, *, min_count: int = 1, max_types: int | None = None) -> Vocabulary:
-        """The types by descending count, after `<S>`, `</S>`, `<UNK>`; at most `max_types` of both.
+        """The types by descending count, after `<S>`, `</S>`, `<UNK>`; at most `max_types`.
 
         Rarer types than `min_count` are left out, and so are those that a vocabulary file can't
         hold; a UsageError if none is left.

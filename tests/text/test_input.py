@@ -130,6 +130,7 @@ def test_the_suffix_determines_the_format(name: str) -> None:
     ("name", "settings"),
     [
         ("", {"format": "xml"}),
+        ("", {"blank": "drop"}),
         ("", {"max_tokens": 0}),
         ("", {"max_tokens": 1 << 31}),
         ("", {"max_characters": 2}),

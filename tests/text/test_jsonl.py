@@ -83,6 +83,8 @@ def test_raw_texts_are_documents_of_sentences(jsonl: Path) -> None:
         ("[" * 100_000, "not JSON: "),
         ('{"id": ' + "9" * 5000 + "}", "not JSON: "),
         ('{"tokens": ["a"], "x": [{"y": 1, "z": 2, "y": 1}]}', "'y' occurs twice"),
+        ("5", "not an object"),
+        ('{"tokens": ["\\ud83d"]}', '"tokens[0]" contains a lone surrogate'),
         ("{}", 'no "tokens", "text" or "sentences"; the object has no members'),
         ('{"words": [], "id": 1}', "the object has 'words', 'id'"),
         ('{"tokens": ["a", ""]}', '"tokens[1]" is empty'),

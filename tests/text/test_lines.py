@@ -88,7 +88,8 @@ BYTES: list[tuple[bytes, str, list[str] | str]] = [
     ),
     ("a b\n\nc".encode("cp037"), "cp037", ["a b", "", "c"]),
     ("日 本\nb\n".encode("iso2022_jp"), "iso2022_jp", ["日 本", "b"]),
-    (b"BZh is a sign\nPK\n", "utf-8", ["BZh is a sign", "PK"]),  # bzip2 and zip begin so
+    (b"BZh is a sign\n", "utf-8", ["BZh is a sign"]),  # bzip2 begins so
+    (b"PK\nand so on\n", "utf-8", ["PK", "and so on"]),  # and zip
 ]
 
 

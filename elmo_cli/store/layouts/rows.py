@@ -13,10 +13,9 @@ from typing import Any, ClassVar
 import h5py
 import numpy as np
 
-from elmo_cli.hdf5 import Rows
 from elmo_cli.store.layouts.base import Layout, Sample, SentenceReader, is_number
+from elmo_cli.store.layouts.contiguous import Rows, create_dataset
 from elmo_cli.store.layouts.documents import document_and_place
-from elmo_cli.store.layouts.sentence_datasets import create_dataset
 from elmo_cli.store.layouts.stored_sentence import (
     INT8,
     Array,

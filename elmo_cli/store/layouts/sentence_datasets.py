@@ -20,6 +20,7 @@ from elmo_cli.store.layouts.base import (
     is_number,
     name_problem,
 )
+from elmo_cli.store.layouts.contiguous import TRACKED, contiguous
 from elmo_cli.store.layouts.stored_sentence import (
     Array,
     Facts,
@@ -30,8 +31,6 @@ from elmo_cli.store.layouts.stored_sentence import (
     ValueSink,
 )
 from elmo_cli.store.spec import DTYPES, FileSpec
-
-TRACKED = h5p.CRT_ORDER_TRACKED | h5p.CRT_ORDER_INDEXED
 
 
 class DatasetReader(SentenceReader):
@@ -179,13 +178,13 @@ class DatasetReader(SentenceReader):
 class DatasetWriter:
     """Creates groups and contiguous data sets, one per sentence.
 
-    It reuses property lists, types and extents, which is half as fast again as h5py's functions.
+    It reuses property lists, types and extents, and is 1.5 times as fast as h5py's functions.
     """
 
     def __init__(self, file: h5py.File, dtype: np.dtype[Any], sink: ValueSink) -> None:
         self._sink = sink
         self._type = h5t.py_create(dtype)
-        self._properties = _contiguous()
+        self._properties = contiguous()
         self._utf8 = h5p.create(h5p.LINK_CREATE)
         self._utf8.set_char_encoding(h5t.CSET_UTF8)
         self._group_properties = h5p.create(h5p.GROUP_CREATE)
@@ -287,21 +286,3 @@ class NameLayout(DatasetLayout):
 
     def key_of_name(self, name: str) -> str:
         return name
-
-
-def create_dataset(
-    file: h5py.File, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]
-) -> h5py.Dataset:
-    """Create a contiguous data set in the root, with space for its values and no values yet."""
-    space, kind = h5s.create_simple(shape), h5t.py_create(dtype)
-    return h5py.Dataset(h5d.create(file.id, name.encode("ascii"), kind, space, _contiguous()))
-
-
-def _contiguous() -> h5p.PropDCID:
-    """Properties of a data set: contiguous, allocated at once, never filled, without times."""
-    properties = h5p.create(h5p.DATASET_CREATE)
-    properties.set_layout(h5d.CONTIGUOUS)
-    properties.set_alloc_time(h5d.ALLOC_TIME_EARLY)
-    properties.set_fill_time(h5d.FILL_TIME_NEVER)
-    properties.set_obj_track_times(False)
-    return properties
