@@ -8,15 +8,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_cli.embed import blocks, plan, speed
+from elmo_cli.embed import blocks, plan
 from elmo_cli.embed.blocks import BlockInfo, TextScan, scan_text
-from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedderSettings, EmbedJob
 from elmo_cli.embed.plan import FileSize, estimate_bytes, plan_job, space_problem
 from elmo_cli.embed.run import make_embedder, run_job
@@ -90,7 +89,7 @@ def test_a_scan_of_a_text(job: EmbedJob) -> None:
 def test_a_plan_is_what_the_run_does(changes: dict[str, Any], job: EmbedJob) -> None:
     job = replace(job, **changes)
     embedder = make_embedder(job)
-    found = plan_job(job, embedder, timing_s=0.0)
+    found = plan_job(job, embedder, timing_s=0.2)
     assert not list(Path(job.output).parent.glob("out*"))
     done = run_job(job, embedder=embedder)
     assert (found.sentences, found.tokens) == (done.sentences, done.tokens)
@@ -156,59 +155,79 @@ def test_free_space(
 
 
 class Clock:
-    """An embedder that needs 6 s per time step, 2 s per token and 10 s per new type."""
+    """An embedder that needs 6 s per time step, 2 s per token, 10 s per new type, 1 s per call."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, state: str, batch_size: int) -> None:
         self.state, self.batch_size, self.sizes = state, batch_size, list[int]()
         self.seconds, self.types = 0.0, set[str]()
         monkeypatch.setattr(time, "perf_counter", lambda: self.seconds)
+        monkeypatch.setattr(blocks, "SENTENCES", 1000)
 
     def embed_block(self, sentences: Sequence[Sentence], state: None) -> None:
         tokens = [token for one in sentences for token in one.tokens]
-        n_steps = speed._n_steps(cast(Embedder, self), sentences)
-        self.seconds += 6 * n_steps + 2 * len(tokens) + 10 * len(set(tokens) - self.types)
+        n_batches = -(-len(sentences) // self.batch_size)
+        n_steps = n_batches * (1 + max(len(one.tokens) for one in sentences))
+        self.seconds += 1 + 6 * n_steps + 2 * len(tokens) + 10 * len(set(tokens) - self.types)
         self.types |= set(tokens)
         self.sizes.append(len(sentences))
 
 
-SAMPLE = [Sentence((f"t{k % 3000}",) * (1 + k % 5), k, starts_document=k % 4 == 0)
-          for k in range(4000)]  # fmt: skip
+def sample_of(document: int) -> list[Sentence]:
+    """Sentences of 1 to 5 tokens, in documents of as many sentences."""
+    return [
+        Sentence((f"t{k % 3000}",) * (1 + k % 5), k, starts_document=k % document == 0)
+        for k in range(4000)
+    ]
 
 
 @pytest.mark.parametrize(
-    ("state", "batch_size", "n_steps"),
-    [("zero", 512, 6 + 4),  # lengths 3 to 5, then 1 to 3
-     ("zero", 100, 2 * (6 + 5 + 4 + 3 + 2)),
-     ("carry", 100, 10 * 6),
-     ("document", 512, 6 + 5 + 4 + 3)],  # of 250 documents, one sentence each
-)  # fmt: skip
+    ("state", "batch_size", "document", "n_rows", "n_steps"),
+    [
+        ("zero", 512, 4000, 512, 6 + 4),  # lengths 3 to 5, then 1 to 3
+        ("zero", 100, 4000, 100, 2 * (6 + 5 + 4 + 3 + 2)),
+        ("zero", 1, 4000, 1, 200 * (6 + 5 + 4 + 3 + 2)),
+        ("zero", 16, 4000, 16, 13 * 2 + 12 * 3 + 13 * 4 + 12 * 5 + 13 * 6),
+        ("carry", 64, 4000, 64, 16 * 6),
+        ("document", 512, 4, 250, 6 + 5 + 4 + 3),
+        ("document", 512, 4000, 1, 200 * (6 + 5 + 4 + 3 + 2)),
+    ],
+)
 def test_speed_separates_steps_tokens_and_types(
-    job: EmbedJob, monkeypatch: pytest.MonkeyPatch, state: str, batch_size: int, n_steps: int
+    job: EmbedJob,
+    monkeypatch: pytest.MonkeyPatch,
+    state: str,
+    batch_size: int,
+    document: int,
+    n_rows: int,
+    n_steps: int,
 ) -> None:
+    """With a single row, each step is as expensive as that of a token."""
     clock: Any = Clock(monkeypatch, state, batch_size)
-    found = measure_speed(job, clock, SAMPLE, 100_000.0)
+    found = measure_speed(job, clock, sample_of(document), 1e6)
     assert found is not None
     assert found.type_s == pytest.approx(10)
-    assert found.token_s == pytest.approx(2 + 6 * n_steps / 3000)  # 1,000 sentences of 3 tokens
-    assert clock.sizes == [1, *(n for k in range(2, 10) for n in (2**k, 2**k))]
+    expected = 8 * n_steps / 3000 if n_rows == 1 else 2 + 6 * n_steps / 3000
+    assert found.token_s == pytest.approx(expected, rel=0.02)
+    assert max(clock.sizes) == n_rows
 
 
-def test_measuring_speed_takes_limited_time(job: EmbedJob, monkeypatch: pytest.MonkeyPatch) -> None:
-    for limit in (500.0, 2_000.0, 10_000.0):
-        clock: Any = Clock(monkeypatch, "zero", 512)
-        found = measure_speed(job, clock, SAMPLE, limit)
-        assert found is not None
-        assert limit / 4 < clock.seconds < limit
-        assert found.token_s == pytest.approx(2 + 6 * 10 / 3000)
+@pytest.mark.parametrize("limit", [500.0, 2_000.0, 10_000.0])
+def test_measuring_speed_takes_limited_time(
+    job: EmbedJob, monkeypatch: pytest.MonkeyPatch, limit: float
+) -> None:
+    clock: Any = Clock(monkeypatch, "zero", 512)
+    found = measure_speed(job, clock, sample_of(4000), limit)
+    assert found is not None
+    assert limit / 4 < clock.seconds < limit
+    assert found.token_s == pytest.approx(2 + 6 * 10 / 3000, rel=0.02)
     assert measure_speed(job, clock, [Sentence((), 0)], 1.0) is None
 
 
-def test_speed_from_a_single_batch_is_a_limit(
-    job: EmbedJob, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_speed_of_a_text_of_one_type(job: EmbedJob, monkeypatch: pytest.MonkeyPatch) -> None:
     clock: Any = Clock(monkeypatch, "zero", 512)
-    found = measure_speed(job, clock, [Sentence(("a", "b", "c"), 0)], 1.0)
-    assert found == Speed(2 + 6 * 5 / 12, 10.0)
+    found = measure_speed(job, clock, [Sentence(("a", "a", "a"), 0)], 1e6)
+    assert found is not None
+    assert found.token_s == pytest.approx(8 * 4 / 3, rel=0.02)
 
 
 def test_the_range_of_an_estimate() -> None:

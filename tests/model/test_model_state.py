@@ -49,6 +49,8 @@ def test_bytes_and_sizes() -> None:
     zeros = State.zeros(OPTIONS, 7, dtype=torch.float64)
     assert (zeros.h.shape, zeros.c.shape) == ((2, 2, 7, 3), (2, 2, 7, 5))
     assert zeros.h.dtype == zeros.c.dtype == torch.float64
+    moved = zeros.to(torch.device("meta"))
+    assert (moved.h.device.type, moved.c.device.type) == ("meta", "meta")
     assert not zeros.h.any()
     assert not zeros.c.any()
     read = State.from_bytes(some_state().to_bytes(), OPTIONS)
