@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 from elmo_cli.errors import ElmoError, ModelError
 from elmo_cli.filetypes import ZIP, identify
@@ -30,6 +31,7 @@ _MODEL_FILE = re.compile(
 _MAX_BYTES = 16 << 30
 # Weights hardly compress; a small archive may have any ratio.
 _MAX_RATIO, _MIN_LIMIT = 100, 64 << 20
+_CHUNK = 1 << 20
 # RuntimeError: encrypted, or a compression method that Python lacks
 _CORRUPT = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError)
 
@@ -106,4 +108,12 @@ def _select(path: Path, members: Iterable[zipfile.ZipInfo]) -> dict[str, zipfile
 
 def _copy(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path) -> None:
     with archive.open(member) as source, writing(target), open(target, "wb") as output:
-        shutil.copyfileobj(source, output)  # stops at the size in the header
+        while chunk := _read(source):  # which stops at the size in the header
+            output.write(chunk)
+
+
+def _read(source: IO[bytes]) -> bytes:
+    try:
+        return source.read(_CHUNK)
+    except OSError as error:  # as of bz2 for corrupt data
+        raise zipfile.BadZipFile(str(error)) from None

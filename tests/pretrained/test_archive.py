@@ -114,6 +114,15 @@ def test_corrupt_zip_files(tmp_path: Path, home: Path, name: str) -> None:
     assert not list(home.rglob("*.hdf5"))
 
 
+def test_corrupt_data_in_a_zip_file(tmp_path: Path, home: Path) -> None:
+    """bz2 reports it as an error of the system."""
+    path = make(tmp_path / "m.zip", BIG, zipfile.ZIP_BZIP2)
+    path.write_bytes(path.read_bytes().replace(b"1AY&SY", b"2AY&SY"))  # the start of each block
+    with pytest.raises(ModelError, match="not a complete zip file"):
+        locate(path)
+    assert not list(home.rglob("*.hdf5"))
+
+
 def test_decompression_does_not_fill_the_memory(tmp_path: Path) -> None:
     """The decoder of xz data allocates the dictionary that a file asks for, up to 4 GiB."""
     path = make(tmp_path / "m.zip", BIG, zipfile.ZIP_LZMA)
