@@ -129,8 +129,8 @@ def _clusters_of(rows: Sequence[Row]) -> Clusters:
             if ends:
                 clusters[entity].add((unfinished[entity].pop()[0], position))
     for entity, starts in unfinished.items():
-        for _, where in starts:
-            what = f"{where}: a mention of entity {entity} does not end"
+        if starts:
+            what = f"{starts[0][1]}: a mention of entity {entity} does not end"
             raise InputError(what, _COLUMN_HINT)
     return _merge_overlapping(clusters.values())
 

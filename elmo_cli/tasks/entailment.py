@@ -38,13 +38,18 @@ class Esim(TaskModel):
     Source: Chen et al. 2017, "Enhanced LSTM for Natural Language Inference".
     """
 
-    def build(self, n_outputs: int = 1) -> None:
+    @property
+    def n_outputs(self) -> int:
+        """The number of outputs of a pair."""
+        return 1
+
+    def build(self) -> None:
         settings = self.settings
         hidden, p = settings.hidden, settings.dropout
         self.comparison = nn.Linear(4 * self.state_dim, hidden)
         self.composition = BiLSTM(hidden, hidden, settings.layers, p)
         layers = [nn.Dropout(p), nn.Linear(8 * hidden, hidden), nn.Tanh(), nn.Dropout(p)]
-        self.output = nn.Sequential(*layers, nn.Linear(hidden, n_outputs))
+        self.output = nn.Sequential(*layers, nn.Linear(hidden, self.n_outputs))
 
     def scores(self, examples: Sequence[Example], inputs: Inputs) -> Tensor:
         """Return the outputs for pairs, (pair, output)."""
@@ -65,8 +70,9 @@ class Esim(TaskModel):
 class EntailmentModel(Esim):
     """ESIM with a softmax over labels."""
 
-    def build(self, n_outputs: int = 1) -> None:
-        super().build(len(self.labels))
+    @property
+    def n_outputs(self) -> int:
+        return len(self.labels)
 
     def loss(self, examples: Sequence[Example], inputs: Inputs) -> Tensor:
         scores = self.scores(examples, inputs)
