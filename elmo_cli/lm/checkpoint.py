@@ -40,8 +40,8 @@ class TrainingProgress:
         state: LSTM state of the streams of this process after the last batch.
         step, tokens: number of weight updates, and of tokens trained on in each direction.
         seconds: training time of all parts of the run.
-        epoch, index, n_batches: position of the next batch, and the batches of that epoch; 0
-            before the first batch.
+        epoch, index: position of the next batch.
+        n_batches: batches of that epoch; 0 before the first batch.
         losses: losses of the steps since the last loss in the log.
         loss, best_loss: the last loss in the log, NaN for none, and the lowest.
         log_size: size of the log in bytes when the checkpoint was saved.
@@ -165,8 +165,10 @@ def load_checkpoint(path: Path, step: TrainStep) -> TrainingProgress:
 
 
 def read_options(path: Path) -> Options:
-    """Read the sizes of the biLM, or ResumeError: AllenNLP's have a projection of equal size, which
-    options.json cannot express."""
+    """Read the sizes of the biLM; raises ResumeError.
+
+    options.json cannot express a projection of the same size, which AllenNLP's weights have.
+    """
     with as_resume_error(path):
         return Options(**read_checkpoint(path)["run"]["options"])
 
@@ -232,7 +234,7 @@ def save_corpora(path: Path, train: Corpus, heldout: Corpus | None) -> None:
 
 
 def load_corpora(path: Path, *, max_characters: int) -> tuple[Corpus, Corpus | None]:
-    """Read what `save_corpora` has written, for a model that reads so many ids per token.
+    """Read what `save_corpora` has written, for a model that reads `max_characters` of a token.
 
     Raises:
         ResumeError: the file is missing, corrupt or of another version.

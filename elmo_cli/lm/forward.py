@@ -138,13 +138,20 @@ def _parameters(layer: ProjectedLSTM) -> list[Tensor]:
 
 
 class _FusedLSTM(torch.autograd.Function):
-    """An LSTM layer over a batch, in the dtype of `x` except for the cells, in which bfloat16 would
-    accumulate rounding errors; `c` is in their dtype.
+    """An LSTM layer over a batch.
 
-    Takes x, (token, direction, stream, projection), h and c before the first token, (direction,
-    stream, projection or cell), without gradient, the bounds of the cell and of the projected
-    output, or None, and the `_parameters` of both directions. Returns outputs, in the shape of x,
-    and cells after each token.
+    Matrix products and gates are computed in the dtype of `x`, cells in that of `c`, because
+    bfloat16 cells would accumulate rounding errors.
+
+    Args:
+        x: (token, direction, stream, projection).
+        h: output before the first token, (direction, stream, projection), without gradient.
+        c: cell state before the first token, (direction, stream, cell), without gradient.
+        cell_clip, proj_clip: bounds of the cell and of the projected output, or None.
+        parameters: the `_parameters` of both directions.
+    Returns:
+        Outputs, (token, direction, stream, projection), and cells, (token, direction, stream,
+        cell), after each token.
     """
 
     @staticmethod
