@@ -52,7 +52,7 @@ _training_options = together(
         ("--max-seconds SECONDS", "Stop after this many seconds, fitting and measuring included."),
         ("--max-steps N", "Stop after N weight updates."),
     ),
-    lm_training.training_options(adamw=0.001, adagrad=0.05),
+    lm_training.training_options("0.001 for adamw, less below 1000 steps; 0.05 for adagrad"),
 )
 # fmt: on
 
@@ -98,7 +98,7 @@ def finetune(ctx: click.Context, /, **values: Any) -> None:
     else:
         _print(result)
     if not result.improved:
-        reporter.message(_why_not_improved(result, job))
+        reporter.message(_why_not_improved(result))
     elif result.ratio > 1:
         what = "warning: fine-tuning improved the validation text, but not the test text; "
         reporter.message(f"{what}the domain is perhaps too small")
@@ -130,14 +130,14 @@ def _job(values: dict[str, Any], given: dict[str, Any]) -> FinetuneJob:
     )
 
 
-def _why_not_improved(result: FinetuneResult, job: FinetuneJob) -> str:
-    from elmo_cli.lm.finetune_job import LEARNING_RATES, why_source
+def _why_not_improved(result: FinetuneResult) -> str:
+    from elmo_cli.lm.finetune_job import why_source
 
     what = f"{why_source(result)}: {result.output} contains the biLM of {result.model}"
     if result.improved is None:
         return f"{what}; `--resume` with a longer --max-seconds trains"
-    rate = job.settings.learning_rate or LEARNING_RATES[job.settings.optimizer]
-    return f"{what}; try `--overwrite --learning-rate {rate / 4:g}`, or more text"
+    lower = result.learning_rate / 4
+    return f"{what}; try `--overwrite --learning-rate {lower:.1g}`, or more text"
 
 
 def _print(result: FinetuneResult) -> None:

@@ -55,14 +55,14 @@ def patience_option(default: int | None = None) -> Option:
     return setting(TrainSettings, "Evaluation", "--patience N", what, default=default)
 
 
-def training_options(*, adamw: float, adagrad: float) -> Option:
-    """Options for training, with the default learning rate of each optimizer."""
+def training_options(learning_rate: str) -> Option:
+    """Options for training, with the default learning rates in words."""
     # fmt: off
     return settings(
         TrainSettings, "Training",
         ("--optimizer NAME", "Optimizer: adamw, or adagrad as in bilm-tf."),
         ("--learning-rate FLOAT",
-         f"Peak learning rate.  [default: {adamw:g} for adamw, {adagrad:g} for adagrad]"),
+         f"Peak learning rate.  [default: {learning_rate}]"),
         ("--batch-size N", "Streams of text read in parallel, per process."),
         ("--gradient-accumulation-steps N",
          "Batches per weight update; less memory for the same effective batch size."),

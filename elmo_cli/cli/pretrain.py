@@ -63,7 +63,7 @@ _training_options = together(
         ("--log-steps N", "Steps between two lines of the log."),
     ),
     lm_training.patience_option(),
-    lm_training.training_options(adamw=0.0025, adagrad=0.2),
+    lm_training.training_options("0.0025 for adamw, 0.2 for adagrad"),
     settings(
         TrainSettings, "Training",
         ("--warmup-steps N",

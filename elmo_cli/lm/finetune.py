@@ -245,6 +245,7 @@ class _Run:
             heldout=self._domain.describe(),
             tokens=progress.tokens,
             epochs=progress.epochs,
+            learning_rate=self._settings.peak_rate,
             seconds=round(self._seconds() + progress.seconds, 1),
             improved=improved if progress.step else None,
         )

@@ -25,6 +25,7 @@ from elmo_cli.text.vocabulary import Vocabulary
 # From short runs. bilm-tf continues Adagrad at 0.2 with its sums of squared gradients, which no
 # weight file contains; with new sums 0.2 would undo what the model has learned.
 LEARNING_RATES = {"adamw": 1e-3, "adagrad": 0.05}
+_FULL_RATE_STEPS = 1000  # in fewer steps AdamW at the full rate spoils the model for other text
 _EVALUATIONS_PER_EPOCH = 10
 _MIN_STEPS = 25  # between two evaluations
 _MAX_WARMUP = 200
@@ -103,13 +104,19 @@ def finetune_settings(settings: TrainSettings, corpus: Corpus) -> TrainSettings:
     """Return settings for a trained model: a lower learning rate, the best weights kept.
 
     Evaluations are counted in steps, so that a resumed run evaluates where an uninterrupted one
-    does. The warmup is a twentieth of an epoch.
+    does. The warmup is a twentieth of an epoch. The default learning rate of AdamW is proportional
+    to the square root of the number of steps, up to 1,000 steps.
     """
     n_steps = corpus.n_predictions // (settings.n_streams * settings.bptt)
     interval = max(n_steps // _EVALUATIONS_PER_EPOCH, min(_MIN_STEPS, n_steps), 1)
+    rate = LEARNING_RATES[settings.optimizer]
+    if settings.optimizer == "adamw":
+        limits = (settings.max_steps, settings.max_epochs and settings.max_epochs * n_steps)
+        n_planned = min(filter(None, limits), default=_FULL_RATE_STEPS)
+        rate *= min(1.0, n_planned / _FULL_RATE_STEPS) ** 0.5
     return replace(
         settings,
-        learning_rate=settings.learning_rate or LEARNING_RATES[settings.optimizer],
+        learning_rate=settings.learning_rate or rate,
         warmup_steps=min(_MAX_WARMUP, n_steps // 20 + 1),
         keep_best=True,
         eval_steps=settings.eval_steps or interval,
@@ -139,6 +146,7 @@ class FinetuneResult:
         vocabulary: number of `types`, and `source`.
         heldout: what was measured, as of `Domain.describe`.
         tokens, epochs: trained on in each direction, without those of the fit.
+        learning_rate: the peak.
         seconds: from the end of reading to the last written file, summed over all parts of the run.
         improved: whether a step was chosen; else `output` contains the source model. None if no
             step was made.
@@ -156,6 +164,7 @@ class FinetuneResult:
     heldout: dict[str, Any]
     tokens: int
     epochs: float
+    learning_rate: float
     seconds: float
     improved: bool | None
 
@@ -207,8 +216,12 @@ class FinetuneRecord:
 
 
 def write_card(path: Path, result: FinetuneResult, sha256: str, texts: Sequence[str]) -> None:
-    """Write the card of a fine-tuned model, in Markdown, or OutputError: `sha256` is that of the
-    weight file that was fine-tuned, `texts` are the files that were trained on."""
+    """Write the card of a fine-tuned model, in Markdown; raises OutputError.
+
+    Args:
+        sha256: of the weight file that was fine-tuned.
+        texts: files that were trained on.
+    """
     names = ", ".join(f"`{name}`" for name in texts[:_MAX_FILES])
     more = f" and {len(texts) - _MAX_FILES} more" if len(texts) > _MAX_FILES else ""
     softmax = {"model": "the model's own", "fitted": "fitted to the frozen biLM"}[result.softmax]

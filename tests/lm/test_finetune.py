@@ -26,6 +26,7 @@ from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.domain import DomainTexts, read_domain
 from elmo_cli.lm.finetune_job import FinetuneResult, describe_text, finetune_settings
 from elmo_cli.lm.language_model import load_language_model
+from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.perplexity import perplexity
 from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.pretrained.load import load
@@ -275,8 +276,29 @@ def test_each_epoch_is_evaluated() -> None:
     for steps, between in ((1000, 100), (300, 30), (120, 25), (7, 7)):
         corpus = Corpus.read([["a"] * 79] * steps)  # one batch per sentence
         found = finetune_settings(TrainSettings(batch_size=4, max_epochs=1), corpus)
-        assert (found.eval_steps, found.keep_best, found.learning_rate) == (between, True, 1e-3)
+        assert (found.eval_steps, found.keep_best) == (between, True)
         assert found.warmup_steps == steps // 20 + 1
+
+
+@pytest.mark.parametrize(
+    ("given", "rate"),
+    [
+        ({"max_epochs": 1.0}, 5e-4),
+        ({"max_epochs": 4.0}, 1e-3),
+        ({"max_epochs": 40.0}, 1e-3),
+        ({"max_steps": 10}, 1e-4),
+        ({"max_epochs": 1.0, "max_steps": 10}, 1e-4),
+        ({"max_epochs": 1.0, "max_steps": 9999}, 5e-4),
+        ({"max_seconds": 9.0}, 1e-3),
+        ({"max_steps": 10, "learning_rate": 0.02}, 0.02),
+        ({"max_steps": 10, "optimizer": "adagrad"}, 0.05),
+    ],
+)
+def test_default_learning_rate(given: dict[str, Any], rate: float) -> None:
+    """Few steps at the full rate spoil a model; an epoch has 250 steps."""
+    corpus = Corpus.read([["a"] * 79] * 250)
+    found = finetune_settings(TrainSettings(batch_size=4, **given), corpus)
+    assert found.learning_rate == pytest.approx(rate)
 
 
 @pytest.fixture(scope="session")
@@ -414,6 +436,22 @@ def test_run_without_its_fitted_softmax_is_not_continued(
     out = shutil.copytree(fitted["output"], tmp_path / "out")
     (out / "fitted_softmax.hdf5").unlink()
     refused(attempt("--resume --fit-softmax --max-steps 20"), 1, "fitted_softmax.hdf5")
+
+
+def test_run_that_failed_after_its_fit_is_resumed_with_the_fitted_softmax(
+    fitted: Facts, attempt: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*args: object, **facts: object) -> None:
+        raise OutputError("out: no space left", "make room")
+
+    words = "--fit-softmax --softmax-tokens 500"
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "save", broken)
+        refused(attempt(words), 1, "no space left")
+    done = attempt(f"{words} --resume")
+    assert done.code == 0
+    assert json.loads(done.out)["after"] == fitted["after"]
+    assert is_same_model(tmp_path / "out", Path(fitted["output"]))
 
 
 def test_run_that_failed_at_its_start_is_resumed(
