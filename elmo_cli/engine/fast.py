@@ -19,6 +19,7 @@ from torch import Tensor
 from elmo_cli.engine.char_cnn import FastCharCNN, TypeCache
 from elmo_cli.engine.lstm import FastLSTM
 from elmo_cli.engine.packing import PackedBatch
+from elmo_cli.engine.row_states import GraphRecorder
 from elmo_cli.engine.runtime import run_parallel
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.lstm import ProjectedLSTM
@@ -41,9 +42,12 @@ class FastEngine:
         self._device = device
         bilm = bilm.to(device)
         self._cache = TypeCache(FastCharCNN(bilm.char_cnn, precision), device)
+        recorder = GraphRecorder(device) if device.type == "cuda" else None
         self._lstms = [
             [
-                FastLSTM(cast(ProjectedLSTM, layer), precision, reads_types=k == 0)
+                FastLSTM(
+                    cast(ProjectedLSTM, layer), precision, reads_types=k == 0, recorder=recorder
+                )
                 for k, layer in enumerate(lm.layers)
             ]
             for lm in (bilm.forward_lm, bilm.backward_lm)

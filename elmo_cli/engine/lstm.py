@@ -12,6 +12,13 @@ from torch import Tensor
 
 from elmo_cli.engine.gemm import make_gemm, pad_rows, padded_rows
 from elmo_cli.engine.packing import PackedBatch
+from elmo_cli.engine.row_states import (
+    MAX_GRAPH_ROWS,
+    GraphRecorder,
+    GraphRowStates,
+    RowStates,
+    Step,
+)
 from elmo_cli.model.lstm import FORGET_BIAS, ProjectedLSTM
 
 _MAX_TYPE_GATES = 1 << 28  # bytes, for the gates' parts of all types of a batch
@@ -30,8 +37,16 @@ class FastLSTM:
     scale.
     """
 
-    def __init__(self, layer: ProjectedLSTM, precision: str, *, reads_types: bool) -> None:
+    def __init__(
+        self,
+        layer: ProjectedLSTM,
+        precision: str,
+        *,
+        reads_types: bool,
+        recorder: GraphRecorder | None = None,
+    ) -> None:
         self._options, self._reads_types = layer.options, reads_types
+        self._graphs = None if recorder is None else GraphRowStates(layer, recorder)
         i, f, o, j = _split_gates(layer.input.bias)
         biases = [i, f + FORGET_BIAS, o, j]
         if reads_types:
@@ -64,54 +79,58 @@ class FastLSTM:
         Returns:
             The output of each position, (position, projection_dim).
         """
-        type_parts = self._type_parts(inputs) if self._reads_types else None
-        h, c = pad_rows(start[0]), pad_rows(2 * start[1])
-        outputs = h.new_zeros(len(packed.types), h.shape[1])  # (position, projection_dim)
+        sources, step = self._sources(inputs)
+        numbers = packed.types if self._reads_types else None
+        state = self._start(pad_rows(start[0]), pad_rows(2 * start[1]), max(packed.rows_per_step))
+        outputs = state.h.new_zeros(len(packed.types), state.h.shape[1])
         first, counts = 0, packed.rows_per_step
         for n, n_next, parents in zip(counts, [*counts[1:], 0], packed.parents, strict=True):
             if parents is not None:
-                h, c = h.index_select(0, parents), c.index_select(0, parents)
-            rows, positions = slice(padded_rows(n)), slice(first, first + padded_rows(n))
-            if self._reads_types:
-                gates = self._gates_of_types(inputs, type_parts, packed.types[positions], h[rows])
-            else:
-                gates = self._input.linear_sigmoid(torch.cat([inputs[positions], h[rows]], 1))
-            h[rows] = self._step(self._input.split(gates), c[rows])
-            outputs[first : first + n] = h[:n]
+                state.select(parents)
+            state.advance(step, sources, numbers, slice(first, first + padded_rows(n)))
+            outputs[first : first + n] = state.h[:n]
             if final is not None:
-                final[0][n_next:n], final[1][n_next:n] = h[n_next:n], c[n_next:n] / 2
+                final[0][n_next:n], final[1][n_next:n] = state.h[n_next:n], state.c[n_next:n] / 2
             first += n
         return outputs
 
-    def _type_parts(self, types: Tensor) -> list[Tensor] | None:
-        """The input's part of the gates of each type, as of a `Gemm`; None if too large."""
-        if len(types) * self._bytes_per_type > _MAX_TYPE_GATES:
-            return None
-        return self._input.input_part(pad_rows(types))
+    def _start(self, h: Tensor, c: Tensor, most_rows: int) -> RowStates:
+        if self._graphs is None or padded_rows(most_rows) > MAX_GRAPH_ROWS:
+            return RowStates(h, c)
+        self._graphs.set(h, c)
+        return self._graphs
 
-    def _gates_of_types(
-        self, types: Tensor, type_parts: list[Tensor] | None, numbers: Tensor, h: Tensor
-    ) -> list[Tensor]:
-        """i, f, o, j, as the result of a `Gemm`; may be modified in place."""
-        parts: Iterable[Tensor]
-        if type_parts is None:
-            parts = self._input.input_part(types[numbers])
-        else:
-            parts = (gate.index_select(0, numbers) for gate in type_parts)
-        return [z.sigmoid_() for z in self._recurrent.add_linear(h, parts)]
+    def _sources(self, inputs: Tensor) -> tuple[list[Tensor], Step]:
+        """What steps read, and such a step; of types their part of the gates, if not too large."""
+        if not self._reads_types:
+            return [inputs], self._read_inputs
+        if len(inputs) * self._bytes_per_type > _MAX_TYPE_GATES:
+            return [inputs], self._read_types
+        return self._input.input_part(pad_rows(inputs)), self._read_parts
 
-    def _step(self, gates: list[Tensor], c: Tensor) -> Tensor:
-        """h after a token, (row, projection_dim); `c` is twice the cell, modified in place."""
-        i, f, o, j = gates  # each (row, lstm_dim)
+    def _read_parts(self, x: Iterable[Tensor], h: Tensor, c: Tensor) -> None:
+        self._update([z.sigmoid_() for z in self._recurrent.add_linear(h, x)], h, c)
+
+    def _read_types(self, x: Iterable[Tensor], h: Tensor, c: Tensor) -> None:
+        (types,) = x
+        self._read_parts(self._input.input_part(types), h, c)
+
+    def _read_inputs(self, x: Iterable[Tensor], h: Tensor, c: Tensor) -> None:
+        self._update(self._input.linear_sigmoid(torch.cat([*x, h], 1)), h, c)
+
+    def _update(self, gates: list[Tensor], h: Tensor, c: Tensor) -> None:
+        """Update h (row, projection_dim), and c (row, lstm_dim), which is twice the cell."""
+        i, f, o, j = self._input.split(gates)  # each (row, lstm_dim)
         cell_clip, proj_clip = self._options.cell_clip, self._options.proj_clip
         c.mul_(f).addcmul_(i, j, value=4).sub_(i, alpha=2)
         if cell_clip is not None:
             c.clamp_(-2 * cell_clip, 2 * cell_clip)
         half = torch.sigmoid(c, out=i).sub_(0.5).mul_(o)
         if self._projection is None:
-            return half.mul_(2)
-        (h,) = self._projection.linear(half)
-        return h if proj_clip is None else h.clamp_(-proj_clip, proj_clip)
+            h.copy_(half.mul_(2))
+            return
+        (projected,) = self._projection.linear(half)
+        h.copy_(projected if proj_clip is None else projected.clamp_(-proj_clip, proj_clip))
 
 
 def _split_gates(weights: Tensor) -> list[Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -112,6 +113,41 @@ def check_oracle(pair: tuple[BiLM, Oracle], name: str, start: str, device: torch
 def test_a_gpu_computes_in_float32(shape: str, start: str, engine: str, paired: Paired) -> None:
     """TF32 products would be off by a thousandth."""
     check_oracle(paired(SHAPES[shape]), engine, start, torch.device("cuda"))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("max_type_gates", [0, 1 << 28])
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+@pytest.mark.usefixtures("seed")
+def test_graphs_give_the_bits_of_single_kernels(
+    precision: str,
+    max_type_gates: int,
+    shared: bool,
+    odd_bilm: BiLM,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A step becomes a graph the second time, and is replayed from the third time on."""
+    cuda = torch.device("cuda")
+    monkeypatch.setattr(lstm, "_MAX_TYPE_GATES", max_type_gates)
+    engine = make_engine("fast", copy.deepcopy(odd_bilm), cuda, precision)
+    batches = (SENTENCES, SHARED, SENTENCES[2:4])
+
+    def forward_all() -> list[np.ndarray]:
+        found = []
+        for batch in batches:
+            torch.manual_seed(1)
+            start = random_state(odd_bilm, 1 if shared else len(batch)).to(cuda)
+            layers, final = forward(engine, batch, start, shared=shared)
+            found += layers if final is None else [*layers, final.h.cpu(), final.c.cpu()]
+        return found
+
+    with monkeypatch.context() as single:
+        single.setattr(lstm, "MAX_GRAPH_ROWS", 0)
+        expected = forward_all()
+    for _ in range(3):
+        equal(forward_all(), expected)
 
 
 WORDS = st.sampled_from(["the", "cat", "sat", "Zoë", ".", "on"])
