@@ -16,7 +16,6 @@ import zlib
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO
 
 from elmo_cli.errors import ElmoError, ModelError
 from elmo_cli.filetypes import ZIP, identify
@@ -31,8 +30,7 @@ _MODEL_FILE = re.compile(
 _MAX_BYTES = 16 << 30
 # Weights hardly compress; a small archive may have any ratio.
 _MAX_RATIO, _MIN_LIMIT = 100, 64 << 20
-_CHUNK = 1 << 20
-# RuntimeError: encrypted, or a compression method that Python lacks
+# OSError: of bz2. RuntimeError: encrypted, or a compression method that Python lacks.
 _CORRUPT = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError)
 
 
@@ -65,12 +63,12 @@ def extract_model(path: Path) -> Path:
 
 def _extract(path: Path, folder: Path) -> None:
     try:
-        with zipfile.ZipFile(path) as archive:
+        with writing(folder), zipfile.ZipFile(path) as archive:
             members = _select(path, (one for one in archive.infolist() if not one.is_dir()))
-            with writing(folder):
-                folder.mkdir()
+            folder.mkdir()
             for name, member in members.items():
-                _copy(archive, member, folder / name)
+                with archive.open(member) as source, open(folder / name, "wb") as target:
+                    shutil.copyfileobj(source, target)  # stops at the size in the header
     except ElmoError:
         raise  # some are OSErrors too
     except _CORRUPT as error:
@@ -104,16 +102,3 @@ def _select(path: Path, members: Iterable[zipfile.ZipInfo]) -> dict[str, zipfile
     if not any(name.endswith(HDF5_SUFFIXES) for name in used):
         raise not_a_model(path, [PurePosixPath(name).name for name in found])
     return used
-
-
-def _copy(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path) -> None:
-    with archive.open(member) as source, writing(target), open(target, "wb") as output:
-        while chunk := _read(source):  # which stops at the size in the header
-            output.write(chunk)
-
-
-def _read(source: IO[bytes]) -> bytes:
-    try:
-        return source.read(_CHUNK)
-    except OSError as error:  # as of bz2 for corrupt data
-        raise zipfile.BadZipFile(str(error)) from None

@@ -20,15 +20,12 @@ _HINT = "set ELMO_HOME to a folder that you can write to and that has enough spa
 
 
 def elmo_home() -> Path:
-    """$ELMO_HOME, else $XDG_CACHE_HOME/elmo, else ~/.cache/elmo; or OutputError."""
+    """$ELMO_HOME, else $XDG_CACHE_HOME/elmo, else ~/.cache/elmo."""
     home, xdg = os.environ.get("ELMO_HOME"), os.environ.get("XDG_CACHE_HOME", "")
-    try:
-        if home:
-            return Path(home).expanduser().absolute()
-        # The XDG specification says that a relative path is to be ignored.
-        return (Path(xdg) if os.path.isabs(xdg) else Path.home() / ".cache") / "elmo"
-    except RuntimeError:
-        raise OutputError("$ELMO_HOME: no home directory is known", _HINT) from None
+    if home:
+        return Path(home).expanduser().absolute()
+    # The XDG specification says that a relative path is to be ignored.
+    return (Path(xdg) if os.path.isabs(xdg) else Path.home() / ".cache") / "elmo"
 
 
 def model_dir(model: Model) -> Path:
@@ -52,13 +49,15 @@ def installed_dir(model: Model) -> Path | None:
 
 @contextmanager
 def os_errors_as(error_class: type[ElmoError], path: Path, what: str, hint: str) -> Iterator[None]:
-    """Turn an OSError into one of ours about PATH, which `what` says cannot be done."""
+    """Turn an error of the system into one of ours about PATH; `what` says what cannot be done."""
     try:
         yield
     except ElmoError:
         raise  # some are OSErrors too
     except OSError as error:
-        raise error_class(f"{path}: {what} ({error.strerror or error})", hint) from None
+        if not error.strerror:  # a library has raised it about the content of a file
+            raise
+        raise error_class(f"{path}: {what} ({error.strerror})", hint) from None
 
 
 def writing(path: Path) -> AbstractContextManager[None]:

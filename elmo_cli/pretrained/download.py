@@ -133,14 +133,13 @@ class _Download:
             start = requested if response.status == 206 else 0
             length = response.headers.get("Content-Length", "")
             total = start + int(length) if length.isdigit() else 0
-            if total and (problem := self.file.size_problem(total)):
-                raise self._refusal(f"announces {problem}", start)
             size = self._receive(response, start)
-        if size < total:
+        if size < min(total, self.file.max_bytes):
             raise _TransientError(f"cut off after {size} of {total} bytes")
         if problem := self.file.problem(self.part) or self._content_problem():
-            self._discard()
-            raise self._refusal(problem, requested)
+            self.part.unlink()
+            # Bytes of an earlier attempt may be at fault.
+            raise (_TransientError if requested else _PermanentError)(problem)
 
     def _open(self, address: str, start: int) -> http.client.HTTPResponse:
         """Request the content from byte START on."""
@@ -154,7 +153,7 @@ class _Download:
         except urllib.error.HTTPError as error:
             error.close()
             if error.code == 416:  # the partial file is as long as the file, or longer
-                self._discard()
+                self.part.unlink(missing_ok=True)
             is_final = error.code not in _TRANSIENT_STATUS
             what = f"HTTP {error.code} {str(error.reason).partition(chr(10))[0]}"
         except _NETWORK_ERRORS as error:
@@ -175,7 +174,7 @@ class _Download:
     def _content_problem(self) -> str:
         """What is wrong with a complete file whose hash is not known; "" for nothing."""
         from elmo_cli.model.options import Options
-        from elmo_cli.weightfile.describe import holds_bilm, probe_hdf5
+        from elmo_cli.weightfile.describe import holds_bilm
 
         if self.file.sha256:
             return ""
@@ -183,25 +182,12 @@ class _Download:
             if self.file.name == OPTIONS_FILE:
                 Options.from_file(self.part)
                 return ""
-            probe_hdf5([self.part])
             return "" if holds_bilm(self.part) else "is an HDF5 file without char_embed"
-        except (OSError, RuntimeError) as error:  # as h5py reports them
-            return f"is not a complete HDF5 file ({str(error).splitlines()[0]})"
-        except ElmoError as error:
-            return error.message.removeprefix(f"{self.part}: ")
-
-    def _refusal(self, problem: str, start: int) -> Exception:
-        """The error for wrong content, transient if bytes of an earlier attempt may be at fault."""
-        if start:
-            self._discard()
-        return (_TransientError if start else _PermanentError)(problem)
+        except (ElmoError, OSError, RuntimeError) as error:  # the latter two as of h5py
+            return f"cannot be read ({str(error).splitlines()[0]})"
 
     def _n_received(self) -> int:
         return self.part.stat().st_size if self.part.exists() else 0
-
-    def _discard(self) -> None:
-        with writing(self.part):
-            self.part.unlink(missing_ok=True)
 
 
 def _read(response: http.client.HTTPResponse) -> bytes:

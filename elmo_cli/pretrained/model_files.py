@@ -193,7 +193,10 @@ def check_parts(files: ModelFiles, used: Mapping[str, Path]) -> str:
         a warning about the files of which only the sizes can be checked, "" for none.
     """
     record, unknown, tied = files.weights.parent / PARTS_FILE, [], {"weights": files.weights}
-    known = _read_parts(record)
+    try:
+        known = read_json(record, ModelError, f"remove {PARTS_FILE}, or get the model again")
+    except FileNotFoundError:
+        known = {}
     own = {"softmax": files.softmax, "vocabulary": files.vocabulary, "state": files.warm_state}
     for part, path in used.items():
         if {part, "weights"} <= known.keys() and _is_same(path, own[part]):
@@ -208,17 +211,6 @@ def check_parts(files: ModelFiles, used: Mapping[str, Path]) -> str:
             raise ModelError(what, hint)
     what = f"no {PARTS_FILE} states that this belongs to {files.weights}; only sizes are checked"
     return f"{', '.join(unknown)}: {what}" if unknown else ""
-
-
-def _read_parts(path: Path) -> dict[str, str]:
-    hint = f"remove {path.name}, or get the model again"
-    try:
-        content = read_json(path, ModelError, hint)
-    except FileNotFoundError:
-        return {}
-    if not isinstance(content, dict) or not all(isinstance(one, str) for one in content.values()):
-        raise ModelError(f"{path}: not an object of sha256 by part", hint)
-    return content
 
 
 def _is_same(one: Path, other: Path | None) -> bool:
