@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from elmo_cli.dataset import EmbeddingsDataset as EmbeddingsDataset
-    from elmo_cli.embed.embed_file import embed_file as embed_file
     from elmo_cli.embed.embedder import Embedder as Embedder
+    from elmo_cli.embed.run import embed_file as embed_file
     from elmo_cli.errors import ElmoError as ElmoError
     from elmo_cli.model.bilm import BiLM as BiLM
     from elmo_cli.model.mix import ElmoMix as ElmoMix
@@ -37,7 +37,7 @@ _HOMES = {
     "EmbeddingsDataset": "elmo_cli.dataset",
     "InputSettings": "elmo_cli.text.input",
     "Sentence": "elmo_cli.text.sentence",
-    "embed_file": "elmo_cli.embed.embed_file",
+    "embed_file": "elmo_cli.embed.run",
     "load": "elmo_cli.pretrained.load",
     "open_embeddings": "elmo_cli.store.reader",
     "read_sentences": "elmo_cli.text.input",

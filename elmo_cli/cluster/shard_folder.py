@@ -99,7 +99,8 @@ class LocalFolder(ShardFolder):
                 yield self._path / partial
                 os.replace(self._path / partial, self._path / name)
         finally:
-            self._remove(partial)
+            for left in self._path.glob(f"{partial}*"):
+                self._remove(left.name)
 
     def _remove(self, name: str) -> None:
         with suppress(OSError):

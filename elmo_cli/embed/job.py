@@ -5,7 +5,6 @@ Nothing here imports torch, so that `elmo embed` refuses what is wrong before it
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.store.layers import LayerSelection
 from elmo_cli.store.layouts import Layout, layout_of_spec
 from elmo_cli.store.log_lines import is_finished, log_path, part_path
-from elmo_cli.store.shards import parse_shard
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.input import InputSettings, check_inputs, require_files, stem
 
@@ -131,16 +129,10 @@ class EmbedJob:
         is_own = self.overwrite or (self.resume and is_started)
         check_output_path(self.skipped_list, overwrite=is_own)
 
-    def check_not_model(self, files: Iterable[str]) -> None:
-        """Raise a UsageError if an output is one of the files of the model."""
-        for path in (self.output, self.skipped_list):
-            check_distinct(path, files, what="a file of the model")
-
     def _check_shard(self, shard: tuple[int, int]) -> None:
         if self.embedder.state == "carry":
             raise UsageError(
                 "`shard` and `state=carry`: each vector depends on all the text before it",
                 "a run with `state=zero` or `state=document` can be divided into shards",
             )
-        parse_shard("{}/{}".format(*shard))
         require_files("`shard`", self.inputs)

@@ -1,4 +1,4 @@
-"""run_job: from text files to one embeddings file, block after block."""
+"""run_job and embed_file: from text files to one embeddings file, block after block."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -19,26 +19,21 @@ import numpy as np
 import torch
 
 from elmo_cli import __version__
-from elmo_cli.embed.blocks import (
-    Block,
-    TextScan,
-    check_types,
-    read_blocks,
-    scan_text,
-)
+from elmo_cli.embed.blocks import Block, TextScan, check_types, read_blocks, scan_text
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.output_reduction import Array
 from elmo_cli.embed.plan import estimate_bytes, run_spec, space_problem
 from elmo_cli.errors import InputError, OutputError, ResumeError
-from elmo_cli.files import tsv_line, write_text
+from elmo_cli.files import check_distinct, tsv_line, write_text
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.state import State
 from elmo_cli.pretrained.load import load_files, locate
 from elmo_cli.store.log_lines import Progress as Committed
-from elmo_cli.store.log_lines import log_path, part_path
+from elmo_cli.store.shards import parse_shard
+from elmo_cli.store.spec import FileSpec
 from elmo_cli.store.writer import EmbeddingsWriter
-from elmo_cli.text.input import InputReport, is_stream, shorten_list
+from elmo_cli.text.input import InputReport, InputSettings, Name, is_stream, shorten_list
 
 # Called with the committed tokens and about how many there are in all, None if unknown: before the
 # first block is computed, and by the writer thread after each block.
@@ -68,6 +63,44 @@ class RunSummary:
     report: InputReport
 
 
+def embed_file(
+    text: Name,
+    output: Name,
+    embedder: Embedder,
+    *,
+    file: FileSpec | None = None,
+    input_settings: InputSettings | None = None,
+    shard: str | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+) -> RunSummary:
+    """Embed a text file into an embeddings file with an embedder, as `elmo embed` does.
+
+    Args:
+        file: layout and keys; its dtype is the embedder's.
+        input_settings: how the text is read.
+        shard: "1/4" for the first of four shards.
+        overwrite: replace an existing output.
+        resume: continue an unfinished output, or start it.
+    Raises:
+        ElmoError: of every kind; what was committed stays for `resume=True`.
+
+    Example:
+        embed_file("corpus.txt", "corpus.hdf5", Embedder(load()))
+    """
+    job = EmbedJob(
+        (os.fspath(text),),
+        os.fspath(output),
+        text=input_settings or InputSettings(),
+        embedder=replace(embedder.settings, batch_size=embedder.batch_size),
+        file=file or FileSpec(),
+        shard=parse_shard(shard) if shard else None,
+        overwrite=overwrite,
+        resume=resume,
+    )
+    return run_job(job, embedder=embedder)
+
+
 def run_job(
     job: EmbedJob,
     *,
@@ -87,17 +120,17 @@ def run_job(
     """
     job.check_paths()
     embedder = embedder or make_embedder(job)
-    job.check_not_model(embedder.bilm.files)
+    for path in (job.output, job.skipped_list):
+        check_distinct(path, embedder.bilm.files, what="a file of the model")
     job = job.with_max_characters(embedder.bilm.options.max_characters)
     is_scanned = job.shard is not None or job.layout.keyed_by == "name"
     scan = scan_text(job) if is_scanned and not any(map(is_stream, job.inputs)) else None
-    report = InputReport()
-    run = _Run(job, embedder, scan, report)
-    run.progress, run.warn = progress or run.progress, warn or run.warn
+    run = _Run(job, embedder, scan)
+    run.progress, run.warn = progress or run.progress, warn or partial(warnings.warn, stacklevel=4)
     if embedder.start is not None and embedder.bilm.warm_state_warning:
         run.warn(embedder.bilm.warm_state_warning)
-    summary = run.write(read_blocks(job, report))
-    _list_skipped(job, report)
+    summary = run.write(read_blocks(job, run.report))
+    _list_skipped(job, run.report)
     return summary
 
 
@@ -110,30 +143,19 @@ def make_embedder(job: EmbedJob, bilm: BiLM | None = None) -> Embedder:
     return embedder
 
 
-def write_shard(
-    job: EmbedJob, embedder: Embedder, scan: TextScan, blocks: Iterable[Block]
-) -> RunSummary:
-    """Write the file of a shard, whole or not at all, from blocks that were read elsewhere."""
-    run = _Run(replace(job, overwrite=True), embedder, scan, InputReport())
-    run.warn = lambda message: None
-    try:
-        return run.write(blocks)
-    except BaseException:
-        part = part_path(job.output)
-        for path in (part, log_path(part)):
-            path.unlink(missing_ok=True)
-        raise
+def write_shard(job: EmbedJob, embedder: Embedder, scan: TextScan, blocks: Iterable[Block]) -> None:
+    """Write the file of a shard from blocks that were read elsewhere."""
+    _Run(replace(job, overwrite=True), embedder, scan).write(blocks)
 
 
 class _Run:
     """The work on one output file; `progress` and `warn` are those of `run_job`."""
 
-    def __init__(
-        self, job: EmbedJob, embedder: Embedder, scan: TextScan | None, report: InputReport
-    ) -> None:
-        self._job, self._embedder, self._scan, self._report = job, embedder, scan, report
+    def __init__(self, job: EmbedJob, embedder: Embedder, scan: TextScan | None) -> None:
+        self._job, self._embedder, self._scan = job, embedder, scan
+        self.report = InputReport()
         self.progress: Progress = lambda done, total: None
-        self.warn: Warn = partial(warnings.warn, stacklevel=4)
+        self.warn: Warn = lambda message: None
         self._range = scan.shard(job.shard, state=job.embedder.state) if scan else range(2**62)
         has_size = scan is None and not any(map(is_stream, job.inputs))
         self._n_bytes = sum(map(os.path.getsize, job.inputs)) if has_size else 0
@@ -143,7 +165,7 @@ class _Run:
 
     def write(self, blocks: Iterable[Block]) -> RunSummary:
         """Make the file, or continue it, from all blocks of the input or those of the shard."""
-        job, scan, report = self._job, self._scan, self._report
+        job, scan = self._job, self._scan
         spec = run_spec(job, self._embedder, scan.first_key(self._range) if scan else 0)
         with EmbeddingsWriter.open(
             job.output, spec, resume=job.resume, overwrite=job.overwrite
@@ -158,10 +180,10 @@ class _Run:
                 writer.finish(self._attributes(writer.progress))
         self._warn_of_input()
         if scan is not None:
-            report.skipped = scan.report.skipped  # of the whole text, in every shard
+            self.report.skipped = scan.report.skipped  # of the whole text, in every shard
         done, size = writer.progress, Path(job.output).stat().st_size
         counts = done.sentences - done.duplicates, done.tokens, done.duplicates
-        return RunSummary(job.output, *counts, self._n_computed, size, report)
+        return RunSummary(job.output, *counts, self._n_computed, size, self.report)
 
     def _own(self, blocks: Iterable[Block]) -> Iterator[Block]:
         """Yield the blocks of this file; raise an InputError once the input has changed."""
@@ -179,7 +201,7 @@ class _Run:
             self._text_sha256 = block.info.text_sha256
             yield block
         is_cut = scan is not None and self._n_blocks < len(self._range)
-        if is_cut or (scan is None and self._report.bytes_read < self._n_bytes):
+        if is_cut or (scan is None and self.report.bytes_read < self._n_bytes):
             raise self._changed()
 
     def _changed(self) -> InputError:
@@ -192,21 +214,17 @@ class _Run:
         """Compute each block that is not committed while a thread writes the one before."""
         own = self._own(blocks)
         state = self._skip_committed(own, writer.progress)
-        pending: Future[None] | None = None
+        first = list(islice(own, 1))
+        self._start(writer.progress)
         with ThreadPoolExecutor(1) as pool:
+            pending = pool.submit(lambda: None)
             try:
-                for block in own:
-                    if pending is None:
-                        self._start(writer.progress)
+                for block in chain(first, own):
                     writer.check_names(block.sentences)
                     arrays, state = self._compute(block, state)
-                    if pending is not None:
-                        pending.result()
-                    pending = pool.submit(self._commit, writer, block, arrays, state)
-                if pending is not None:
                     pending.result()
-                else:
-                    self._start(writer.progress)
+                    pending = pool.submit(self._commit, writer, block, arrays, state)
+                pending.result()
             finally:
                 _wait_uninterrupted(pending)
 
@@ -222,8 +240,7 @@ class _Run:
     def _start(self, done: Committed) -> None:
         """Report what is known when the first block to be computed has been read."""
         self._warn_of_input()
-        totals = self._totals()
-        if totals is not None:
+        if totals := self._totals():
             needed = estimate_bytes(self._job, self._embedder, *totals)
             problem = space_problem(self._job, needed)
             if problem and self._scan is not None:  # the size is exact
@@ -236,9 +253,9 @@ class _Run:
         """Sentences and tokens of the file: scanned, or estimated from what was read so far."""
         if self._scan is not None:
             return self._scan.totals(self._range)
-        if not self._n_bytes or not self._report.bytes_read:
+        if not self._n_bytes or not self.report.bytes_read:
             return None
-        ratio = max(1.0, self._n_bytes / self._report.bytes_read)
+        ratio = max(1.0, self._n_bytes / self.report.bytes_read)
         return round(ratio * self._n_sentences), round(ratio * self._n_tokens)
 
     def _compute(self, block: Block, state: State | None) -> tuple[list[Array], State | None]:
@@ -261,15 +278,15 @@ class _Run:
         self.progress(writer.progress.tokens, totals and totals[1])
 
     def _warn_of_input(self) -> None:
-        while self._n_warnings < len(self._report.warnings):
-            self.warn(self._report.warnings[self._n_warnings])
+        for warning in self.report.warnings[self._n_warnings :]:
+            self.warn(warning)
             self._n_warnings += 1
 
     def _whole_sha256(self) -> str:
         return self._scan.text_sha256 if self._scan else self._text_sha256
 
     def _attributes(self, done: Committed) -> dict[str, Any]:
-        scan, report = self._scan, self._report
+        scan, report = self._scan, self.report
         n_skipped = scan.n_skipped if scan else report.n_keys - done.sentences
         sources = scan.report.sources if scan else report.sources
         return {
@@ -292,9 +309,9 @@ def _check_same_text(where: str, done: Committed, text_sha256: str) -> None:
         )
 
 
-def _wait_uninterrupted(pending: Future[None] | None) -> None:
+def _wait_uninterrupted(pending: Future[None]) -> None:
     """Wait for a commit however often Ctrl-C is pressed: the writer is closed after it."""
-    while pending is not None and not pending.done():
+    while not pending.done():
         with suppress(KeyboardInterrupt):
             wait([pending])
 

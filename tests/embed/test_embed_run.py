@@ -22,10 +22,9 @@ from tolerance import ATOL_ORDER
 
 from elmo_cli.embed import blocks
 from elmo_cli.embed.blocks import TextScan, scan_text
-from elmo_cli.embed.embed_file import embed_file
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.run import make_embedder, run_job
+from elmo_cli.embed.run import embed_file, make_embedder, run_job
 from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.errors import ElmoError, InputError, OutputError, ResumeError, UsageError
 from elmo_cli.model.bilm import BiLM
@@ -326,8 +325,6 @@ def test_token_vectors_of_a_vocabulary(job: EmbedJob, tiny_bilm: BiLM, tmp_path:
         ({"layout": "manylangs"}, "`layout=manylangs`"),
         ({"layout": "manylangs", "layers": "0,2"}, "`layout=manylangs`"),
         ({"layout": "manylangs", "layers": " 0 ,2"}, "`layout=manylangs`"),
-        ({"shard": (0, 2)}, "`shard=0/2`"),
-        ({"shard": (3, 2)}, "`shard=3/2`"),
         ({"overwrite": True, "resume": True}, "`overwrite=True` and `resume=True`"),
         ({"dtype": "int8"}, "`dtype=int8`"),
     ],

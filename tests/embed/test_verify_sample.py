@@ -10,8 +10,8 @@ import h5py
 import numpy as np
 import pytest
 
-from elmo_cli.embed.embed_file import embed_file
 from elmo_cli.embed.embedder import Embedder
+from elmo_cli.embed.run import embed_file
 from elmo_cli.embed.verify_sample import RecomputedSentence, recompute_sample
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.store.convert import convert
