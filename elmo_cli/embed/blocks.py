@@ -31,15 +31,13 @@ class BlockInfo:
         n_sentences, n_tokens: without sentence boundaries.
         first_key: key of its first sentence.
         starts_document: whether its first sentence starts a document.
-        sha256: of its sentences.
-        text_sha256: of the `sha256` of all blocks up to this one.
+        text_sha256: of all sentences up to its last one.
     """
 
     n_sentences: int
     n_tokens: int
     first_key: int
     starts_document: bool
-    sha256: str
     text_sha256: str
 
 
@@ -133,42 +131,46 @@ def scan_text(
     Args:
         collect: all sentences pass through it.
     Raises:
-        UsageError, InputError: as `read_sentences`, `UniqueNames` and `check_types`.
+        UsageError, InputError: as `read_sentences`, `UniqueNames` and `type_of`.
     """
-
-    def checked(sentences: Iterable[Sentence]) -> Iterator[Sentence]:
-        sentences = collect(sentences)
-        if job.layout.keyed_by == "name":
-            sentences = _with_checked_names(sentences, job.layout)
-        return check_types(sentences) if job.layout.unit == "types" else sentences
-
     report = InputReport()
-    return TextScan(tuple(block.info for block in read_blocks(job, report, checked)), report)
+    sentences = collect(read_sentences(job.inputs, job.text, report))
+    blocks = _split(job, _checked(sentences, job.layout))
+    return TextScan(tuple(block.info for block in blocks), report)
 
 
-def read_blocks(
-    job: EmbedJob,
-    report: InputReport,
-    check: Callable[[Iterable[Sentence]], Iterator[Sentence]] = iter,
-) -> Iterator[Block]:
-    """Read the inputs of a job in blocks; all sentences pass through `check`."""
-    sentences = check(read_sentences(job.inputs, job.text, report))
+def read_blocks(job: EmbedJob, report: InputReport) -> Iterator[Block]:
+    """Read the inputs of a job in blocks."""
+    return _split(job, read_sentences(job.inputs, job.text, report))
+
+
+def type_of(sentence: Sentence) -> str:
+    """The type in a line of a vocabulary; an InputError if it is not a single token."""
+    if len(sentence.tokens) != 1:
+        raise InputError(
+            f"{sentence.where}: {len(sentence.tokens)} tokens; a vocabulary has one per line",
+            "this layout needs one type per line; other layouts store sentences",
+        )
+    return sentence.tokens[0]
+
+
+def _split(job: EmbedJob, sentences: Iterable[Sentence]) -> Iterator[Block]:
     state, batch_size = job.embedder.state, job.embedder.batch_size
     return split_into_blocks(sentences, state=state, batch_size=batch_size)
 
 
-def check_types(sentences: Iterable[Sentence]) -> Iterator[Sentence]:
-    """Yield the lines of a vocabulary; raise an InputError for one that is not a single token."""
+def _checked(sentences: Iterable[Sentence], layout: Layout) -> Iterator[Sentence]:
+    """Yield the sentences; raise an error for one that cannot be stored with those before it."""
+    names = UniqueNames(layout)
     for sentence in sentences:
-        if len(sentence.tokens) != 1:
-            raise InputError(
-                f"{sentence.where}: {len(sentence.tokens)} tokens; a vocabulary has one per line",
-                "this layout needs one type per line; other layouts store sentences",
-            )
+        if layout.keyed_by == "name":
+            names.add(sentence)
+        if layout.unit == "types":
+            type_of(sentence)
         yield sentence
 
 
-def sentence_bytes(sentence: Sentence) -> bytes:
+def _sentence_bytes(sentence: Sentence) -> bytes:
     """All that a file records of a sentence, for digests."""
     one = sentence
     position = (one.key, one.document, one.starts_document, one.place, one.offset)
@@ -197,14 +199,13 @@ class _Splitter:
 
     def take(self) -> Block:
         sentences, self.sentences = tuple(self.sentences), []
-        digest = hashlib.sha256(b"".join(map(sentence_bytes, sentences)))
+        digest = hashlib.sha256(b"".join(map(_sentence_bytes, sentences)))
         self._text_digest.update(digest.digest())
         info = BlockInfo(
             len(sentences),
             self._n_tokens,
             sentences[0].key,
             sentences[0].starts_document,
-            digest.hexdigest(),
             self._text_digest.hexdigest(),
         )
         block = Block(self._n_blocks, sentences, info)
@@ -221,11 +222,3 @@ def positions_by_document(sentences: Sequence[Sentence]) -> list[list[int]]:
         if sentence.tokens:
             documents[-1].append(position)
     return documents
-
-
-def _with_checked_names(sentences: Iterable[Sentence], layout: Layout) -> Iterator[Sentence]:
-    """Yield the sentences; raise an InputError for a name that cannot be stored with the others."""
-    names = UniqueNames(layout)
-    for sentence in sentences:
-        names.add(sentence)
-        yield sentence

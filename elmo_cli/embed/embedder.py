@@ -23,12 +23,12 @@ from elmo_cli.engine.runtime import (
     select_device,
     without_autocast,
 )
-from elmo_cli.errors import DeviceError, UsageError
+from elmo_cli.errors import DeviceError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.state import State
 from elmo_cli.pretrained.warm_state import warm_state
 from elmo_cli.text.batching import Batch, Ids, TypeNumbers, batches_by_length
-from elmo_cli.text.input import InputSettings, Name, read_sentences
+from elmo_cli.text.input import Name, read_sentences
 from elmo_cli.text.sentence import Sentence, sentence_of, sentences_of
 
 
@@ -107,14 +107,28 @@ class Embedder:
             raise TypeError('a state is used with state="carry" only, here it would be ignored')
         made = list(sentences_of(sentences))
         size = max(1, len(made)) if self.state == "carry" else self.batch_size
-        arrays, final = self._embed(made, state, size)
+        arrays, final = self.embed_block(made, state, size)
         return [array.copy() for array in arrays], final if self.state == "carry" else None
 
     def embed_block(
-        self, sentences: Sequence[Sentence], state: State | None
+        self, sentences: Sequence[Sentence], state: State | None, batch_size: int | None = None
     ) -> tuple[list[Array], State | None]:
-        """The arrays of a block, and the state for the next block ("carry" and "document")."""
-        return self._embed(sentences, state, self.batch_size)
+        """The arrays of a block, views of those of its batches, and the state for the next block
+        ("carry" and "document")."""
+        if not sentences:
+            return [], state
+        types = TypeNumbers()
+        rows = [types.numbers_of(sentence.tokens) for sentence in sentences]
+        with self._computing():
+            vectors, arrays = self.engine.embed_types(types.types), [self._empty] * len(rows)
+            block = _Block(sentences, rows, vectors, arrays, batch_size or self.batch_size)
+            if self._is_independent:
+                self._independent(block)
+                return arrays, None
+            if state is None:
+                state = State.zeros(self.bilm.options, 1)
+            carry = self._carried if self.state == "carry" else self._documents
+            return arrays, carry(block, state.to(self.device))
 
     def embed_types(self, types: Sequence[str]) -> Array:
         """Context-free vectors of types, (type, projection_dim): one half of layer 0.
@@ -130,27 +144,17 @@ class Embedder:
         return np.asarray(self.output.cast(vectors.cpu()))
 
     def stream(
-        self,
-        source: Name | Iterable[Sentence | Sequence[str]],
-        settings: InputSettings | None = None,
+        self, source: Name | Iterable[Sentence | Sequence[str]]
     ) -> Iterator[tuple[Sentence, Array]]:
         """Sentences with their arrays, in order.
 
         Args:
-            source: a text file; or sentences of any reader, or lists of tokens.
-            settings: how a file is read.
-        Raises:
-            UsageError: `settings` for sentences, which have been read already.
+            source: a text file; or lists of tokens, or the sentences of a reader, such as
+                `read_sentences(file, settings)`.
         """
         if isinstance(source, (str, os.PathLike)):
-            sentences = read_sentences(source, settings or InputSettings())
-        elif settings is None:
-            sentences = sentences_of(source)
-        else:
-            raise UsageError(
-                "stream: settings say how a file is read, and sentences were given",
-                "name the file, or give the settings to `read_sentences`",
-            )
+            source = read_sentences(source)
+        sentences = sentences_of(source)
         state: State | None = None
         for block in split_into_blocks(sentences, state=self.state, batch_size=self.batch_size):
             arrays, state = self.embed_block(block.sentences, state)
@@ -162,24 +166,6 @@ class Embedder:
             return CARRY_BATCH_SIZE
         tuning = DeviceTuning.of(self.device)
         return max(1, min(tuning.rows, tuning.gate_values // self.bilm.options.lstm_dim))
-
-    def _embed(
-        self, sentences: Sequence[Sentence], state: State | None, batch_size: int
-    ) -> tuple[list[Array], State | None]:
-        if not sentences:
-            return [], state
-        types = TypeNumbers()
-        rows = [types.numbers_of(sentence.tokens) for sentence in sentences]
-        with self._computing():
-            vectors = self.engine.embed_types(types.types)
-            block = _Block(sentences, rows, vectors, [self._empty] * len(rows), batch_size)
-            if self._is_independent:
-                self._independent(block)
-                return block.arrays, None
-            if state is None:
-                state = State.zeros(self.bilm.options, 1)
-            carry = self._carried if self.state == "carry" else self._documents
-            return block.arrays, carry(block, state.to(self.device))
 
     @contextmanager
     def _computing(self) -> Iterator[None]:
@@ -274,6 +260,7 @@ class Embedder:
         return State(torch.cat([f.h for f in finals], 2), torch.cat([f.c for f in finals], 2))
 
     def _forward(self, block: _Block, batch: Batch, start: State | None) -> State | None:
+        """Compute a batch, reduce its layers and move them off the device, into `block.arrays`."""
         layers, final = self.engine.forward(
             batch,
             block.type_vectors,
@@ -281,14 +268,8 @@ class Embedder:
             shared_start=self._is_independent,
             top_layer=self.output.top_layer if self._is_independent else None,
         )
-        self._store(block, batch, layers)
-        return final
-
-    def _store(self, block: _Block, batch: Batch, layers: Tensor) -> None:
-        """Reduce the layers of a batch and move them off the device, into `block.arrays`."""
-        n_tokens = (batch.lengths - 2).tolist()
+        n_tokens, positions = (batch.lengths - 2).tolist(), batch.source_rows.tolist()
         selected = self.output.select(layers)
-        positions = batch.source_rows.tolist()
         self._check_values(selected, n_tokens, lambda row: block.sentences[positions[row]].where)
         if self.output.pool is None:
             selected = self.output.cast(selected)
@@ -296,6 +277,7 @@ class Embedder:
         for position, piece in zip(positions, pieces, strict=True):
             if piece.shape[-2]:
                 block.arrays[position] = self.output.to_array(piece)
+        return final
 
     def _check_values(self, values: Tensor, sizes: list[int], where: Callable[[int], str]) -> None:
         """Raise an OutputError that says where the first value that does not fit is."""

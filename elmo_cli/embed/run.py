@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from elmo_cli import __version__
-from elmo_cli.embed.blocks import Block, TextScan, check_types, read_blocks, scan_text
+from elmo_cli.embed.blocks import Block, TextScan, read_blocks, scan_text, type_of
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.output_reduction import Array
@@ -261,8 +261,7 @@ class _Run:
     def _compute(self, block: Block, state: State | None) -> tuple[list[Array], State | None]:
         if self._job.layout.unit != "types":
             return self._embedder.embed_block(block.sentences, state)
-        types = [sentence.tokens[0] for sentence in check_types(block.sentences)]
-        return list(self._embedder.embed_types(types)), None
+        return list(self._embedder.embed_types(list(map(type_of, block.sentences)))), None
 
     def _commit(
         self, writer: EmbeddingsWriter, block: Block, arrays: list[Array], state: State | None

@@ -26,7 +26,6 @@ from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.state import State
 from elmo_cli.pretrained.load import load
 from elmo_cli.text.batching import Batch
-from elmo_cli.text.input import InputSettings
 from elmo_cli.text.sentence import Sentence
 
 
@@ -260,8 +259,6 @@ def test_arguments_that_would_be_ignored(tiny_bilm: BiLM) -> None:
             embedder_of(tiny_bilm, state=name).embed_batch(
                 [["a"]], State.zeros(tiny_bilm.options, 1)
             )
-    with pytest.raises(UsageError, match="settings say how a file is read"):
-        next(embedder_of(tiny_bilm).stream([["a"]], InputSettings(tokenize=True)))
 
 
 class SmallMemory:

@@ -32,7 +32,7 @@ STARTS = st.lists(st.booleans(), max_size=40)
 
 @given(STARTS, st.integers(1, 12), st.sampled_from(["zero", "warm", "document"]))
 def test_shards_have_every_block_once(starts: list[bool], n_shards: int, state: str) -> None:
-    infos = tuple(BlockInfo(1, 1, 2 * k + 3, start, "", "") for k, start in enumerate(starts))
+    infos = tuple(BlockInfo(1, 1, 2 * k + 3, start, "") for k, start in enumerate(starts))
     scan = TextScan(infos, InputReport(n_keys=99))
     shards = [scan.shard((i, n_shards), state=state) for i in range(1, n_shards + 1)]
     assert [block for shard in shards for block in shard] == list(range(len(starts)))
