@@ -114,12 +114,8 @@ class EmbedJob:
         Raises:
             InputError, UsageError: an input is missing or does not fit the settings of the text.
             OutputError: the output or its list of skipped lines exists or cannot be written to.
-            UsageError: the output is an input, a file of the model, or standard output.
+            UsageError: the output is an input or a file of the model.
         """
-        if self.output == "-":
-            raise UsageError(
-                "-: standard output is no file", "name a file; `elmo embed -o -` streams"
-            )
         check_inputs(self.inputs, self.text)
         for path in (self.output, self.skipped_list):
             check_distinct(path, self.inputs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from elmo_cli.embed.blocks import SENTENCES, scan_text
 from elmo_cli.embed.embedder import Embedder
@@ -21,28 +22,18 @@ _CACHED_TYPES = 65_536  # about as many as the engine keeps
 _HEAPS = 0.7  # a part of a text has that power of its size in types
 
 
-@dataclass(frozen=True)
-class FileSize:
+class FileSize(NamedTuple):
     """Bytes of an embeddings file.
 
     Attributes:
-        vectors, metadata: the file has both.
+        total: of the complete file.
+        peak: the largest space that a run takes on the disk.
         is_copied: whether the vectors exist twice on the disk while the file is completed.
     """
 
-    vectors: int
-    metadata: int
+    total: int
+    peak: int
     is_copied: bool
-
-    @property
-    def total(self) -> int:
-        """Size of the complete file."""
-        return self.vectors + self.metadata
-
-    @property
-    def peak(self) -> int:
-        """The largest space that a run takes on the disk."""
-        return self.total + (self.vectors if self.is_copied else self.metadata)
 
 
 @dataclass(frozen=True)
@@ -134,7 +125,8 @@ def estimate_bytes(job: EmbedJob, embedder: Embedder, n_sentences: int, n_tokens
     n_vectors = (n_sentences if job.embedder.pool else n_tokens) * n_kept
     of_sentence, of_token = layout.metadata_bytes
     metadata = n_sentences * of_sentence + n_tokens * of_token
-    return FileSize(n_vectors * vector, metadata, is_copied=not layout.data_start)
+    total, is_copied = n_vectors * vector + metadata, not layout.data_start
+    return FileSize(total, total + (n_vectors * vector if is_copied else metadata), is_copied)
 
 
 def space_problem(job: EmbedJob, needed: FileSize) -> str:
@@ -180,10 +172,8 @@ class _Sample:
 
 def _count_committed(job: EmbedJob, n_blocks: int) -> int:
     """Count the blocks of the output that a resumed run keeps."""
-    part = part_path(job.output)
-    if not job.resume:
-        return 0
-    if is_finished(job.output):
+    if job.resume and is_finished(job.output):
         return n_blocks
+    part = part_path(job.output)
     with output_errors(f"{job.output}.part"):
-        return read_log(part)[2].blocks if log_path(part).exists() else 0
+        return read_log(part)[2].blocks if job.resume and log_path(part).exists() else 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import BinaryIO
 from zipfile import ZipFile, ZipInfo
 
@@ -15,14 +15,13 @@ import numpy.typing as npt
 from elmo_cli.text.sentence import Sentence
 
 Array = npt.NDArray[np.floating]
-Write = Callable[[Sentence, Array], None]
+Write = Callable[[Sentence, Array], object]
 
 _SPACE = re.compile(r"\s")  # a token of jsonl may contain it
 
 
-def sentence_writer(
-    stream_format: str, out: BinaryIO, *, pooled: bool
-) -> AbstractContextManager[Write]:
+@contextmanager
+def sentence_writer(stream_format: str, out: BinaryIO, *, pooled: bool) -> Iterator[Write]:
     """A function that writes one sentence after another, to be used in a `with`.
 
     Args:
@@ -33,8 +32,11 @@ def sentence_writer(
             Numbers have the fewest digits that identify the value in its dtype.
     """
     if stream_format == "npz":
-        return _npz(out)
-    return _lines(out, {"jsonl": _jsonl, "text": _pooled if pooled else _text}[stream_format])
+        with _npz(out) as write:
+            yield write
+    else:
+        lines = {"jsonl": _jsonl, "text": _pooled if pooled else _text}[stream_format]
+        yield lambda sentence, array: out.write(lines(sentence, array))
 
 
 @contextmanager
@@ -52,14 +54,6 @@ def _npz(out: BinaryIO) -> Iterator[Write]:
         archive.fp = None  # a cut archive must not get a directory, with which it would be valid
         raise
     archive.close()
-
-
-@contextmanager
-def _lines(out: BinaryIO, lines: Callable[[Sentence, Array], bytes]) -> Iterator[Write]:
-    def write(sentence: Sentence, array: Array) -> None:
-        out.write(lines(sentence, array))
-
-    yield write
 
 
 def _jsonl(sentence: Sentence, array: Array) -> bytes:

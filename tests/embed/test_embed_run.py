@@ -349,7 +349,6 @@ def in_place_of_the_model(job: EmbedJob) -> EmbedJob:
     [
         (in_place_of_an_input, UsageError),
         (in_place_of_the_model, UsageError),
-        (lambda job: replace(job, output="-"), UsageError),
         (lambda job: replace(job, inputs=("no.txt",)), InputError),
         (lambda job: replace(job, output="no/such/out.hdf5"), OutputError),
     ],
