@@ -22,9 +22,8 @@ from elmo_cli.cli.console import plural
 from elmo_cli.cluster.shard_folder import SKIPPED_LIST, is_url, without_secrets
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.plan import Plan, plan_job
+from elmo_cli.embed.plan import Plan, expected_rate, plan_job
 from elmo_cli.embed.run import RunSummary, make_embedder, run_job
-from elmo_cli.embed.speed import expected_rate
 from elmo_cli.embed.stream_formats import sentence_writer
 from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
 from elmo_cli.errors import InputError, ModelError

@@ -43,8 +43,6 @@ class ElmoMix(nn.Module):
         l2: float = 0.0,
     ) -> None:
         super().__init__()
-        if isinstance(n_layers, bool) or not isinstance(n_layers, int) or n_layers < 1:
-            raise UsageError(f"ElmoMix: `n_layers` is {n_layers!r}", "give a number of at least 1")
         self.n_layers, self.batch_first = n_layers, batch_first
         self.layer_norm, self.l2 = layer_norm, l2
         self.weights = nn.Parameter(torch.zeros(n_layers))
@@ -92,12 +90,9 @@ class ElmoMix(nn.Module):
     def _checked(self, layers: Tensor | Array | Sequence[Tensor | Array]) -> Tensor:
         """The layers as (layer, token, dim) or (layer, batch, token, dim)."""
         is_list = not isinstance(layers, (Tensor, np.ndarray))
-        try:
-            tensor = torch.stack(list(map(torch.as_tensor, layers))) if is_list else layers
-            tensor = torch.as_tensor(tensor)
-        except (TypeError, ValueError, RuntimeError) as error:
-            what = f"ElmoMix: no tensor can be made of the layers ({error})"
-            raise UsageError(what, "give floats, and layers of one shape") from None
+        tensor = torch.as_tensor(
+            torch.stack(list(map(torch.as_tensor, layers))) if is_list else layers
+        )
         if not tensor.is_floating_point():
             what = f"ElmoMix: the layers have dtype {str(tensor.dtype).removeprefix('torch.')}"
             raise UsageError(what, "give floating-point layers, as a file of embeddings has them")
@@ -116,10 +111,7 @@ class ElmoMix(nn.Module):
 
 
 def _checked_mask(mask: Tensor | Array, layers: Tensor) -> Tensor:
-    try:
-        found = torch.as_tensor(mask).to(layers.device)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise UsageError(f"ElmoMix: no tensor can be made of the mask ({error})") from None
+    found = torch.as_tensor(mask).to(layers.device)
     if found.shape != (shape := layers.shape[1:-1]):
         what = f"ElmoMix: a mask of shape {tuple(found.shape)} for tokens of shape {tuple(shape)}"
         raise UsageError(what, "give (token,) or (batch, token), like the layers")

@@ -124,8 +124,6 @@ class _Field(NamedTuple):
 
 def _integer(low: int = 1, high: int = _MAX_SIZE) -> Callable[[Any], int]:
     def check(value: Any) -> int:
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
         if type(value) is not int or not low <= value <= high:
             raise ValueError(f"a whole number from {low} to {high}")
         return value
@@ -178,18 +176,16 @@ _SECTIONS = ("char_cnn", "char_cnn.embedding", "lstm")
 
 def _sections(content: Any, where: str) -> dict[str, Mapping[str, Any]]:
     """The JSON objects of an options.json by their paths, "" for the file."""
-    if not isinstance(content, Mapping):
-        raise _refused(where, "the content", content, "a JSON object")
-    sections: dict[str, Mapping[str, Any]] = {"": content}
-    for path in _SECTIONS:
+    sections: dict[str, Mapping[str, Any]] = {}
+    for path in ("", *_SECTIONS):
         parent, _, name = path.rpartition(".")
-        section = sections[parent].get(name)
-        if section is None:
-            raise OptionsError(f"{where}: {path} is missing", _HINT)
+        section = sections[parent].get(name) if path else content
         if not isinstance(section, Mapping):
-            raise _refused(where, path, section, "a JSON object")
-        _check_keys(section, path, where)
+            what = f"{where}: {path or 'the content'} is missing or not a JSON object"
+            raise OptionsError(what, _HINT)
         sections[path] = section
+        if path:
+            _check_keys(section, path, where)
     return sections
 
 

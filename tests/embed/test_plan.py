@@ -17,9 +17,16 @@ from hypothesis import strategies as st
 from elmo_cli.embed import blocks, plan
 from elmo_cli.embed.blocks import BlockInfo, TextScan, scan_text
 from elmo_cli.embed.job import EmbedderSettings, EmbedJob
-from elmo_cli.embed.plan import FileSize, estimate_bytes, plan_job, space_problem
+from elmo_cli.embed.plan import (
+    FileSize,
+    Speed,
+    estimate_bytes,
+    expected_rate,
+    measure_speed,
+    plan_job,
+    space_problem,
+)
 from elmo_cli.embed.run import make_embedder, run_job
-from elmo_cli.embed.speed import Speed, expected_rate, measure_speed
 from elmo_cli.errors import InputError
 from elmo_cli.files import format_bytes
 from elmo_cli.pretrained.load import ModelSource
