@@ -86,7 +86,7 @@ def embed_on_cluster(
         n_tokens = sum(piece.n_tokens for piece in planned)
         n_done = n_tokens - sum(piece.n_tokens for piece in todo)
         progress(n_done, n_tokens)
-        for piece in pool.embed(read_pieces(job, scan, todo), len(todo)):
+        for piece in pool.embed(read_pieces(job, todo), len(todo)):
             pieces[piece.number] = piece
             n_done += piece.n_tokens
             progress(n_done, n_tokens)

@@ -43,13 +43,7 @@ class BlockInfo:
 
 @dataclass(frozen=True)
 class Block:
-    """Sentences that are computed and committed together.
-
-    Attributes:
-        number: from 0.
-        sentences: in input order.
-        info: sizes and digests.
-    """
+    """Sentences that are computed and committed together; the first block has the number 0."""
 
     number: int
     sentences: tuple[Sentence, ...]
@@ -58,12 +52,7 @@ class Block:
 
 @dataclass(frozen=True)
 class TextScan:
-    """An input that was read once before the model runs.
-
-    Attributes:
-        blocks: in order.
-        report: what the readers reported, complete.
-    """
+    """An input that was read once before the model runs, and what its readers reported."""
 
     blocks: tuple[BlockInfo, ...]
     report: InputReport
@@ -114,13 +103,32 @@ def split_into_blocks(
         state: "carry" ends blocks between batches only, "document" between documents if possible.
         batch_size: with state "carry"; None for `CARRY_BATCH_SIZE`.
     """
-    splitter = _Splitter()
+    text_digest = hashlib.sha256()
+    full = _full_lists(sentences, state, batch_size or CARRY_BATCH_SIZE)
+    for number, some in enumerate(full):
+        digest = hashlib.sha256(b"".join(map(_sentence_bytes, some)))
+        text_digest.update(digest.digest())
+        n_tokens = sum(len(sentence.tokens) for sentence in some)
+        first = some[0].key, some[0].starts_document
+        info = BlockInfo(len(some), n_tokens, *first, text_digest.hexdigest())
+        yield Block(number, tuple(some), info)
+
+
+def _full_lists(
+    sentences: Iterable[Sentence], state: str, batch_size: int
+) -> Iterator[list[Sentence]]:
+    some, n_tokens = list[Sentence](), 0
     for sentence in sentences:
-        if splitter.is_full(sentence, state, batch_size or CARRY_BATCH_SIZE):
-            yield splitter.take()
-        splitter.add(sentence)
-    if splitter.sentences:
-        yield splitter.take()
+        is_open = state == "document" and not sentence.starts_document
+        n = _OPEN_DOCUMENT if is_open else 1
+        is_full = len(some) >= n * SENTENCES or n_tokens >= n * TOKENS
+        if is_full and (state != "carry" or len(some) % batch_size == 0):
+            yield some
+            some, n_tokens = [], 0
+        some.append(sentence)
+        n_tokens += len(sentence.tokens)
+    if some:
+        yield some
 
 
 def scan_text(
@@ -176,41 +184,6 @@ def _sentence_bytes(sentence: Sentence) -> bytes:
     position = (one.key, one.document, one.starts_document, one.place, one.offset)
     fields = "\x1f".join((*map(repr, position), one.text, *one.tokens))
     return f"\x1e{fields}".encode("utf-8", "surrogatepass")
-
-
-class _Splitter:
-    """The block that is being filled, and the digest of those before it."""
-
-    def __init__(self) -> None:
-        self.sentences: list[Sentence] = []
-        self._text_digest = hashlib.sha256()
-        self._n_tokens = self._n_blocks = 0
-
-    def add(self, sentence: Sentence) -> None:
-        self.sentences.append(sentence)
-        self._n_tokens += len(sentence.tokens)
-
-    def is_full(self, following: Sentence, state: str, batch_size: int) -> bool:
-        n_sentences, n_tokens = len(self.sentences), self._n_tokens
-        if state == "document" and not following.starts_document:
-            n_sentences, n_tokens = n_sentences // _OPEN_DOCUMENT, n_tokens // _OPEN_DOCUMENT
-        is_full = n_sentences >= SENTENCES or n_tokens >= TOKENS
-        return is_full and (state != "carry" or n_sentences % batch_size == 0)
-
-    def take(self) -> Block:
-        sentences, self.sentences = tuple(self.sentences), []
-        digest = hashlib.sha256(b"".join(map(_sentence_bytes, sentences)))
-        self._text_digest.update(digest.digest())
-        info = BlockInfo(
-            len(sentences),
-            self._n_tokens,
-            sentences[0].key,
-            sentences[0].starts_document,
-            self._text_digest.hexdigest(),
-        )
-        block = Block(self._n_blocks, sentences, info)
-        self._n_tokens, self._n_blocks = 0, self._n_blocks + 1
-        return block
 
 
 def positions_by_document(sentences: Sequence[Sentence]) -> list[list[int]]:

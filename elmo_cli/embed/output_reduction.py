@@ -19,12 +19,7 @@ _DTYPES = {"float32": torch.float32, "float16": torch.float16, "int8": torch.flo
 
 @dataclass(frozen=True)
 class OutputReduction:
-    """Which layers are kept, in which dtype, and whether tokens are pooled.
-
-    Attributes:
-        layers: which layers, or their sum.
-        dtype, pool: as of `EmbedderSettings`.
-    """
+    """Which layers are kept, or their sum, in which dtype, and whether tokens are pooled."""
 
     layers: LayerSelection
     dtype: str

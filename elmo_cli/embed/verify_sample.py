@@ -77,13 +77,8 @@ def embedder_of_file(
 def recompute_sample(
     sample: Sample, bilm: BiLM, *, device: str = "auto"
 ) -> list[RecomputedSentence]:
-    """Embed the sentences of a sample and compare them with the vectors of the file.
-
-    Args:
-        bilm: the model that made the file.
-    Raises:
-        EmbeddingsFileError: another model made the file.
-    """
+    """Embed the sentences of a sample and compare them with the vectors of the file; arguments and
+    errors as of `embedder_of_file`."""
     embedder = embedder_of_file(sample.path, sample.attributes, bilm, device=device)
     found = []
     for key, tokens, stored in sample.sentences:

@@ -20,10 +20,12 @@ from urllib.parse import urlsplit
 
 from elmo_cli import __version__
 from elmo_cli.errors import DownloadError, ElmoError, ModelError
+from elmo_cli.model.options import Options
 from elmo_cli.pretrained.cache import locked, model_dir, writing
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE, Model, RemoteFile
 from elmo_cli.pretrained.load import installed_files
 from elmo_cli.pretrained.model_files import ModelFiles
+from elmo_cli.weightfile.describe import holds_bilm
 
 TIMEOUT_S = 30.0  # of silence while connecting or receiving
 ATTEMPTS = 4  # per address, without progress
@@ -173,9 +175,6 @@ class _Download:
 
     def _content_problem(self) -> str:
         """What is wrong with a complete file whose hash is not known; "" for nothing."""
-        from elmo_cli.model.options import Options
-        from elmo_cli.weightfile.describe import holds_bilm
-
         if self.file.sha256:
             return ""
         try:

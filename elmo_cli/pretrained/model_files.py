@@ -18,17 +18,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from elmo_cli.errors import ModelError
 from elmo_cli.files import new_file, output_errors
 from elmo_cli.filetypes import HDF5, HEAD_BYTES, identify, identify_foreign_model
+from elmo_cli.model.options import Options
 from elmo_cli.pretrained.cache import os_errors_as
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
 from elmo_cli.regular_files import check_regular, read_json, sha256_of_file
-
-if TYPE_CHECKING:
-    from elmo_cli.model.options import Options
 
 SOFTMAX_FILE, VOCABULARY_FILE, STATE_FILE = "softmax.hdf5", "vocab.txt", "state.hdf5"
 CHECKPOINT_FILE = "checkpoint.pt"  # of the run that trains a model
@@ -60,8 +57,6 @@ class ModelFiles:
 
     def read_options(self) -> Options:
         """Read the sizes of the model; or OptionsError."""
-        from elmo_cli.model.options import Options
-
         return Options.from_file(self.options)
 
     @cached_property

@@ -158,6 +158,23 @@ def test_what_no_worker_can_do_is_refused_before_work(
     assert os.listdir("shards") == []
 
 
+@pytest.mark.parametrize(
+    ("change", "missing"),
+    [(lambda t: t[:-9], [5]), (lambda t: t + t, [5]), (str.upper, [3, 4, 5])],
+    ids=["shorter", "longer", "other"],
+)
+def test_a_text_that_changes_after_the_scan_is_refused(
+    scene: Any, change: Callable[[str], str], missing: list[int]
+) -> None:
+    """Otherwise shards would be named after a text that they do not hold."""
+    text = Path("two.txt")
+    before = text.read_text()
+    pieces = scene.run(progress=lambda *tokens: text.write_text(change(before)))
+    assert [piece.number for piece in pieces if piece.error] == missing
+    assert "changed while it was read" in pieces[4].error
+    assert len(os.listdir("shards")) == 5 - len(missing)
+
+
 def test_machines_with_different_models_are_refused(
     scene: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

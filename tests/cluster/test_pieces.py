@@ -13,7 +13,6 @@ from elmo_cli.embed import blocks
 from elmo_cli.embed.blocks import Block, scan_text
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.settings import EmbedderSettings
-from elmo_cli.errors import InputError
 from elmo_cli.text.input import InputSettings
 
 Blocks = tuple[Block, ...]
@@ -26,7 +25,7 @@ def plan(job: EmbedJob) -> list[Piece]:
 
 def read(job: EmbedJob, pieces: Sequence[Piece]) -> list[Blocks]:
     """The blocks of pieces."""
-    return [blocks for _, blocks in read_pieces(job, scan_text(job), pieces)]
+    return [blocks for _, blocks in read_pieces(job, pieces)]
 
 
 def keys(pieces: Sequence[Blocks]) -> list[int]:
@@ -87,20 +86,3 @@ def test_skipped_lines_are_in_no_piece(job: EmbedJob) -> None:
     job = replace(job, text=InputSettings(on_error="skip"))
     assert len(scan_text(job).report.skipped) == 3
     assert keys(read(job, plan(job))) == [*range(11), *range(14, 25)]
-
-
-@pytest.mark.parametrize(
-    ("change", "n_good"),
-    [(None, 0), (lambda t: t[:-9], 4), (lambda t: t + t, 4), (str.upper, 2)],
-    ids=["gone", "shorter", "longer", "other"],
-)
-def test_a_text_that_changes_after_the_scan_is_refused(
-    job: EmbedJob, change: Callable[[str], str] | None, n_good: int
-) -> None:
-    """Otherwise shards would be named after a text that they do not hold."""
-    found = read_pieces(job, scan_text(job), plan(job))
-    text = Path("two.txt").read_text()
-    Path("two.txt").write_text(change(text)) if change else Path("two.txt").unlink()
-    assert [next(found)[0].number for _ in range(n_good)] == list(range(1, n_good + 1))
-    with pytest.raises(InputError, match=r"^two\.txt: "):
-        next(found)
