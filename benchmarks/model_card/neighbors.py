@@ -20,7 +20,8 @@ import lzma
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import elmo, embed, parser_of, table
+from benchmarks.common import table
+from benchmarks.model_card.commands import elmo, embed, parser_of
 
 LAYER = 2
 CONTEXT = 6  # tokens shown on either side

@@ -21,8 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common import elmo, parser_of, table
+from benchmarks.common import table
 from benchmarks.model_card import kneser_ney
+from benchmarks.model_card.commands import elmo, parser_of
 from elmo_cli import InputSettings
 from elmo_cli.lm.corpus import read_corpus
 from elmo_cli.pretrained.load import locate

@@ -19,7 +19,8 @@ from typing import Any
 import h5py
 import numpy as np
 
-from benchmarks.common import elmo, embed, parser_of, table
+from benchmarks.common import table
+from benchmarks.model_card.commands import elmo, embed, parser_of
 from elmo_cli import read_sentences
 
 SPLITS = ("train", "dev", "test")

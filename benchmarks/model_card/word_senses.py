@@ -34,7 +34,8 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.common import embed, parser_of, table
+from benchmarks.common import table
+from benchmarks.model_card.commands import embed, parser_of
 from elmo_cli import open_embeddings
 
 SETS = ("senseval2", "senseval3", "semeval2007", "semeval2013", "semeval2015")

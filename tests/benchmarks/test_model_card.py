@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from command_line import made
 
-from benchmarks import common
-from benchmarks.model_card import kneser_ney, word_senses
+from benchmarks.model_card import commands, kneser_ney, word_senses
 from benchmarks.model_card.word_senses import Instance
 from elmo_cli.text.vocabulary import Vocabulary
 
@@ -117,7 +116,7 @@ def test_script_prints_its_table(name, tiny, golden, tmp_path, monkeypatch, caps
     def run(command, **_):  # in this process instead of `subprocess.run`
         return SimpleNamespace(returncode=0, stdout=made(*command[3:]).out.decode())
 
-    monkeypatch.setattr(common.subprocess, "run", run)
+    monkeypatch.setattr(commands.subprocess, "run", run)
     monkeypatch.setattr(sys, "argv", [name, *map(str, words)])
     import_module(f"benchmarks.model_card.{name}").main()
     assert TABLES[name] in capsys.readouterr().out

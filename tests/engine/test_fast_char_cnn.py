@@ -61,7 +61,7 @@ def test_same_bits_alone_and_among_others(n_threads: int, tiny_bilm: BiLM) -> No
     try:
         torch.set_num_threads(n_threads)
         among = TypeCache(FastCharCNN(tiny_bilm.char_cnn), CPU).vectors(many)
-        for n in (0, N_ROWS - 1, N_ROWS, 400):
+        for n in (0, 1, 2, 7, 30, 31, 32, 62, N_ROWS - 1, N_ROWS, 100, 333, 400):
             alone = TypeCache(FastCharCNN(tiny_bilm.char_cnn), CPU)
             assert torch.equal(alone.vectors([many[n]])[0], among[n])
         assert torch.get_num_threads() == n_threads
