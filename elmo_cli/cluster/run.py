@@ -6,7 +6,7 @@ import os
 import socket
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 
 from elmo_cli.cluster.pieces import Piece, Work, plan_pieces, read_pieces
-from elmo_cli.cluster.shard_folder import is_url, open_shard_folder
+from elmo_cli.cluster.shard_folder import open_shard_folder
 from elmo_cli.embed.blocks import TextScan, scan_text
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
@@ -23,8 +23,6 @@ from elmo_cli.embed.plan import run_spec
 from elmo_cli.embed.run import make_embedder, write_shard
 from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
 from elmo_cli.errors import ElmoError, ModelError, UsageError
-from elmo_cli.files import StrPath
-from elmo_cli.pretrained.catalogue import find_model
 from elmo_cli.text.input import InputReport
 
 _ATTEMPTS = 3  # workers that may die at a piece before it is given up
@@ -72,7 +70,6 @@ def embed_on_cluster(
     Raises:
         ElmoError: the text, the model, the folder or the cluster cannot be used.
     """
-    job = _with_absolute_paths(job)
     folder = open_shard_folder(job.output)
     folder.check_writable()
     with _connected(cluster):
@@ -100,11 +97,14 @@ def embed_on_cluster(
 class EmbedWorker:
     """Holds the model of one worker; Ray starts it, and starts it again when it dies.
 
-    The paths of its job are absolute, and `threads=None` means torch's default.
+    It works in the folder of the process that started the run, since paths of the job may be
+    relative to it; `threads=None` means torch's default.
     """
 
-    def __init__(self, job: EmbedJob, scan: TextScan, threads: int | None) -> None:
+    def __init__(self, job: EmbedJob, scan: TextScan, threads: int | None, folder: str) -> None:
         self._job, self._scan, self._threads = job, scan, threads
+        with suppress(OSError):  # another machine may not have it, nor need it
+            os.chdir(folder)
 
     def load(self) -> dict[str, Any]:
         """Load the model, and return the attributes that all shards of the run have in common."""
@@ -145,7 +145,7 @@ class _WorkerPool:
         threads = None if cluster.gpus else cluster.threads
         self._calls: dict[Any, tuple[Any, Work | None]] = {}  # None: the worker loads its model
         for _ in range(cluster.workers):
-            self._load(actor.remote(job, scan, threads))
+            self._load(actor.remote(job, scan, threads, os.getcwd()))
         self._idle: list[Any] = []
         self._again: list[Work] = []
         self._deaths = Counter[int]()
@@ -226,22 +226,6 @@ def _checked(piece: Piece, existing: set[str]) -> Piece:
         return piece
     what = f"{piece.name}: written by worker {piece.worker}, but missing here"
     return replace(piece, error=what, hint="name a folder that all machines share")
-
-
-def _with_absolute_paths(job: EmbedJob) -> EmbedJob:
-    """The job with paths of model and output that are valid in any working folder."""
-    source = job.model
-    paths = {name: path for name, path in vars(source).items() if path is not None}
-    if source.name_or_path and find_model(str(source.name_or_path)) is not None:
-        del paths["name_or_path"]  # the name of a published model
-    model = replace(source, **{name: _absolute(path) for name, path in paths.items()})
-    output = job.output if is_url(job.output) else _absolute(job.output)
-    return replace(job, output=output, model=model)
-
-
-def _absolute(path: StrPath) -> str:
-    name = os.fspath(path)
-    return os.path.abspath(name if os.path.exists(name) else os.path.expanduser(name))
 
 
 @contextmanager

@@ -64,7 +64,10 @@ class Embedder:
         self.settings = settings = replace(settings or EmbedderSettings(), **changes)
         self.state, self.precision = settings.state, settings.precision
         self.device = select_device(settings.device)
-        self.batch_size = settings.batch_size or self._default_batch_size()
+        tuning = DeviceTuning.of(self.device)
+        most_rows = max(1, min(tuning.rows, tuning.gate_values // bilm.options.lstm_dim))
+        default = CARRY_BATCH_SIZE if self.state == "carry" else most_rows
+        self.batch_size = settings.batch_size or default
         n_layers, dim = 1 + bilm.options.n_layers, bilm.options.dim
         self.output = OutputReduction.of(settings, n_layers)
         nothing = torch.empty(n_layers, 0, dim, dtype=torch.float32)
@@ -106,8 +109,7 @@ class Embedder:
         if state is not None and self.state != "carry":
             raise TypeError('a state is used with state="carry" only, here it would be ignored')
         made = list(sentences_of(sentences))
-        size = max(1, len(made)) if self.state == "carry" else self.batch_size
-        arrays, final = self.embed_block(made, state, size)
+        arrays, final = self.embed_block(made, state, len(made) if self.state == "carry" else None)
         return [array.copy() for array in arrays], final if self.state == "carry" else None
 
     def embed_block(
@@ -160,12 +162,6 @@ class Embedder:
             arrays, state = self.embed_block(block.sentences, state)
             for sentence, array in zip(block.sentences, arrays, strict=True):
                 yield sentence, array.copy()  # a view would keep the whole batch in memory
-
-    def _default_batch_size(self) -> int:
-        if self.state == "carry":
-            return CARRY_BATCH_SIZE
-        tuning = DeviceTuning.of(self.device)
-        return max(1, min(tuning.rows, tuning.gate_values // self.bilm.options.lstm_dim))
 
     @contextmanager
     def _computing(self) -> Iterator[None]:

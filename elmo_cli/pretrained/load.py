@@ -109,8 +109,8 @@ def installed_files(model: Model) -> ModelFiles:
         hint = hint if model.files else "install elmo-cli from its wheel"
         raise ModelError(f"the model `{model.name}` is not on this machine", hint)
     for file in model.files:
-        if problem := file.size_problem((folder / file.name).stat().st_size):
-            raise ModelError(f"{folder / file.name}: has {problem}", f"{again} downloads it again")
+        if problem := file.size_problem(folder / file.name):
+            raise ModelError(f"{folder / file.name}: {problem}", f"{again} downloads it again")
     files = find_model_files(folder, model.name)
     if not model.files:
         return replace(files, origin="bundled")

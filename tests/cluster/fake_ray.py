@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from functools import partial
@@ -29,8 +30,11 @@ class FakeRay:
         order: chooses which call is ready.
         has: the resources of the cluster.
         started, options: the arguments of `ray.init` and `ray.remote`.
+        folder: in which workers are started; "" for that of the caller.
         modules: by name.
     """
+
+    folder = ""
 
     def __init__(self) -> None:
         self.dies: Callable[[str, tuple[Any, ...]], bool] = lambda method, args: False
@@ -52,6 +56,8 @@ class FakeRay:
         return lambda kind: SimpleNamespace(remote=lambda *args: self._worker(partial(kind, *args)))
 
     def _worker(self, start: Callable[[], Any]) -> Any:
+        if self.folder:
+            os.chdir(self.folder)
         actor = [start()]
 
         def call(method: str, args: tuple[Any, ...]) -> Any:
