@@ -513,13 +513,20 @@ def test_ctrl_c_waits_for_the_commit(
     assert 0 < summary.computed < summary.tokens
 
 
+@pytest.mark.parametrize("n_good", [0, N_BLOCKS - 1])
 def test_an_error_of_the_writer_ends_the_run(
-    job: EmbedJob, monkeypatch: pytest.MonkeyPatch
+    n_good: int, job: EmbedJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(self: EmbeddingsWriter, *args: Any, **facts: Any) -> None:
-        raise OSError(28, os.strerror(28))
+    append, n_written = EmbeddingsWriter.append_block, 0
 
-    monkeypatch.setattr(EmbeddingsWriter, "append_block", full)
+    def fill(self: EmbeddingsWriter, *args: Any, **facts: Any) -> None:
+        nonlocal n_written
+        if n_written == n_good:
+            raise OSError(28, os.strerror(28))
+        n_written += 1
+        append(self, *args, **facts)
+
+    monkeypatch.setattr(EmbeddingsWriter, "append_block", fill)
     with pytest.raises(OSError, match="No space left"):
         run_job(job)
     assert not Path(job.output).exists()

@@ -68,6 +68,14 @@ def test_sentences_batches_and_streams_agree(
         assert array.flags.c_contiguous
 
 
+def test_sentences_of_embed_batch_are_one_batch(tiny_bilm: BiLM, lines: list[list[str]]) -> None:
+    """With state "carry" no row continues another one, whatever the batch size."""
+    arrays, state = embedder_of(tiny_bilm, state="carry", batch_size=2).embed_batch(lines[:5])
+    close(arrays, embedder_of(tiny_bilm).embed_batch(lines[:5])[0])
+    assert state is not None
+    assert state.h.shape[2] == 5
+
+
 @pytest.mark.parametrize("state", ["carry", "document"])
 def test_a_stream_carries_the_state_over_blocks(
     state: str, tiny_bilm: BiLM, lines: list[list[str]], monkeypatch: pytest.MonkeyPatch
