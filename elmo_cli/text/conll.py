@@ -38,12 +38,10 @@ _BLANK = " \t\x0b\x0c\x1c\x1d\x1e\x1f"
 _BOUNDARIES = ("-DOCSTART-", "#begin document", "#end document")
 _NUMBER = re.compile(r"[0-9]{1,9}(?:[-.][0-9]+)?")  # also a range or an empty node of CoNLL-U
 _SPACES = re.compile(r"[ \t]+")
-_MAX_BEFORE = 3  # columns before the number of a token, such as document and part
 MOST = 0.9  # of the rows; a few may be corrupt
 
 Group = list[tuple[int, str | None]]  # the lines of a sentence; None for one that was refused
 Lines = list[tuple[int, str]]  # of a sentence, with their numbers
-Rows = list[list[str]]  # the cells of the rows of a sentence
 Cells = Iterator[tuple[int, str]]  # line and token of each row, "" for a row without one
 
 
@@ -200,13 +198,9 @@ class _Columns(NamedTuple):
 def _detect_columns(reader: LineReader, head: Sequence[Group]) -> _Columns:
     """Detect the columns of a file from its first sentences.
 
-    Tabs separate them if the first row or most rows have one, otherwise spaces. Unless
-    `reader.settings.column` is given the tokens are in
-
-    - column 4 below `#begin document`, as in CoNLL-2012;
-    - the column after the one that numbers the tokens of each sentence, from 0 or 1 (CoNLL-X, 2009
-      and 2012, SemEval-2010), if the columns before it are the same in all rows of a sentence;
-    - otherwise column 1 (CoNLL-2000, 2002, 2003, WNUT).
+    Tabs separate them if the first row or most rows have one, otherwise spaces. The tokens are in
+    column 4 below `#begin document` if column 3 numbers them, as in CoNLL-2012, otherwise in column
+    1 (CoNLL-2000, 2002, 2003, WNUT), unless `reader.settings.column` is given.
 
     Raises:
         InputError: column 1 holds only numbers, or the same in all rows of a sentence.
@@ -216,46 +210,25 @@ def _detect_columns(reader: LineReader, head: Sequence[Group]) -> _Columns:
     n_tabs = sum("\t" in line for _, line in rows)
     tabs = n_tabs > 0 and ("\t" in rows[0][1] or 2 * n_tabs > len(rows))
     columns = _Columns(reader.settings.column or 1, tabs, 1)
-    whole = [group for group in head if all(line is not None for _, line in group)]
-    split = [[columns.split(line) for _, line in group if line and is_row(line)] for group in whole]
+    split = [[columns.split(line) for _, line in group if line and is_row(line)] for group in head]
     sentences = list(filter(None, split))
     widths = Counter(len(row) for row in chain.from_iterable(sentences))
     columns = columns._replace(width=max(widths, key=widths.__getitem__, default=1))
     if reader.settings.column is not None or columns.width == 1:
         return columns
-    has_documents = any(line.startswith("#begin document") for _, line in lines)
-    if (number := _numbering_column(sentences)) is not None:
-        if not (has_documents and number == 2):  # CoNLL-2012
-            what = f"column {number + 1} numbers the tokens, so column {number + 2} is read"
-            hint = "`column` chooses another, and `format='conllu'` reads CoNLL-U"
-            reader.report.warn("column", f"{reader.name}: {what}; {hint}")
-        return columns._replace(column=number + 2)
-    if has_documents:
+    if any(line.startswith("#begin document") for _, line in lines) and all(
+        len(row) > 3 and _NUMBER.fullmatch(row[2]) for row in chain.from_iterable(sentences)
+    ):
         return columns._replace(column=4)
     if not _may_be_tokens([[row[0] for row in rows] for rows in sentences]):
         where = f"{reader.name}, line {rows[0][0]}: column 1 ({shortened(sentences[0][0][0])!r})"
         what = "is always a number or the same in all rows of a sentence, so it may not hold tokens"
-        hint = "`column=2` reads the second column, `column=1` this one"
+        hint = (
+            "`column=2` reads the second column, as in CoNLL-X, `column=4` that of CoNLL-2012, "
+            "`column=1` this one; or `format='conllu'`"
+        )
         raise InputError(f"{where} {what}", hint)
     return columns
-
-
-def _numbering_column(sentences: list[Rows]) -> int | None:
-    """The column, from 0, that numbers the rows of nearly all sentences; None if there is none."""
-    for column in range(1 + _MAX_BEFORE):
-        cells = [[row[column] for row in rows if len(row) > column + 1] for rows in sentences]
-        is_some_long = max(map(len, cells), default=0) > 1
-        if is_some_long and sum(map(_is_numbering, cells)) > MOST * len(sentences):
-            return column
-        if any(len(set(one)) > 1 for one in cells):
-            break
-    return None
-
-
-def _is_numbering(cells: list[str]) -> bool:
-    """Whether cells are 0, 1, … or 1, 2, …."""
-    first = 0 if cells[:1] == ["0"] else 1
-    return cells == [str(first + i) for i in range(len(cells))] != []
 
 
 def _may_be_tokens(cells: list[list[str]]) -> bool:
@@ -263,7 +236,7 @@ def _may_be_tokens(cells: list[list[str]]) -> bool:
     every = list(chain.from_iterable(cells))
     if sum(_NUMBER.fullmatch(cell) is not None for cell in every) > MOST * len(every):
         return False
-    varies = len(every) < 3 or any(len(set(rows)) > 1 for rows in cells)
+    varies = len(every) < 2 or any(len(set(rows)) > 1 for rows in cells)
     return varies or (len(set(every)) > 1 and all(len(rows) == 1 for rows in cells))
 
 

@@ -30,9 +30,7 @@ _COLUMNS_HINT = (
     "`format='conll'` reads one token per line, `format='plain'` one sentence per line with all "
     "columns as its tokens; `cut -f` takes one column out"
 )
-_COLUMN_MARK = re.compile(
-    r"-DOCSTART-|#begin document \(|# (?:(?:sent_id|text) = |new(?:doc|par)(?: id = .*|\s*)\Z)"
-)
+_COLUMN_MARKS = ("-DOCSTART-", "#begin document (")
 _LABEL = re.compile(r"O|[BIESLU]-[\w-]+")
 
 
@@ -207,7 +205,7 @@ def _refuse_columns(name: str, lines: Iterator[str | None]) -> Iterator[str | No
         yield line
         if line is not None and is_row(line):
             rows.append((number, line.rstrip()))
-        elif line is not None and _COLUMN_MARK.match(line):
+        elif line is not None and line.startswith(_COLUMN_MARKS):
             marks.append(number)
     tabs = Counter(n for _, row in rows if (n := row.count("\t", 0, _MAX_CHARACTERS)))
     tokens = [row.split(None, _MAX_LABELLED) for _, row in rows]

@@ -113,10 +113,8 @@ def _canonical_encoding(name: str) -> str:
 N_CHECKED = 200  # sentences that are enough to see what a text is
 _MAX_CHARACTERS = 100_000  # of a sentence; the patterns must not search a line of megabytes
 _N_LETTERS = 100  # at the beginning of a sentence
-_LONG_TOKEN = 100  # bytes
 # Two letters, so that initials do not count; not more, which would take quadratic time.
 _PUNCTUATED = re.compile(r"[^\W\d_]{2}(?:[,;?!](?:\s|\Z)|[.?!][\"'”’)\]]*\Z)")
-_ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|nbsp|#\d{1,7}|#x[0-9A-Fa-f]{1,6});")
 _BOUNDARIES = {"<S>", "</S>", "<s>", "</s>", "<PAD>", "<pad>", "[PAD]", "[CLS]", "[SEP]"}
 _RESIDUES = re.compile(r"[A-Z*-]{30,}")
 _JSON = re.compile(r"[\[{]\s*[\"\[{]")
@@ -125,10 +123,6 @@ _IsSign = Callable[[str, tuple[str, ...]], object]
 _SIGNS: dict[str, tuple[_IsSign, float, str]] = {
     "untokenized": (lambda text, _: _PUNCTUATED.search(text), 0.3,
                     "looks untokenized; `tokenize=True` splits raw text"),
-    "no-spaces": (lambda _, tokens: len(tokens) == 1 and len(tokens[0].encode()) > _LONG_TOKEN, 0.1,
-                  f"a token of over {_LONG_TOKEN} bytes without white space; separate the tokens"),
-    "escaped": (lambda text, _: _ENTITY.search(text), 0.0,
-                "escapes of HTML (&amp;), which are read as they are; unescape the text"),
     # Alone on its line a boundary token is the entry of a vocabulary.
     "boundary-tokens": (lambda _, tokens: tokens[1:] and not _BOUNDARIES.isdisjoint(tokens), 0.0,
                         "boundary or padding tokens (<S>, <PAD>); the biLM adds its own"),

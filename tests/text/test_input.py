@@ -209,7 +209,7 @@ def test_a_tsv_is_refused_before_it_is_read(tmp_path: Path, name: str) -> None:
         ("a title\n" + TABLE * 3, 1),  # nearly all
         ("The cat sat .\tpos\nIt slept .\tneg\n", 1),
         ("EU NNP B-NP B-ORG\nrejects VBZ B-VP O\ncall NN I-NP O\n\n", 1),
-        ("a\n# sent_id = 1\n# text = The cat\n1\tThe\n", 2),
+        ("#begin document (x); part 000\nbc 0 0 In IN *\nbc 0 1 it PRP *\n", 1),
     ],
 )
 def test_a_table_is_refused_unless_the_format_is_given(

@@ -39,10 +39,7 @@ TOKENIZED = "The cat , which sat on the mat , slept .\n" * 10
 SUSPICIOUS = {
     "untokenized": ("The cat, which sat on the mat, slept.\n" * 10, 1, "`tokenize=True`"),
     "full stops alone": ("The cat sat on the mat.\n" * 10, 1, "untokenized"),
-    "escapes": (TOKENIZED + "Smith &amp; Sons\n", 11, "HTML"),
     "boundaries": (TOKENIZED + "<S> The cat </S>\n", 11, "<S>"),
-    "without white space": ("thecatsat" * 12 + "\n", 1, "over 100 bytes without white space"),
-    "huge token": ("b" * 5_000_000, 1, "without white space"),  # in linear time
     "residues": (
         ">sp|P1|\nMKVLAAGIVGLLLAQPSSAAAEELKKLEGR\nMKVLAAGIVGLLLAQPSSAAAEELKKLEGR\n",
         2,
@@ -79,8 +76,9 @@ def test_a_suspicious_text_causes_one_warning(text: Path, name: str) -> None:
         "[ The cat ]\n{ sat }\n",
         "<S>\n</S>\n<UNK>\nthe\ncat\n",  # a vocabulary, for `layout='bilm-types'`
         "Con mèo đã ngồi trên tấm thảm tiếng Việt .\n",
-        ("a " * 5000 + "\n") * 2 + "a &amp; b\n",  # 10,000 tokens are enough too
-        TOKENIZED * 20 + "a &amp; b\n" * 400,  # only the first sentences are checked
+        "b" * 5_000_000,  # in linear time
+        ("a " * 5000 + "\n") * 2 + "a <S> b\n",  # 10,000 tokens are enough too
+        TOKENIZED * 20 + "a <S> b\n" * 400,  # only the first sentences are checked
         "\n",
     ],
 )
