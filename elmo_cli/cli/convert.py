@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import argument, command, value
+from elmo_cli.errors import EmbeddingsFileError
 
 
 @command
@@ -35,10 +37,11 @@ def convert(file: str, output: str, quiet: bool, as_json: bool, **settings: Any)
       elmo convert corpus.hdf5 -o corpus.ly2.hdf5 --layout manylangs --layers 2
       elmo convert corpus.hdf5 -o mixed.hdf5 --layers mix:0.2,0.3,0.5,1.1
     """
+    from elmo_cli.isolate import run_isolated
     from elmo_cli.store.convert import convert as convert_file
-    from elmo_cli.store.convert import run_isolated_writer
 
-    done = run_isolated_writer(lambda: convert_file(file, output, **settings), [file], output)
+    converted = partial(convert_file, file, output, **settings)
+    done = run_isolated(converted, [file], EmbeddingsFileError)
     console.warn(*done["warnings"], quiet=quiet)
     if as_json:
         console.print_json(done)

@@ -8,6 +8,7 @@ from elmo_cli.cli import console
 from elmo_cli.cli.click_options import argument, command
 from elmo_cli.cli.console import plural
 from elmo_cli.cli.options import hdf5_output, json_option, overwrite_option, quiet_option
+from elmo_cli.errors import EmbeddingsFileError
 
 
 @command
@@ -30,11 +31,11 @@ def merge(
       elmo embed corpus.txt --shard 2/2 -o part-2.hdf5
       elmo merge part-*.hdf5 -o corpus.hdf5
     """
-    from elmo_cli.store.convert import run_isolated_writer
+    from elmo_cli.isolate import run_isolated
     from elmo_cli.store.shards import merge_shards
 
     merged = partial(merge_shards, shards, output, overwrite=overwrite)
-    done = run_isolated_writer(merged, shards, output)
+    done = run_isolated(merged, shards, EmbeddingsFileError)
     if as_json:
         console.print_json(done)
     sentences, tokens = plural(done["sentences"], "sentence"), plural(done["tokens"], "token")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from elmo_cli.errors import ElmoError, EmbeddingsFileError, OutputError, UsageError
+from elmo_cli.errors import EmbeddingsFileError, OutputError, UsageError
 from elmo_cli.files import (
     StrPath,
     check_distinct,
@@ -21,7 +20,7 @@ from elmo_cli.files import (
     publish,
     resolve,
 )
-from elmo_cli.isolate import CORRUPT_HINT, run_isolated
+from elmo_cli.isolate import CORRUPT_HINT
 from elmo_cli.store.layers import LayerSelection, stored_layers
 from elmo_cli.store.layouts import (
     Array,
@@ -37,7 +36,6 @@ from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.spec import DTYPES, WRITER_ATTRIBUTES, FileSpec
 from elmo_cli.text.sentence import Sentence
 
-Result = TypeVar("Result")
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
@@ -133,25 +131,6 @@ def write_copy(
             "bytes": Path(out).stat().st_size,
             "sentence_map": written.reader.has_map,
         }
-
-
-def run_isolated_writer(
-    work: Callable[[], Result], files: Sequence[StrPath], out: StrPath
-) -> Result:
-    """Run `work`, which reads `files` and writes OUT, in a child process; a crash leaves nothing.
-
-    Raises:
-        ElmoError: of `work`; an EmbeddingsFileError for a crash.
-    """
-    try:
-        return run_isolated(work, files, EmbeddingsFileError)
-    except EmbeddingsFileError:
-        with suppress(ElmoError, OSError):
-            temporary = Path(f"{resolve(out)}.tmp")
-            lock = lock_own(temporary, _HDF5_SIGNATURE)  # not that of another run
-            temporary.unlink()
-            lock.release()
-        raise
 
 
 def other_attributes(attributes: Mapping[str, Any], spec: FileSpec) -> dict[str, Any]:

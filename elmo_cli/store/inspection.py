@@ -14,7 +14,7 @@ import numpy as np
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.files import StrPath
 from elmo_cli.hdf5 import open_hdf5, reading
-from elmo_cli.store.layouts import Array, Handle, Key, tokens_digest, tokens_sha256
+from elmo_cli.store.layouts import Array, Handle, Key, tokens_digest
 from elmo_cli.store.log_lines import log_path, read_log
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.shards import sentences_of_shard
@@ -138,26 +138,9 @@ def verify(path: StrPath) -> Problems:
             found.add_all(weight_problems(file))
     else:
         with Embeddings(path) as embeddings:
-            found.add_all(_structure(embeddings))
+            found.add_all(embeddings.problems())
             found.add_all(_sentences(embeddings, found))
     return found
-
-
-def _structure(embeddings: Embeddings) -> Iterator[str]:
-    """Problems of the attributes, and what the layout finds."""
-    yield from embeddings.reader.problems()
-    attributes, n = embeddings.attributes, len(embeddings)
-    digests = attributes.get("token_digests")
-    if digests is not None and tokens_sha256(digests.tobytes()) != attributes.get("tokens_sha256"):
-        yield "its attributes token_digests and tokens_sha256 contradict each other"
-    dtype = str(embeddings.stored_dtype) if n else None
-    for what, has, said in (
-        ("sentences", n, attributes.get("sentences", n)),
-        ("checksums", len(attributes.get("sentence_crc32", range(n))), n),
-        ("values", dtype, attributes.get("dtype", dtype)),
-    ):
-        if None not in (has, said) and has != said:
-            yield f"it has {has} {what}, expected {said}"
 
 
 def _sentences(embeddings: Embeddings, found: Problems) -> Iterator[str]:

@@ -117,7 +117,7 @@ def read_header(log: Path) -> tuple[FileSpec, bool, int]:
 
 
 def read_blocks(log: Path) -> Iterator[Block]:
-    """The blocks of a log; an error of `INVALID` for a complete line that is not the next block."""
+    """The blocks of a log; an error of `INVALID` for a complete line that is corrupt."""
     lines = _lines(log)
     next(lines, None)
     progress = Progress()
@@ -126,8 +126,6 @@ def read_blocks(log: Path) -> Iterator[Block]:
         text_sha256, state = str(record["text_sha256"]), b64decode(record["state"])
         lengths = [len(row[1]) for row in rows]
         progress = progress.after(len(digests) // 8, lengths, text_sha256, state)
-        if record["block"] != progress.blocks:
-            raise ValueError(f"block {record['block']} after {progress.blocks - 1}")
         yield Block(rows, digests, progress, end)
 
 
@@ -140,7 +138,6 @@ def encode_line(record: Mapping[str, Any]) -> bytes:
 def encode_block(rows: Sequence[object], token_digests: bytes, progress: Progress) -> bytes:
     """The line of a block of `packed` sentences."""
     record = {
-        "block": progress.blocks,
         "sentences": rows,
         "token_digests": b64encode(token_digests).decode("ascii"),
         "text_sha256": progress.text_sha256,

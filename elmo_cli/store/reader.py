@@ -25,6 +25,7 @@ from elmo_cli.store.layouts import (
     dequantize,
     is_number,
     layout_of_file,
+    tokens_sha256,
 )
 from elmo_cli.store.spec import read_attributes
 from elmo_cli.text.sentence import Sentence
@@ -196,6 +197,25 @@ class Embeddings(Mapping[Key, Array]):
             return True
         expected = np.ravel(self.attributes["sentence_crc32"])[position : position + 1]
         return np.array_equal(expected, [checksum(self.reader.identity(handle), values, scales)])
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with counts, digests and structure of the file, beyond its sentences."""
+        yield from self.reader.problems()
+        attributes, n = self.attributes, len(self)
+        n_read = n + self.count("duplicate_sentences")
+        crc32 = attributes.get("sentence_crc32", () if "elmo_schema" in attributes else range(n))
+        digests, dtype = attributes.get("token_digests"), str(self.stored_dtype) if n else None
+        for what, has, said in (
+            ("sentences", n, attributes.get("sentences", n)),
+            ("checksums", len(crc32), n),
+            ("token digests", n_read if digests is None else len(digests), n_read),
+            ("values", dtype, attributes.get("dtype", dtype)),
+        ):
+            if None not in (has, said) and has != said:
+                yield f"it has {has} {what}, expected {said}"
+        sha256 = attributes.get("tokens_sha256")
+        if digests is not None and tokens_sha256(digests.tobytes()) != sha256:
+            yield "its attributes token_digests and tokens_sha256 contradict each other"
 
     def name_of(self, handle: Handle) -> str:
         """What messages call a sentence: "sentence 3", "type 3"."""

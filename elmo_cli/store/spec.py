@@ -24,7 +24,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "int8": np.dtype("i1"),
 }
 KEYS = ("number", "sentence")
-# Attributes that the writer or a layout writes; no setting of a run may have such a name.
+# Attributes that the writer or a layout writes.
 WRITER_ATTRIBUTES = frozenset(
     {
         *("elmo_schema", "sentences", "tokens", "duplicate_sentences", "complete"),
@@ -49,7 +49,6 @@ class FileSpec:
         run_settings: layers, pool, state, model_sha256, …: they become attributes of the file.
     Raises:
         UsageError: keys or a dtype that do not exist.
-        ValueError: a setting of the run has a name that the writer needs itself.
     """
 
     layout: str = "allennlp"
@@ -64,8 +63,6 @@ class FileSpec:
             if (name := getattr(self, parameter)) not in names:
                 known = f"one of {', '.join(names)}"
                 raise UsageError(f"`{parameter}={name}`: no such name", known)
-        if reserved := (WRITER_ATTRIBUTES | _OWN.keys()) & self.run_settings.keys():
-            raise ValueError(f"the writer itself writes {sorted(reserved)}")
 
     @property
     def pooled(self) -> bool:

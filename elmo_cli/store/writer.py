@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from elmo_cli.errors import OutputError, ResumeError
 from elmo_cli.files import StrPath, check_output_path, output_errors, publish
-from elmo_cli.hdf5 import open_hdf5, reading
+from elmo_cli.hdf5 import open_hdf5, reading, reason_of
 from elmo_cli.store.block_log import BlockLog
 from elmo_cli.store.layouts import UniqueNames, layout_of_spec, tokens_digest
 from elmo_cli.store.log_lines import Progress, is_finished, log_path, part_path, read_log
@@ -186,27 +185,19 @@ class EmbeddingsWriter:
 
 
 def finished_attributes(path: StrPath) -> dict[str, Any]:
-    """The attributes of OUT.
-
-    Raises:
-        ResumeError: OUT is not a finished embeddings file of ours.
-        OutputError: the system cannot read it.
-    """
-    name = os.fspath(path)
+    """The attributes of OUT; a ResumeError if it is not a finished embeddings file of ours."""
+    reason = "not finished"
     try:
-        with suppress(KeyError, TypeError, ValueError):
-            with open_hdf5(path) as file, reading(name, ResumeError):
-                facts = read_attributes(file)
-            FileSpec.from_attributes(facts)
-            is_ours = facts["complete"] is True and facts["elmo_schema"] == SCHEMA
-            if is_ours and _progress_of(facts).sentences + facts["tokens"] >= 0:
-                return facts
-    except OSError as error:
-        if error.errno is not None:  # a disk error: the file may be valid
-            what = f"exists and cannot be read ({os.strerror(error.errno)})"
-            raise OutputError(f"{name}: {what}", "check the disk, then run it again") from None
+        with open_hdf5(path) as file, reading(path, ResumeError):
+            facts = read_attributes(file)
+        FileSpec.from_attributes(facts)
+        is_ours = facts["complete"] is True and facts["elmo_schema"] == SCHEMA
+        if is_ours and _progress_of(facts).sentences + facts["tokens"] >= 0:
+            return facts
+    except (KeyError, OSError, TypeError, ValueError) as error:
+        reason = reason_of(error)
     raise ResumeError(
-        f"{name}: exists and is not an embeddings file that elmo finished",
+        f"{os.fspath(path)}: exists and is not an embeddings file that elmo finished ({reason})",
         "`overwrite=True` replaces it; or choose another output path",
     )
 

@@ -346,9 +346,6 @@ def test_a_shard_has_its_own_part_of_the_text(tmp_path: Path, layout: str) -> No
             path.unlink()
     more = compare_with_text(path, [*text, Sentence(("more",), 12)])
     assert "sentence 12: not in the file" in more.listed[0]  # the last shard extends to the end
-    with h5py.File(path, "a") as file:
-        file.attrs["shard"] = "x"
-    assert "`shard` is 'x'" in compare_with_text(path, text).listed[0]
 
 
 def test_files_of_other_programs_have_lines_or_counts(tmp_path: Path) -> None:

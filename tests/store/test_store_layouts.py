@@ -206,14 +206,12 @@ def test_text_is_tokens_is_never_said_wrongly(texts: list[list[str]], pooled: bo
         ("a b", "a b", "'a b' exists already"),
         ("a/b", "a", "'a' conflicts with an earlier one"),
         ("a", "a/b", "'a/b' conflicts with an earlier one"),
-        ("x", ".", "'.' has a part that is only `.`"),
-        ("x", "a/./b", "'a/./b' has a part that is only `.`"),
-        ("x", "a//b", "'a//b' has an empty part"),
-        ("x", "/b", "'/b' has an empty part"),
-        ("x", "sentence_to_index", "is the name of the sentence map"),
-        ("x", "a\0b", "contains a NUL"),
-        ("x", "a\ud800", "contains half a surrogate pair"),
-        ("x", "ab" * 40_000, f"'{'ab' * 40}…' has 80000 bytes"),
+        *(
+            ("x", name, "is no name in HDF5")
+            for name in (".", "a/./b", "a//b", "/b", "a\0b", "a\ud800")
+        ),
+        ("x", "sentence_to_index", "'sentence_to_index' is no name in HDF5"),
+        ("x", "ab" * 40_000, f"'{'ab' * 40}…' is no name in HDF5"),
         ("x", "", "a blank line cannot be a key"),
     ],
 )

@@ -129,7 +129,7 @@ def longer(file: h5py.File) -> None:
 # Each is made in the second of three shards, which has the sentences 5 to 9.
 SELF: dict[str, tuple[Change, str]] = {
     "lacks a sentence": (lambda file: file.__delitem__("7"), "sentences that are missing: 7"),
-    "has another sentence": (lambda file: file.copy("7", "15"), "has 6 sentences, 5 checksums"),
+    "has another sentence": (lambda file: file.copy("7", "15"), "it has 6 sentences, expected 5"),
     "another number": (lambda file: file.move("9", "15"), "sentence_to_index names"),
     "swapped sentences": (swap("6", "8"), "sentence 6 is corrupt"),
     "another length": (longer, "sentence 6 is corrupt"),
@@ -139,20 +139,18 @@ SELF: dict[str, tuple[Change, str]] = {
         "sentence_to_index",
     ),
     "no map": (lambda file: file.__delitem__("sentence_to_index"), "sentence_to_index is missing"),
-    "fewer sentences": (attribute("sentences", 4), "attributes say 4 sentences"),
-    "more tokens": (attribute("tokens", 99), "tokens, not 99"),
+    "fewer sentences": (attribute("sentences", 4), "it has 5 sentences, expected 4"),
     "a word for tokens": (attribute("tokens", "x"), "tokens is 'x'"),
     "a setting of the writer": (attribute("dtype", "cubes"), "its attributes are not those of a"),
-    "no checksums": (lambda file: file.attrs.__delitem__("sentence_crc32"), "its attributes are"),
+    "no checksums": (lambda file: file.attrs.__delitem__("sentence_crc32"), "it has 0 checksums"),
     "fewer checksums": (attribute("sentence_crc32", np.zeros(4, "u4")), "4 checksums"),
     "no digests": (lambda file: file.attrs.__delitem__("token_digests"), "its attributes are not"),
     "fewer digests": (attribute("token_digests", np.zeros(4, "u8")), "4 token digests"),
-    "other digests": (attribute("token_digests", np.zeros(5, "u8")), "token digests are corrupt"),
+    "other digests": (attribute("token_digests", np.zeros(5, "u8")), "contradict each other"),
     "no shard": (lambda file: file.attrs.__delitem__("shard"), "not a shard"),
-    "no i/n": (attribute("shard", "x"), "`shard` is 'x'"),
     "unfinished": (lambda file: file.attrs.__delitem__("complete"), "not finished"),
     "other model": (attribute("model_sha256", "9ab0"), "model_sha256 is '9ab0', that of"),
-    "other dtype": (attribute("dtype", "float16"), "dtype is 'float16', that of"),
+    "other dtype": (attribute("dtype", "float16"), "it has float32 values, expected float16"),
     "other layout": (attribute("layout", "bilm"), "layout is 'bilm', that of"),
     "other number": (attribute("shard", "2/4"), "n is 4, that of"),
     "other text": (attribute("sources", "[]"), "sources is [], that of"),
@@ -169,8 +167,15 @@ def test_a_shard_that_is_not_what_it_says(tmp_path: Path, case: str) -> None:
     refused(paths, tmp_path / "m.hdf5", part, "part-00002", kind=EmbeddingsFileError)
 
 
+def test_tokens_that_are_not_there(tmp_path: Path) -> None:
+    """The rows after the last token would be whatever is on the disk."""
+    paths = shards(tmp_path, lines(), 2, layout="flat")
+    with h5py.File(paths[0], "r+") as file:
+        file.attrs.modify("tokens", 99)
+    refused(paths, tmp_path / "m.hdf5", "vectors of 1 shapes", kind=EmbeddingsFileError)
+
+
 def test_output_paths(tmp_path: Path) -> None:
-    refused([], tmp_path / "m.hdf5", "no shards given", kind=UsageError)
     paths = shards(tmp_path, lines(), 2, layout="allennlp")
     out = tmp_path / "m.hdf5"
     out.write_text("mine")

@@ -211,7 +211,12 @@ class UniqueNames:
         if self._layout.keyed_by == "number":
             problem = "" if sentence.key > self._last else f"comes after {self._last}"
             self._last = sentence.key
-        elif not (problem := name_problem(name)):
+        elif not is_name(name):
+            problem = (
+                "is no name in HDF5: part of it is empty or `.`, it has a NUL, half a character or "
+                f"over {_MAX_NAME_BYTES} bytes, or is `{SENTENCE_MAP}`"
+            )
+        else:
             digest = _digest(name)
             if digest in self._names and self._layout.keeps_first:
                 return False
@@ -228,22 +233,15 @@ class UniqueNames:
         return True
 
 
-def name_problem(name: str) -> str:
-    """Why HDF5 cannot have a data set of this name; empty if it can."""
+def is_name(name: str) -> bool:
+    """Whether HDF5 can have a data set of this path, which nothing else would be found by."""
     parts = name.split("/")
     try:
-        longest = max(len(part.encode("utf-8")) for part in parts)
+        n_bytes = len(name.encode("utf-8"))
     except UnicodeEncodeError:
-        return "contains half a surrogate pair"
-    problems = {
-        "contains a NUL": "\0" in name,
-        "is empty": not name,
-        "has an empty part next to a `/`": "" in parts,
-        "has a part that is only `.`": "." in parts,
-        "is the name of the sentence map": name == SENTENCE_MAP,
-        f"has {longest} bytes, HDF5 allows at most {_MAX_NAME_BYTES}": longest > _MAX_NAME_BYTES,
-    }
-    return next((problem for problem, is_found in problems.items() if is_found), "")
+        return False
+    is_path = not {"", "."} & set(parts) and "\0" not in name
+    return is_path and n_bytes <= _MAX_NAME_BYTES and name != SENTENCE_MAP
 
 
 def is_number(text: str) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import h5py
 import numpy as np
 
+from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.store.layouts.base import Layout, Sample, SentenceReader, is_number
 from elmo_cli.store.layouts.contiguous import Rows, create_dataset
 from elmo_cli.store.layouts.documents import document_and_place
@@ -42,22 +43,21 @@ class RowLayout(Layout):
     rows_name: ClassVar[str]
 
     def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, sink: ValueSink) -> Facts:
-        row_shape, address, n = None, 0, 0
+        shapes, address, n = set[tuple[int, ...]](), 0, 0
         for stored in sentences:
             values = stored.values
-            if row_shape is None:
-                row_shape = values.shape[1:]
-                shape = sink.n_rows, *row_shape
+            if not shapes:
+                shape = sink.n_rows, *values.shape[1:]
                 vectors = create_dataset(file, self.rows_name, shape, values.dtype)
                 address = vectors.id.get_offset() or 0  # nothing has no address
-            if values.shape[1:] != row_shape:
-                raise ValueError(f"rows of {values.shape[1:]} after rows of {row_shape}")
             if values.size:
                 sink.put(address, values)
+            shapes.add(values.shape[1:])
             address += values.nbytes
             n += len(values)
-        if n != sink.n_rows:
-            raise ValueError(f"{n} rows were written, not {sink.n_rows}")
+        if n != sink.n_rows or len(shapes) > 1:
+            what = f"{n} vectors of {len(shapes)} shapes, expected {sink.n_rows} of one"
+            raise EmbeddingsFileError(f"{file.filename}: {what}", "embed the text again")
         return {}
 
 

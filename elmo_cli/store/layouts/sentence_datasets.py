@@ -17,8 +17,8 @@ from elmo_cli.store.layouts.base import (
     SENTENCE_MAP,
     Layout,
     SentenceReader,
+    is_name,
     is_number,
-    name_problem,
 )
 from elmo_cli.store.layouts.contiguous import TRACKED, contiguous
 from elmo_cli.store.layouts.stored_sentence import (
@@ -58,7 +58,7 @@ class DatasetReader(SentenceReader):
         if not isinstance(key, int) or self._by_number:
             for name in self.names_for(key):
                 # HDF5 would find "0" as "./0" and "0/" too.
-                if not name_problem(name) and self._opened(name) is not None:
+                if is_name(name) and self._opened(name) is not None:
                     return name
             raise self.no_sentence(key)
         # The position, counted from the first sentence of a shard.
