@@ -13,10 +13,11 @@ import pytest
 from embedding_files import BARE, DIM, FILES, NESTED, array, documents, foreign, lines, made, write
 
 from elmo_cli.errors import ElmoError, EmbeddingsFileError, OutputError, UsageError
-from elmo_cli.store.convert import convert
+from elmo_cli.store.convert import convert, write_copy
 from elmo_cli.store.inspection import verify
 from elmo_cli.store.layouts import LAYOUTS
 from elmo_cli.store.reader import open_embeddings
+from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence
 
 PARTS = [
@@ -217,6 +218,13 @@ def test_values_that_no_file_of_the_layout_holds(tmp_path: Path) -> None:
     convert(infinite, tmp_path / "d.hdf5", layers="average")  # they were infinite before
     with open_embeddings(tmp_path / "d.hdf5") as embeddings:
         assert np.isinf(embeddings[0]).all()
+
+
+def test_rows_of_different_shapes(tmp_path: Path) -> None:
+    """Values of a sentence would be read as those of its neighbour."""
+    pairs = [(one, array(one, layers)) for one, layers in zip(lines()[:2], (3, 2), strict=True)]
+    with pytest.raises(EmbeddingsFileError, match="9 vectors of 2 shapes"):
+        write_copy(tmp_path / "a.hdf5", FileSpec(layout="flat"), pairs, {}, n_rows=9)
 
 
 COREF = {f"{doc}/{i}": np.full((i + 1, DIM, 3), i, "f4") for doc in ("nw:a:0", "b") for i in (0, 1)}

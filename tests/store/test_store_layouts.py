@@ -253,6 +253,8 @@ def test_tokens_that_manylangs_spells_otherwise(token: str) -> None:
     """Without it `$period$` and `.` would be equal sentences, of which one is left out."""
     with pytest.raises(InputError):
         UniqueNames(LAYOUTS["manylangs"]).add(Sentence((token,), 0))
+    with pytest.raises(InputError, match="the key '' is empty"):
+        UniqueNames(LAYOUTS["manylangs"]).add(Sentence((), 0))
 
 
 @pytest.mark.parametrize(

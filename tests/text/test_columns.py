@@ -160,6 +160,7 @@ AMBIGUOUS: dict[str, tuple[Any, ...]] = {
     "SemEval-2010": ("#begin document 10\n1\tThe\tthe\tDT\n2\tcat\tcat\tNN\n", 2, "'1'",
                      "`column=2`"),
     "sentence, number, token": ("s1 1 The D\ns1 2 cat N\n\ns2 1 It P\n", 1, "'s1'", "`column=2`"),
+    "numbers in column 2": ("#begin document 10\ns 1 The D\ns 2 cat N\n", 2, "'s'", "`column=2`"),
     "CoNLL-2012 without #begin": (conll_2012(0, "In", "it"), 1, "'bc/cctv/00", "`column=4`"),
     "CoNLL-2012 of single words": (conll_2012(0, "Yes") * 3, 1, "'bc/cctv/00", "`column=4`"),
     "a hashtag without its tab": ("EU\tO\n#tag\nran\tO\n", 2, "'#tag': the number", "separate"),

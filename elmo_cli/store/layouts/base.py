@@ -211,6 +211,8 @@ class UniqueNames:
         if self._layout.keyed_by == "number":
             problem = "" if sentence.key > self._last else f"comes after {self._last}"
             self._last = sentence.key
+        elif not name:
+            problem = "is empty"
         elif not is_name(name):
             problem = (
                 "is no name in HDF5: part of it is empty or `.`, it has a NUL, half a character or "
