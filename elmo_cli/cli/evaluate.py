@@ -48,14 +48,12 @@ def evaluate(*, folder: str, test: str, as_json: bool, quiet: bool, **given: Any
       elmo evaluate ner/ --test test.conll -o predicted.conll
     """
     console.check_stdout()
-    from elmo_cli.tasks.trained_task import read_split
-
     if (output := given["output"]) is not None:
         console.check_output(output, [test], overwrite=given["overwrite"])
     trained, output_format = load_model(folder, given)
     vectors = embeddings_folder(folder, given, trained.bilm)
     with TaskReporter(quiet=quiet) as reporter:
-        split = read_split(trained.task, test, reporter)
+        split = trained.task.read(test)
         predictions, scores = trained.evaluate(split, vectors, reporter)
     if output is not None:
         lines = trained.task.format_lines(split, predictions, output_format)

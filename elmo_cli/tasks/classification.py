@@ -178,7 +178,6 @@ class ClassificationTask(Task):
         "paper": "elmo.projection=0 char_filters=0 model=bcn hidden=300 dropout=0.2 subtrees=1 "
         "batch_size=100 epochs=20 patience=5 lr_patience=0"
     }
-    formats = ("jsonl", "tsv")
     reads_text = True
 
     def fill(self, split: Split, *, labelled: bool) -> None:
@@ -193,14 +192,11 @@ class ClassificationTask(Task):
     def to_json(self, example: Example, sentences: list[Tokens], prediction: str) -> Json:
         return {"tokens": sentences[0], "label": prediction}
 
-    def to_text(self, example: Example, sentences: list[Tokens], prediction: str) -> str:
-        return f"{prediction}\t{' '.join(sentences[0])}"
-
 
 def _read_json(split: Split, labelled: bool) -> None:
     for line in read_json_lines(split.path):
         label = line.label("label", required=labelled)
-        numbers = split.add(line.tokens("tokens", "text", "sentence"))
+        numbers = split.add(line.tokens("tokens", "text"))
         split.examples.append(ClassifiedExample(numbers, line.where, label))
 
 

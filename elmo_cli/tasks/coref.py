@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from itertools import groupby, pairwise
+from collections.abc import Sequence
+from itertools import chain, pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,14 +12,15 @@ import numpy as np
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.tasks.coref_model import Clusters, CorefSettings, Document, Mention, SpanRanker
 from elmo_cli.tasks.inputs import Tokens
-from elmo_cli.tasks.readers import Row, checked_tokens, read_json_lines, read_rows, tokens_of_json
+from elmo_cli.tasks.readers import checked_tokens, read_json_lines, read_lines, tokens_of_json
 from elmo_cli.tasks.task import Json, Scores, Split, Task
 from elmo_cli.text.input import InputSettings, read_sentences
 
+Row = tuple[str, list[str]]  # "FILE, line N", and cells
 Counts = tuple[float, float, float, float]  # recall's numerator and denominator, then precision's
 _NO_MENTION = ("", "-", "_", "*")  # cells of tokens where no mention begins or ends
 _TOKEN_COLUMN = 3  # of CoNLL-2012; files of up to four columns have the token before the mentions
-_HEADING = re.compile(r"\((?P<name>.*)\)(?:; part (?P<part>\d{1,9}))?;?")  # of CoNLL-2012
+_BEGIN, _END = "#begin document", "#end document"
 _COLUMN_HINT = "the last column has (12 and 12) where mentions of entity 12 begin and end, else -"
 _CLUSTERS_HINT = "a cluster is a list of [first, last], token numbers from 0 in the document"
 
@@ -69,38 +69,34 @@ class CorefTask(Task):
         return score_clusters(list(zip(true, predictions, strict=True)))
 
     def to_json(self, example: Document, sentences: list[Tokens], prediction: Clusters) -> Json:
-        name, part = _name_of(example.heading)
-        key = name if part is None else f"{name}_{part}"
-        fields: dict[str, Any] = {"doc_key": key, "sentences": sentences}
+        fields: dict[str, Any] = {"doc_key": example.heading, "sentences": sentences}
         if example.target is not None:
             fields["clusters"] = [sorted(cluster) for cluster in example.target]
         return {**fields, "predicted_clusters": [sorted(cluster) for cluster in prediction]}
 
     def to_text(self, example: Document, sentences: list[Tokens], prediction: Clusters) -> str:
-        name, part = _name_of(example.heading)
         cells = iter(_cells(prediction, sum(map(len, sentences))))
-        lines = [f"#begin document {example.heading}".rstrip()]
+        lines = [f"{_BEGIN} {example.heading}".rstrip()]
         for tokens in sentences:
-            for number, token in enumerate(tokens):
-                lines.append(f"{name}\t{part or 0}\t{number}\t{token}\t{next(cells)}")
-            lines.append("")
-        return "\n".join([*lines, "#end document"])
-
-
-def _name_of(heading: str) -> tuple[str, int | None]:
-    """Return the name of a document, and its part if the heading is that of CoNLL-2012."""
-    match = _HEADING.fullmatch(heading)
-    return (match["name"], int(match["part"] or 0)) if match else (heading, None)
+            lines += [*(f"{token}\t{next(cells)}" for token in tokens), ""]
+        return "\n".join([*lines, _END])
 
 
 def _read_conll(split: Split, labelled: bool) -> None:
-    for _, group in groupby(read_rows(split.path), lambda sentence: sentence.document):
-        document = list(group)
-        rows = [row for sentence in document for row in sentence.rows]
-        numbers = split.add(*(_tokens_of(sentence.rows) for sentence in document))
-        clusters = _clusters_of(rows) if labelled else None
-        heading = document[0].heading or split.path
-        split.examples.append(Document(numbers, rows[0].where, clusters, heading))
+    """Read columns: blank lines separate sentences, lines with `#begin document` documents."""
+    heading = split.path
+    sentences: list[list[Row]] = [[]]
+    for where, line in chain(read_lines(split.path), [("", _BEGIN)]):
+        if line.strip() and not line.startswith((_BEGIN, _END)):
+            sentences[-1].append((where, line.split("\t") if "\t" in line else line.split()))
+        elif sentences[-1]:
+            sentences.append([])
+        if line.startswith(_BEGIN):
+            if rows := list(chain.from_iterable(sentences)):
+                numbers = split.add(*map(_tokens_of, sentences[:-1]))
+                clusters = _clusters_of(rows) if labelled else None
+                split.examples.append(Document(numbers, rows[0][0], clusters, heading))
+            heading, sentences = line.removeprefix(_BEGIN).strip(), [[]]
 
 
 def _tokens_of(rows: Sequence[Row]) -> Tokens:
@@ -110,7 +106,7 @@ def _tokens_of(rows: Sequence[Row]) -> Tokens:
             what = f"{where}: one column, not a token and its mentions"
             raise InputError(what, _COLUMN_HINT)
         tokens.append(cells[_TOKEN_COLUMN if len(cells) > _TOKEN_COLUMN + 1 else -2].strip())
-    return checked_tokens(tokens, rows[0].where)
+    return checked_tokens(tokens, rows[0][0])
 
 
 def _clusters_of(rows: Sequence[Row]) -> Clusters:
@@ -132,30 +128,26 @@ def _clusters_of(rows: Sequence[Row]) -> Clusters:
         if starts:
             what = f"{starts[0][1]}: a mention of entity {entity} does not end"
             raise InputError(what, _COLUMN_HINT)
-    return _merge_overlapping(clusters.values())
+    return _disjoint(list(clusters.values()), rows[0][0])
 
 
-def _merge_overlapping(clusters: Iterable[set[Mention]]) -> Clusters:
-    """Merge clusters that share a mention, as in e2e-coref."""
-    found: list[set[Mention]] = []
-    for cluster in clusters:
-        sharing = [one for one in found if one & cluster]
-        found = [one for one in found if not one & cluster]
-        found.append(cluster.union(*sharing))
-    return [frozenset(cluster) for cluster in found]
+def _disjoint(clusters: Sequence[set[Mention]], where: str) -> Clusters:
+    """Return the clusters of a document; InputError if they share a mention."""
+    if len(set().union(*clusters)) < sum(map(len, clusters)):
+        hint = "remove it from all but one of them"
+        raise InputError(f"{where}: a mention of the document is in two clusters", hint)
+    return [frozenset(cluster) for cluster in clusters]
 
 
 def _read_json(split: Split, labelled: bool) -> None:
-    for where, found in read_json_lines(split.path):
-        lists = found.get("sentences")
-        if not isinstance(lists, list) or not any(lists):
-            hint = 'give `"sentences": [["Rain", "fell", "."], …]`'
-            raise InputError(f"{where}: `sentences` is missing or empty", hint)
-        sentences = [tokens_of_json(one, f"{where}: a sentence") for one in lists if one]
+    for line in read_json_lines(split.path):
+        lists = line.get("sentences", kinds=(list,)) or [[]]  # which is refused
+        sentences = [tokens_of_json(one, f"{line.where}: a sentence") for one in lists]
         n_tokens = sum(map(len, sentences))
-        clusters = _json_clusters(where, found.get("clusters"), n_tokens) if labelled else None
-        name = str(found.get("doc_key", ""))
-        split.examples.append(Document(split.add(*sentences), where, clusters, name))
+        found = line.fields.get("clusters")
+        clusters = _json_clusters(line.where, found, n_tokens) if labelled else None
+        name = str(line.fields.get("doc_key", ""))
+        split.examples.append(Document(split.add(*sentences), line.where, clusters, name))
 
 
 def _json_clusters(where: str, value: Any, n_tokens: int) -> Clusters:
@@ -167,7 +159,7 @@ def _json_clusters(where: str, value: Any, n_tokens: int) -> Clusters:
     if not is_valid:
         what = f"{where}: `clusters` is missing, or not lists of mentions within {n_tokens} tokens"
         raise InputError(what, _CLUSTERS_HINT)
-    return _merge_overlapping(clusters)
+    return _disjoint(clusters, where)
 
 
 def _cells(clusters: Clusters, n_tokens: int) -> list[str]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from elmo_cli.lm.settings import at_least, bounded, positive
+from elmo_cli.lm.settings import at_least, positive
 from elmo_cli.tasks.inputs import Inputs
 from elmo_cli.tasks.layers import MASKED, SequenceDropout, masked_softmax
 from elmo_cli.tasks.settings import TaskSettings
@@ -45,9 +45,7 @@ class CorefSettings(TaskSettings):
     span_dim: int = at_least(1, 200)
     scorer_dim: int = at_least(1, 100)
     scorer_layers: int = at_least(1, 1)
-    mention_loss: float = bounded(1.0, "a number from 0", lambda value: value >= 0)
     window_tokens: int = at_least(1, 700)
-    singletons: bool | None = None
 
 
 class Candidates(NamedTuple):
@@ -132,8 +130,7 @@ class SpanRanker(TaskModel):
     """
 
     def build(self) -> None:
-        settings, singletons = self.settings, self.settings.singletons
-        self.singletons: bool = self.labels["singletons"] if singletons is None else singletons
+        settings = self.settings
         self.spans = SpanVectors(self.representation.dim, self.state_dim, settings)
         size, dim = settings.span_dim, settings.scorer_dim
         self.mention_input, self.mention = nn.Linear(size, dim), Scorer(settings)
@@ -210,7 +207,7 @@ class SpanRanker(TaskModel):
         mentions = nn.functional.binary_cross_entropy_with_logits(
             found.mention, (entity > 0).float(), reduction="sum"
         )
-        loss: Tensor = links + self.settings.mention_loss * mentions / len(kept)
+        loss: Tensor = links + mentions / len(kept)
         return loss
 
     def _window(self, example: Document, inputs: Inputs) -> tuple[Sequence[int], int]:
@@ -228,7 +225,7 @@ class SpanRanker(TaskModel):
 
     def _clusters(self, found: Candidates) -> Clusters:
         links = found.antecedents.gather(1, found.scores.argmax(1, keepdim=True))[:, 0]
-        is_mention = (found.mention[found.kept] > 0) & self.singletons
+        is_mention = (found.mention[found.kept] > 0) & self.labels["singletons"]
         spans = [found.spans[i] for i in found.kept.tolist()]
         return join_links(spans, links.tolist(), is_mention.tolist())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -88,40 +88,32 @@ class EntailmentTask(Task):
 
     name = "entailment"
     settings_class = PairSettings
-    model_class = EntailmentModel
+    model_class: ClassVar[type[TaskModel]] = EntailmentModel
     presets: ClassVar = {
         "paper": "elmo.projection=0 char_filters=0 hidden=300 dropout=0.5 learning_rate=0.0004 "
         "batch_size=32 epochs=75 patience=5 lr_patience=1"
     }
 
     def fill(self, split: Split, *, labelled: bool) -> None:
-        names = ("gold_label", "label")
-        fill_pairs(split, lambda line: line.label(*names, required=labelled), labelled)
+        """Read JSON lines with the fields of SNLI or SICK.
+
+        Labelled pairs on which annotators disagree are left out.
+        """
+        for line in read_json_lines(split.path):
+            pair = line.tokens("sentence1", "premise"), line.tokens("sentence2", "hypothesis")
+            target = self.read_target(line, required=labelled)
+            if not labelled or target not in _NO_LABEL:
+                split.examples.append(Example(split.add(*pair), line.where, target))
+
+    def read_target(self, line: JsonLine, *, required: bool) -> Any:
+        """Return the label of a pair, None if it has none; InputError if it is `required`."""
+        return line.label("gold_label", "label", required=required)
 
     def labels_of(self, example: Example) -> Iterable[str]:
         return (example.target,)
 
-    def score(self, examples: Sequence[Example], predictions: Sequence[str]) -> Scores:
+    def score(self, examples: Sequence[Example], predictions: Sequence[Any]) -> Scores:
         return score_labels((example.target for example in examples), predictions)
 
-    def to_json(self, example: Example, sentences: list[Tokens], prediction: str) -> Json:
+    def to_json(self, example: Example, sentences: list[Tokens], prediction: Any) -> Json:
         return {"premise": sentences[0], "hypothesis": sentences[1], "label": prediction}
-
-
-def fill_pairs(split: Split, read_target: Callable[[JsonLine], Any], labelled: bool) -> None:
-    """Add the pairs of a file of JSON lines with the fields of SNLI or SICK.
-
-    `read_target` returns the target of a line, None if it has none; labelled pairs without a target
-    are skipped, such as those that annotators disagree on.
-    """
-    n_skipped = 0
-    for line in read_json_lines(split.path):
-        pair = line.tokens("sentence1", "premise"), line.tokens("sentence2", "hypothesis")
-        target = read_target(line)
-        target = None if target in _NO_LABEL else target
-        if target is None and labelled:
-            n_skipped += 1
-        else:
-            split.examples.append(Example(split.add(*pair), line.where, target))
-    if n_skipped:
-        split.note = f"pairs without a label skipped: {n_skipped:,}"

@@ -1,9 +1,8 @@
-"""Readers of the files of tasks: lines, JSON lines, trees, and columns as in CoNLL-2012."""
+"""Readers of the files of tasks: lines, JSON lines and trees."""
 
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -22,7 +21,6 @@ from elmo_cli.text.tokenizer import EnglishTokenizer
 
 _TREE_ITEM = re.compile(r"\((?P<label>[^\s()]+) |(?P<token>[^ ()]+)|\)")
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
-_BEGIN, _END = "#begin document", "#end document"
 _tokenizer = cache(EnglishTokenizer)
 
 
@@ -35,41 +33,31 @@ def read_lines(path: str) -> Iterator[tuple[str, str]]:
 
 
 class JsonLine(NamedTuple):
-    """An object of a file of JSON lines, with its "FILE, line N" for messages.
-
-    A method takes possible names of a field; the first that is present and not null counts.
-    """
+    """An object of a file of JSON lines, with its "FILE, line N" for messages."""
 
     where: str
     fields: dict[str, Any]
 
-    def get(self, *names: str, required: bool = True) -> Any:
-        """Return a field; None, or if it is `required` an InputError, if it is missing."""
-        value = next((self.fields[one] for one in names if self.fields.get(one) is not None), None)
-        if value is None and required:
-            listed = " or ".join(f'"{name}"' for name in names)
-            raise InputError(f"{self.where}: no {listed}", "each line needs this field")
+    def get(self, *names: str, kinds: tuple[type, ...], required: bool = True) -> Any:
+        """Return the first of these fields that is neither null nor ""; None if there is none.
+
+        InputError if it is not of one of the kinds, or is missing although `required`.
+        """
+        given = (self.fields.get(name) for name in names)
+        value = next((one for one in given if one not in (None, "")), None)
+        if type(value) not in kinds and (required or value is not None):
+            what = f"{self.where}: no valid {' or '.join(names)}"
+            raise InputError(what, "docs/train.md lists the fields of the data of each task")
         return value
 
-    def tokens(self, *names: str) -> Tokens:
-        """Return a sentence; InputError if it is missing or `tokens_of_json` refuses it."""
-        return tokens_of_json(self.get(*names), f"{self.where}: a sentence")
-
     def label(self, *names: str, required: bool) -> str | None:
-        """Return a label, a string or a whole number; InputError if it is neither."""
-        label = self.get(*names, required=required)
-        if label is not None and (type(label) not in (str, int) or label == ""):
-            what = f"{self.where}: the label is {json.dumps(label)[:40]}"
-            raise InputError(what, "a label is a string or a whole number")
+        """Return a label, a string or a whole number, as a string; errors as for `get`."""
+        label = self.get(*names, kinds=(str, int), required=required)
         return None if label is None else str(label)
 
-    def number(self, *names: str, required: bool) -> float | None:
-        """Return a finite number; InputError if it is not one."""
-        number = self.get(*names, required=required)
-        if number is not None and (type(number) not in (int, float) or not math.isfinite(number)):
-            what = f"{self.where}: {json.dumps(number)[:40]} is not a number"
-            raise InputError(what, "give a number such as 3.5")
-        return None if number is None else float(number)
+    def tokens(self, *names: str) -> Tokens:
+        """Return a sentence, a list of tokens or a text; InputError if it is missing or invalid."""
+        return tokens_of_json(self.get(*names, kinds=(list, str)), f"{self.where}: a sentence")
 
 
 def read_json_lines(path: str) -> Iterator[JsonLine]:
@@ -84,11 +72,15 @@ def read_json_lines(path: str) -> Iterator[JsonLine]:
 
 
 def parse_json(text: str, where: str, hint: str) -> Any:
-    """Parse JSON; InputError if it is invalid or an object has a key twice."""
+    """Parse JSON; InputError if it is invalid, with NaN, or an object has a key twice."""
     try:
-        return json.loads(text, object_pairs_hook=unique_keys)
+        return json.loads(text, object_pairs_hook=unique_keys, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: not JSON ({error})", hint) from None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a value")
 
 
 def tokens_of_json(value: Any, where: str) -> Tokens:
@@ -111,42 +103,6 @@ def checked_tokens(tokens: Sequence[str], where: str) -> Tokens:
     for problem in filter(None, map(token_problem, tokens)):
         raise InputError(f"{where}: a token {problem}", "correct the token")
     return tuple(tokens)
-
-
-class Row(NamedTuple):
-    """A line of columns: "FILE, line N", and cells, split at tabs if it has any, else at spaces."""
-
-    where: str
-    cells: list[str]
-
-
-class SentenceRows(NamedTuple):
-    """The rows of a sentence, the number of its document, and the text after `#begin document`."""
-
-    rows: list[Row]
-    document: int
-    heading: str
-
-
-def read_rows(path: str) -> Iterator[SentenceRows]:
-    """Yield the sentences of a file of columns, as in CoNLL-2012.
-
-    Blank lines separate sentences, and lines that begin with `#begin document` documents; other
-    lines that begin with `#` and have a single cell are comments.
-    """
-    rows: list[Row] = []
-    document, heading = 0, ""
-    for where, line in chain(read_lines(path), [("", "")]):
-        is_mark = line.startswith((_BEGIN, _END))
-        if (is_mark or not line.strip()) and rows:
-            yield SentenceRows(rows, document, heading)
-            rows = []
-        if line.startswith(_BEGIN):
-            document, heading = document + 1, line.removeprefix(_BEGIN).strip()
-        elif line.strip() and not is_mark:
-            cells = line.split("\t") if "\t" in line else line.split()
-            if len(cells) > 1 or not line.startswith("#"):
-                rows.append(Row(where, cells))
 
 
 def parse_tree(line: str, where: str) -> tuple[Tokens, list[Span]]:

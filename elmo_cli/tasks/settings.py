@@ -21,7 +21,7 @@ TASKS = {
     "ner": "labels of tokens: BIO, BIOES, BIOUL or plain labels in columns",
     "qa": "answers to questions in a text: SQuAD 1.1 JSON",
     "similarity": "scores of sentence pairs: JSON lines as in SICK",
-    "srl": "semantic roles of given predicates: JSON lines; columns as in CoNLL-2012",
+    "srl": "semantic roles of given predicates: JSON lines",
 }
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from elmo_cli.errors import InputError
-from elmo_cli.tasks.entailment import EntailmentTask, Esim, PairSettings, fill_pairs
+from elmo_cli.tasks.entailment import EntailmentTask, Esim
 from elmo_cli.tasks.inputs import Inputs, Tokens
-from elmo_cli.tasks.task import Example, Json, Scores, Split, Task
+from elmo_cli.tasks.readers import JsonLine
+from elmo_cli.tasks.task import Example, Json, Scores, Split
 
 
 class SimilarityModel(Esim):
@@ -29,18 +31,18 @@ class SimilarityModel(Esim):
         return [mean + deviation * value for value in found.tolist()]
 
 
-class SimilarityTask(Task):
+class SimilarityTask(EntailmentTask):
     """One number per pair of sentences."""
 
     name = "similarity"
-    settings_class = PairSettings
     model_class = SimilarityModel
-    presets = EntailmentTask.presets
 
-    def fill(self, split: Split, *, labelled: bool) -> None:
-        """Read JSON lines with the two sentences and "relatedness" or "score"."""
-        names = ("relatedness", "score")
-        fill_pairs(split, lambda line: line.number(*names, required=labelled), labelled)
+    def read_target(self, line: JsonLine, *, required: bool) -> Any:
+        """Return the number "relatedness" or "score" of a pair."""
+        return line.get("relatedness", "score", kinds=(int, float), required=required)
+
+    def labels_of(self, example: Example) -> Iterable[str]:
+        return ()
 
     def collect_labels(self, train: Split) -> dict[str, float]:
         """Return the mean and the standard deviation of the scores."""

@@ -41,12 +41,11 @@ class Example:
 
 @dataclass
 class Split:
-    """The content of a data file; `note` is a message about skipped content."""
+    """The content of a data file."""
 
     path: str
     sentences: list[Tokens] = field(default_factory=list)
     examples: list[Any] = field(default_factory=list)
-    note: str = ""
 
     @property
     def is_jsonl(self) -> bool:
@@ -146,9 +145,15 @@ class Task(ABC):
         self.settings: Any = settings or self.settings_class()
 
     def read(self, path: str, *, labelled: bool = True) -> Split:
-        """Read a data file, where `labelled` requires targets; InputError if it is invalid."""
+        """Read a data file, where `labelled` requires targets.
+
+        InputError if it is invalid or contains no example.
+        """
         split = Split(path)
         self.fill(split, labelled=labelled)
+        if not split.examples:
+            hint = "give a file with at least one example"
+            raise InputError(f"{path}: contains no example", hint)
         return split
 
     @abstractmethod

@@ -26,12 +26,7 @@ from elmo_cli.tasks.embeddings_folder import EmbeddingsFolder, Reporter
 from elmo_cli.tasks.inputs import Inputs, WordVectors
 from elmo_cli.tasks.settings import SCORES_FILE, TaskSettings
 from elmo_cli.tasks.task import Scores, Task, check_labels
-from elmo_cli.tasks.trained_task import (
-    MODEL_FILE,
-    TrainedTask,
-    read_config,
-    read_split,
-)
+from elmo_cli.tasks.trained_task import MODEL_FILE, TrainedTask, read_config
 
 CHECKPOINT_FILE = "checkpoint.pt"
 _POOL_BATCHES = 40  # number of batches whose examples are sorted by length together
@@ -183,7 +178,7 @@ def train_task(
         ResumeError: the run cannot be resumed with these settings or data.
         TrainingError: the loss is not finite.
     """
-    train, dev = (read_split(task, path, reporter) for path in (data.train, data.dev))
+    train, dev = task.read(data.train), task.read(data.dev)
     labels = task.collect_labels(train)
     check_labels(task, train, dev)
     words = None

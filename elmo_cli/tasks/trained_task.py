@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from elmo_cli import __version__
-from elmo_cli.errors import InputError, ModelError
+from elmo_cli.errors import ModelError
 from elmo_cli.files import new_file, write_text
 from elmo_cli.lm.checkpoint import read_tensors
 from elmo_cli.lm.run_folder import TASK_FILE
@@ -119,16 +119,6 @@ class TrainedTask:
             with new_file(folder / WORDS_FILE) as file:
                 np.savez(file, words=words, vectors=self.words.vectors)
         write_text(folder / TASK_FILE, [json.dumps(config, indent=1), "\n"])
-
-
-def read_split(task: Task, path: str, reporter: Reporter) -> Split:
-    """Read labelled data; InputError if the file is invalid or contains no example."""
-    split = task.read(path)
-    if not split.examples:
-        raise InputError(f"{path}: contains no example", "give a file with at least one example")
-    if split.note:
-        reporter.message(f"{path}: {split.note}")
-    return split
 
 
 def read_config(folder: Path) -> dict[str, Any]:

@@ -68,8 +68,6 @@ def as_set(clusters: Clusters | None) -> set:
         ("a.conll", rows(CELLS.replace("(0)|(1", "(1|(0)"))),
         ("a.conll", rows(CELLS.replace("(0", "(ada").replace("1)", "dog)").replace("(1", "(dog"))),
         ("a.jsonl", json.dumps(JSON)),
-        # A mention in two clusters joins them, as in e2e-coref.
-        ("a.json", changed(clusters=[[[0, 0], [2, 2]], *LATER, [[7, 7], [0, 0]]])),
     ],
 )
 def test_clusters_are_read(name: str, text: str) -> None:
@@ -87,7 +85,10 @@ def test_entities_of_two_documents_are_apart() -> None:
     assert [one.sentences for one in split.examples] == [(0, 1, 2), (3, 4, 5)]
     assert [as_set(one.target) for one in split.examples] == [CLUSTERS, CLUSTERS]
     lines = TASK.format_lines(split, [[], []], "jsonl")
-    assert [json.loads(line)["doc_key"] for line in lines] == ["nw/a_0", "nw/a_1"]
+    assert [json.loads(line)["doc_key"] for line in lines] == [
+        "(nw/a); part 000",
+        "(nw/a); part 001",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,11 @@ def test_entities_of_two_documents_are_apart() -> None:
         ("a.conll", rows(CELLS.replace("(2)", "2")), "line 12: '2' neither begins nor ends"),
         ("a.conll", "Ada\n", "line 1: one column"),
         ("a.conll", "a\t0\t0\t \t-\n", "line 1: a token is empty"),
-        ("a.jsonl", changed(sentences=[[]]), "line 1: `sentences` is missing"),
+        ("a.jsonl", changed(sentences=[[]]), "line 1: a sentence has no tokens"),
+        ("a.jsonl", changed(sentences=[]), "line 1: a sentence has no tokens"),
+        ("a.jsonl", changed(sentences=5), "line 1: no valid sentences"),
+        ("a.jsonl", changed(clusters=[*LATER, *LATER[:1]]), "line 1: a mention of the document is"),
+        ("a.conll", "a\t(0)|(1)\nb\t-\n", "line 1: a mention of the document is in two"),
         ("a.jsonl", changed(sentences=[["Ada", 1]]), "line 1: a sentence is neither"),
         ("a.jsonl", changed(clusters=None), "line 1: `clusters`"),
         ("a.jsonl", changed(clusters=[[[0, 1, 2]]]), "line 1: `clusters`"),
@@ -146,7 +151,7 @@ def test_predictions_are_read_back() -> None:
     predicted = [[[0, 3], [2, 2]], [[2, 3], [5, 5], [5, 7], [5, 8]]]
     fields = json.loads(line)
     fields["clusters"].sort()
-    assert fields == JSON | {"predicted_clusters": predicted}
+    assert fields == JSON | {"doc_key": "(nw/a); part 000", "predicted_clusters": predicted}
 
 
 @pytest.mark.parametrize(
@@ -209,7 +214,7 @@ def test_antecedents_precede_their_spans(split: Split) -> None:
 
 def test_the_loss_is_that_of_links_and_mentions(split: Split) -> None:
     sizes = SIZES | {"spans_per_token": 3.0}  # all spans
-    model, inputs = build(TASK, split, **sizes, window_tokens=5, mention_loss=0.5)
+    model, inputs = build(TASK, split, **sizes, window_tokens=5)
     assert isinstance(model.eval(), SpanRanker)
     (document, _), expected = split.examples, set()
     for numbers, start in (((0,), 0), ((1, 2), 5)):  # the windows of five tokens or more
@@ -217,7 +222,7 @@ def test_the_loss_is_that_of_links_and_mentions(split: Split) -> None:
         spans = [(first + start, last + start) for first, last in found.spans]
         owner = {span: cluster for cluster in document.target for span in cluster}
         entity = [owner.get(span) for span in spans]
-        loss = 0.5 * sum(
+        loss = sum(
             functional.softplus(-score if one else score)
             for one, score in zip(entity, found.mention, strict=True)
         )
@@ -230,19 +235,14 @@ def test_the_loss_is_that_of_links_and_mentions(split: Split) -> None:
     assert {round(model.loss([document], inputs).item(), 4) for _ in range(20)} == expected
 
 
-@pytest.mark.parametrize(
-    ("setting", "is_in_train", "predicts"),
-    [(None, True, True), (None, False, False), (True, False, True), (False, True, False)],
-)
-def test_single_mentions_follow_the_training_data(
-    split: Split, setting: bool | None, is_in_train: bool, predicts: bool
-) -> None:
+@pytest.mark.parametrize("is_in_train", [True, False])
+def test_single_mentions_follow_the_training_data(split: Split, is_in_train: bool) -> None:
     train = split if is_in_train else Split(split.path, split.sentences, split.examples[1:])
-    model, inputs = build(TASK, train, **SIZES, singletons=setting)
+    model, inputs = build(TASK, train, **SIZES)
     assert isinstance(model, SpanRanker)
     with torch.no_grad():
         model.mention.output.bias += 10
         model.pair.output.bias -= 100
         model.eval()
         found = model.predict(split.examples[:1], inputs)[0]
-    assert {len(cluster) for cluster in found} == ({1} if predicts else set())
+    assert {len(cluster) for cluster in found} == ({1} if is_in_train else set())

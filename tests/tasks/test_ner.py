@@ -52,7 +52,6 @@ def test_files_are_read(name: str, text: str, settings: dict, labels: list[str])
         ("a.conll", CONLL, {"label_column": "4"}, "line 1: 3 columns, `label_column=4`"),
         ("a.conll", CONLL, {"label_column": "upos"}, "no column of"),
         ("a.conllu", CONLL, {}, "line 1: .* is not a row of CoNLL-U"),
-        ("a.jsonl", "{}", {}, "not from JSON lines"),
     ],
 )
 def test_bad_files_are_refused(name: str, text: str, settings: dict, words: str) -> None:

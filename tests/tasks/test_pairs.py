@@ -37,9 +37,9 @@ def test_pairs_are_read_with_the_fields_of_snli_and_of_sick() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('{"premise": "a", "label": "x"}', 'line 1: no "sentence2" or "hypothesis"'),
-        ('{"hypothesis": "a", "label": "x"}', 'line 1: no "sentence1" or "premise"'),
-        ('{"premise": "a", "hypothesis": "b"}', 'line 1: no "gold_label" or "label"'),
+        ('{"premise": "a", "label": "x"}', "line 1: no valid sentence2 or hypothesis"),
+        ('{"hypothesis": "a", "label": "x"}', "line 1: no valid sentence1 or premise"),
+        ('{"premise": "a", "hypothesis": "b"}', "line 1: no valid gold_label or label"),
     ],
 )
 def test_bad_files_are_refused(text: str, words: str) -> None:
@@ -47,15 +47,13 @@ def test_bad_files_are_refused(text: str, words: str) -> None:
 
 
 @pytest.mark.parametrize("label", ["-", -1])
-def test_pairs_without_a_label_are_left_out_and_counted(folder: None, label: object) -> None:
+def test_pairs_without_a_label_are_left_out(folder: None, label: object) -> None:
     pair = json.dumps({"premise": ["a"], "hypothesis": ["b"], "label": label}) + "\n"
     Path("a.jsonl").write_text(SNLI + SICK + pair)
     data = ("--train", "a.jsonl", "--dev", "a.jsonl")
-    trained = made("train", "entailment", *data, "-o", "out", "--elmo", "none", "--epochs", 1)
-    assert trained.err.count("a.jsonl: pairs without a label skipped: 2") == 2
+    made("train", "entailment", *data, "-o", "out", "--elmo", "none", "--epochs", 1)
     scored = made("evaluate", "out", "--test", "a.jsonl", "--json")
     assert json.loads(scored.out)["examples"] == 3
-    assert "skipped: 2" in scored.err
     predicted = made("predict", "out", "a.jsonl", "--as-data").out.decode()
     again = read("entailment", "b.jsonl", predicted)
     assert again.sentences[-4:] == [("It", "rains"), ("It", "snows"), ("a",), ("b",)]
@@ -95,7 +93,7 @@ def read_scores(path: str, *scores: object, field: str = "relatedness") -> Split
 @pytest.mark.parametrize("field", ["relatedness", "score"])
 def test_relatedness_is_read(field: str) -> None:
     split = read_scores("a.jsonl", 3, 4.5, field=field)
-    assert [example.target for example in split.examples] == [3.0, 4.5]
+    assert [example.target for example in split.examples] == [3, 4.5]
     assert split.examples[1].sentences == (2, 3)
     assert split.sentences[3] == ("b", "c", "d")
     assert SimilarityTask().collect_labels(split) == {"mean": 3.75, "deviation": 0.75}
@@ -103,7 +101,7 @@ def test_relatedness_is_read(field: str) -> None:
 
 @pytest.mark.parametrize("score", [None, "3.5", True, float("nan")])
 def test_bad_scores_are_refused(score: object) -> None:
-    with pytest.raises(InputError, match=r"line 2: (no \"rel|.* is not a number)"):
+    with pytest.raises(InputError, match=r"line 2: (no valid rel|not JSON \(NaN is not)"):
         read_scores("a.jsonl", 1, score)
 
 
