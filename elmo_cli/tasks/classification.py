@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -21,7 +20,6 @@ from elmo_cli.tasks.task import Example, Json, Scores, Split, Task, TaskModel
 
 _SHORT_TOKENS = 8  # longer subtrees are padded in a batch of their own
 _MAXOUT_MAPS = 4  # linear maps per unit of a maxout layer
-_TREE = re.compile(r"\([^\s()]+ .*\)")
 
 
 @dataclass(frozen=True)
@@ -203,21 +201,17 @@ def _read_json(split: Split, labelled: bool) -> None:
 def _read_text(split: Split, labelled: bool) -> None:
     """Read trees if the first line is one, otherwise lines of a label, a tab and tokens."""
     lines = [(where, line) for where, line in read_lines(split.path) if line.strip()]
-    has_trees = bool(lines) and _TREE.fullmatch(lines[0][1].strip()) is not None
+    has_trees = bool(lines) and lines[0][1].startswith("(") and lines[0][1].rstrip().endswith(")")
     for where, line in lines:
         if has_trees:
             tokens, (*subtrees, root) = parse_tree(line, where)
             example = ClassifiedExample(split.add(tokens), where, root.type, tuple(subtrees))
         else:
-            tokens, label = _parse_line(line, where, labelled)
+            *labels, text = line.split("\t")
+            if len(labels) > 1 or not all(map(str.strip, labels)) or (labelled and not labels):
+                what = f"{where}: not a label, a tab and a sentence"
+                raise InputError(what, "a line is a label, a tab, and tokens separated by spaces")
+            tokens = checked_tokens(text.split(), f"{where}: the sentence")
+            label = labels[0].strip() if labels else None
             example = ClassifiedExample(split.add(tokens), where, label)
         split.examples.append(example)
-
-
-def _parse_line(line: str, where: str, labelled: bool) -> tuple[Tokens, str | None]:
-    *labels, text = line.split("\t")
-    if len(labels) > 1 or not all(map(str.strip, labels)) or (labelled and not labels):
-        what = f"{where}: not a label, a tab and a sentence"
-        raise InputError(what, "a line is a label, a tab, and tokens separated by spaces")
-    tokens = checked_tokens(text.split(), f"{where}: the sentence")
-    return tokens, labels[0].strip() if labels else None

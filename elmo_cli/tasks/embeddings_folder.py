@@ -111,15 +111,16 @@ class EmbeddingsFolder:
         if layers == "none":
             return None
         distinct = list(dict.fromkeys(split.sentences))
-        embeddings = self._find(split, distinct)
-        if embeddings is None:
-            embeddings = open_embeddings(self._write(split.path, distinct, reporter))
+        embeddings = self._find(split, distinct) or self._write(split.path, distinct, reporter)
         keys: list[Any] = list(embeddings)
         if len(keys) < len(split.sentences):
             key_of = dict(zip(distinct, keys, strict=True))
             keys = [key_of[tokens] for tokens in split.sentences]
         for number in sorted({number for one in split.examples for number in one.sentences}):
-            _check_finite(embeddings, keys[number])  # before an earlier run is overwritten
+            if not np.isfinite(embeddings[keys[number]]).all():  # before a run is overwritten
+                what = f"{embeddings.path}: sentence {keys[number]!r}: a value is not finite"
+                hint = f"`elmo inspect {embeddings.path}` finds all such values; embed it again"
+                raise EmbeddingsFileError(what, hint)
         if self.bilm is None:
             self.bilm = _record(embeddings)
             with suppress(ModelError):  # a file records the name of its biLM, not its path
@@ -191,7 +192,7 @@ class EmbeddingsFolder:
             self._embedder = Embedder(load_files(files), settings)
         return self._embedder
 
-    def _write(self, name: str, sentences: Sequence[Tokens], reporter: Reporter) -> Path:
+    def _write(self, name: str, sentences: Sequence[Tokens], reporter: Reporter) -> Embeddings:
         """Compute the layers of sentences into a new file of the folder."""
         embedder = self._make_embedder()
         reporter.message(f"computing the embeddings of {name}")
@@ -210,21 +211,12 @@ class EmbeddingsFolder:
         warn = lambda text: reporter.message(f"warning: {text}")  # noqa: E731
         run_job(job, embedder=embedder, progress=reporter.progress, warn=warn)
         text.unlink()
-        return output
+        return open_embeddings(output)
 
 
 def sha256_of(sentences: Iterable[Tokens]) -> str:
     """Return the digest that identifies a text: `tokens_sha256` of SCHEMA.md."""
     return tokens_sha256(b"".join(map(tokens_digest, sentences)))
-
-
-def _check_finite(embeddings: Embeddings, key: Any) -> None:
-    is_finite = np.isfinite(embeddings[key])
-    if not is_finite.all():
-        layer, token, _ = np.argwhere(~is_finite)[0].tolist()
-        what = f"sentence {key!r}, token {token}: a value of layer {layer} is not finite"
-        hint = f"`elmo inspect {embeddings.path}` finds all such values; embed the text again"
-        raise EmbeddingsFileError(f"{embeddings.path}: {what}", hint)
 
 
 def _record(embeddings: Embeddings) -> BiLMRecord:

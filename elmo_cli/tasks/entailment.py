@@ -38,10 +38,7 @@ class Esim(TaskModel):
     Source: Chen et al. 2017, "Enhanced LSTM for Natural Language Inference".
     """
 
-    @property
-    def n_outputs(self) -> int:
-        """The number of outputs of a pair."""
-        return 1
+    n_outputs = 1  # of a pair
 
     def build(self) -> None:
         settings = self.settings
@@ -70,9 +67,9 @@ class Esim(TaskModel):
 class EntailmentModel(Esim):
     """ESIM with a softmax over labels."""
 
-    @property
-    def n_outputs(self) -> int:
-        return len(self.labels)
+    def build(self) -> None:
+        self.n_outputs = len(self.labels)
+        super().build()
 
     def loss(self, examples: Sequence[Example], inputs: Inputs) -> Tensor:
         scores = self.scores(examples, inputs)

@@ -105,20 +105,15 @@ def score_spans(
 
     Source: conlleval of CoNLL-2000 to CoNLL-2003.
     """
-    n_gold, n_predicted, n_correct = Counter[str](), Counter[str](), Counter[str]()
+    counts = [Counter[str]() for _ in range(3)]
     for ours, theirs in zip(gold, predicted, strict=True):
-        n_gold.update(span.type for span in ours)
-        n_predicted.update(span.type for span in theirs)
-        n_correct.update(span.type for span in set(ours) & set(theirs))
-    by_type = {
-        name or "_": {
-            **_f1(n_correct[name], n_predicted[name], n_gold[name]),
-            "predicted": n_predicted[name],
-            "gold": n_gold[name],
-        }
-        for name in sorted(n_gold.keys() | n_predicted.keys())
-    }
-    values = _f1(n_correct.total(), n_predicted.total(), n_gold.total())
+        for counter, spans in zip(counts, (set(ours) & set(theirs), theirs, ours), strict=True):
+            counter.update(span.type for span in spans)
+    by_type = {}
+    for name in sorted(counts[1].keys() | counts[2].keys()):
+        correct, found, true = (counter[name] for counter in counts)
+        by_type[name or "_"] = {**_f1(correct, found, true), "predicted": found, "gold": true}
+    values = _f1(*(counter.total() for counter in counts))
     return Scores("f1", values, by_type, note)
 
 

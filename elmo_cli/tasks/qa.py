@@ -220,31 +220,25 @@ def _read_paragraph(split: Split, paragraph: Any, labelled: bool) -> None:
         name = str(found["id"])
         where = f"{split.path}, question {name}"
         own = split.add(checked_tokens(_TOKEN.findall(found["question"]), where))
-        answers = span = None
-        if labelled:
-            answers, span = _read_answers(where, found["answers"], context, offsets)
-        question = Question((*shared, *own), where, answers, name, context, offsets, span)
+        answers = found["answers"] if labelled else []
+        spans = [_find_span(where, answer, context, offsets) for answer in answers]
+        if labelled and not spans:
+            hint = "each question of SQuAD 1.1 has an answer; remove those without"
+            raise InputError(f"{where}: has no answer", hint)
+        target, span = tuple(one["text"] for one in answers), spans[0] if spans else None
+        question = Question((*shared, *own), where, target, name, context, offsets, span)
         split.examples.append(question)
 
 
-def _read_answers(
-    where: str, answers: Any, context: str, offsets: Sequence[Range]
-) -> tuple[tuple[str, ...], Range]:
-    """Return the answers of a question, and the first and last token of the first answer."""
-    texts, spans = [], []
-    for answer in answers:
-        text, begin = answer["text"], answer["answer_start"]
-        end = begin + len(text)
-        covered = [i for i, (first, last) in enumerate(offsets) if first < end and last > begin]
-        if not covered or context[begin:end] != text:
-            what = f"{where}: the answer {text[:40]!r} is not at character {begin} of its context"
-            raise InputError(what, "correct its `answer_start`")
-        texts.append(text)
-        spans.append((covered[0], covered[-1]))
-    if not texts:
-        hint = "each question of SQuAD 1.1 has an answer; remove those without"
-        raise InputError(f"{where}: has no answer", hint)
-    return tuple(texts), spans[0]
+def _find_span(where: str, answer: Any, context: str, offsets: Sequence[Range]) -> Range:
+    """Return the first and last token of an answer; InputError if it is not at its offset."""
+    text, begin = answer["text"], answer["answer_start"]
+    end = begin + len(text)
+    covered = [i for i, (first, last) in enumerate(offsets) if first < end and last > begin]
+    if not covered or context[begin:end] != text:
+        what = f"{where}: the answer {text[:40]!r} is not at character {begin} of its context"
+        raise InputError(what, "correct its `answer_start`")
+    return covered[0], covered[-1]
 
 
 def _matches(examples: Sequence[Question], inputs: Inputs) -> Tensor:

@@ -24,7 +24,7 @@ from elmo_cli.lm.settings import LOG_FILE
 from elmo_cli.regular_files import check_regular, read_json, sha256_of_file
 from elmo_cli.tasks.embeddings_folder import EmbeddingsFolder, Reporter
 from elmo_cli.tasks.inputs import Inputs, WordVectors
-from elmo_cli.tasks.settings import SCORES_FILE, TaskSettings
+from elmo_cli.tasks.settings import SCORES_FILE
 from elmo_cli.tasks.task import Scores, Task, check_labels
 from elmo_cli.tasks.trained_task import MODEL_FILE, TrainedTask, read_config
 
@@ -73,7 +73,12 @@ class TaskTrainer:
     ) -> None:
         self._trained, self._model, self._settings = trained, trained.model, trained.task.settings
         (self._examples, self._inputs), self._dev, self._folder = train, dev, folder
-        self._optimizer = _build_optimizer(trained.model, self._settings)
+        parameters, rate = trained.model.parameters(), self._settings.learning_rate
+        self._optimizer: torch.optim.Optimizer = (
+            torch.optim.Adadelta(parameters, rate, rho=_RHO)
+            if self._settings.optimizer == "adadelta"
+            else torch.optim.Adam(parameters, rate, fused=True)
+        )
         self.log: list[dict[str, Any]] = []
         self.best: dict[str, Any] = {}
         if resume and (path := folder / CHECKPOINT_FILE).exists():  # not in the first epoch
@@ -263,9 +268,3 @@ def _batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
         pool.sort(key=lengths.__getitem__)
         batches += [pool[i : i + batch_size] for i in range(0, len(pool), batch_size)]
     return [batches[number] for number in torch.randperm(len(batches)).tolist()]
-
-
-def _build_optimizer(model: nn.Module, settings: TaskSettings) -> torch.optim.Optimizer:
-    if settings.optimizer == "adadelta":
-        return torch.optim.Adadelta(model.parameters(), settings.learning_rate, rho=_RHO)
-    return torch.optim.Adam(model.parameters(), settings.learning_rate, fused=True)

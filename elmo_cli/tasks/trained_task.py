@@ -128,10 +128,9 @@ def read_config(folder: Path) -> dict[str, Any]:
         config = read_json(path, ModelError, _HINT)
     except FileNotFoundError:
         raise ModelError(f"{folder}: contains no task model ({TASK_FILE})", _HINT) from None
-    match config:
-        case {"version": version, "settings": dict(), "data": dict()} if version == _VERSION:
-            return dict(config)
-    raise ModelError(f"{path}: not a task model that this version of elmo can read", _HINT)
+    if not isinstance(config, dict) or config.get("version") != _VERSION:
+        raise ModelError(f"{path}: not a task model that this version of elmo can read", _HINT)
+    return config
 
 
 def load_trained(folder: str | Path, device: str = "cpu") -> TrainedTask:

@@ -55,7 +55,7 @@ def test_questions_are_read(split: Split) -> None:
         assert covered == {"20": "20th"}.get(one.target[0], one.target[0])
     again = read("qa", "b.json", DATA.replace('"answers"', '"other"'), labelled=False)
     assert again.sentences == split.sentences
-    assert {(one.target, one.span) for one in again.examples} == {(None, None)}
+    assert {(one.target, one.span) for one in again.examples} == {((), None)}
 
 
 @pytest.mark.parametrize(
