@@ -79,8 +79,9 @@ class WordVectors:
             else:
                 rows = dict(_read_rows(path, {*seen, *map(str.lower, seen)}))
                 found = cls(list(rows), np.stack(list(rows.values())))
-            if found.vectors.ndim != 2 or len(found.words) != len(found.vectors):
-                raise ValueError("`words` and `vectors` have different lengths")
+            shape = found.vectors.shape
+            if len(shape) != 2 or shape[0] != len(found.words) or not shape[1]:
+                raise ValueError("it does not have one vector per word")
             if not np.isfinite(found.vectors).all():
                 raise ValueError("a value is not finite in float16")
         except (OSError, ValueError, KeyError, EOFError) as error:
@@ -108,20 +109,13 @@ class WordVectors:
 
 def _read_rows(path: str, wanted: set[str]) -> Iterator[tuple[str, Array]]:
     """Yield the words and vectors of a text file; the header line of word2vec is skipped."""
-    dim = 0
     opened = gzip.open if path.endswith(".gz") else open
     with opened(path, "rt", encoding="utf-8", newline="\n") as file:
         for number, line in enumerate(file):
             word, *numbers = line.rstrip().split(" ")
-            if number == 0 and len(numbers) == 1:
-                continue
-            dim = dim or len(numbers)
-            if len(numbers) != dim or not dim:
-                raise ValueError(f"line {number + 1} has {len(numbers)} numbers, others {dim}")
-            if number < _MAX_WORDS or word in wanted:
+            is_header = number == 0 and len(numbers) == 1
+            if not is_header and (number < _MAX_WORDS or word in wanted):
                 yield word, np.array(numbers, np.float32)
-    if not dim:
-        raise ValueError("the file is empty")
 
 
 class Inputs:

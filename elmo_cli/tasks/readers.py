@@ -41,11 +41,11 @@ class JsonLine(NamedTuple):
     def get(self, *names: str, kinds: tuple[type, ...], required: bool = True) -> Any:
         """Return the first of these fields that is neither null nor ""; None if there is none.
 
-        InputError if it is not of one of the kinds, or is missing although `required`.
+        InputError if it is `required`, but missing or not of one of the kinds.
         """
         given = (self.fields.get(name) for name in names)
         value = next((one for one in given if one not in (None, "")), None)
-        if type(value) not in kinds and (required or value is not None):
+        if required and type(value) not in kinds:
             what = f"{self.where}: no valid {' or '.join(names)}"
             raise InputError(what, "docs/train.md lists the fields of the data of each task")
         return value

@@ -47,12 +47,10 @@ class TaskData:
     def identity(self) -> dict[str, Any]:
         """Return the path and the SHA-256 of each file."""
         files = {"train": self.train, "dev": self.dev, "word_vectors": self.word_vectors}
-        found = {}
-        for name, path in files.items():
-            if path is not None:
-                check_regular(path, InputError)
-                found[name] = {"path": path, "sha256": sha256_of_file(path)}
-        return found
+        named = {name: path for name, path in files.items() if path is not None}
+        for path in named.values():
+            check_regular(path, InputError)
+        return {name: {"path": one, "sha256": sha256_of_file(one)} for name, one in named.items()}
 
 
 class TaskTrainer:

@@ -53,6 +53,10 @@ def test_questions_are_read(split: Split) -> None:
         first, last = one.span
         covered = one.context[one.offsets[first][0] : one.offsets[last][1]]
         assert covered == {"20": "20th"}.get(one.target[0], one.target[0])
+    changed = DATA.replace(
+        '"Bergen", "answer_start": 15', f'"30", "answer_start": {CONTEXT.index("30")}'
+    )
+    assert read("qa", "c.json", changed).examples[0].span == (7, 7)  # of the tokens 9 . 30
     again = read("qa", "b.json", DATA.replace('"answers"', '"other"'), labelled=False)
     assert again.sentences == split.sentences
     assert {(one.target, one.span) for one in again.examples} == {((), None)}
@@ -63,19 +67,15 @@ def test_questions_are_read(split: Split) -> None:
     [
         ("}]}]}", "", ": not JSON"),
         ('"data"', '"Data"', ", question 1: a field is missing or of the wrong type ('data')"),
-        ('"paragraphs"', '"texts"', ", question 1: a field"),
         (f'"{CONTEXT}"', "1", ", question 1: a field"),
-        (f'"{CONTEXT}"', '" "', ", context ' ' has no tokens"),
         ('"id": "q3"', '"id": "q1"', ": 2 questions have the id q1"),
         ('"id": "q3"', '"name": "q3"', ", question 3: a field"),
-        ('"Which day?"', "null", ", question 4: a field"),
         ('"Which day?"', r'"\u0000?"', ", question q4: a token holds a NUL"),
         ('{"text": "Bergen", "answer_start": 15}', "", ", question q1: has no answer"),
         ('"Bergen"', '""', ", question q1: the answer ''"),
         ('"at 9.30"', '"at 9.31"', ", question q2: the answer 'at 9.31'"),
         ('"answer_start": 15', '"answer_start": 14', ", question q1: the answer 'Bergen'"),
         ('"answer_start": 15', '"answer_start": -61', ", question q1: the answer 'Bergen'"),
-        ('"answer_start": 15', '"answer_start": "15"', ", question 1: a field"),
     ],
 )
 def test_bad_files_are_refused(old: str, new: str, where: str) -> None:
