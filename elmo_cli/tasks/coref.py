@@ -16,7 +16,7 @@ from elmo_cli.tasks.readers import checked_tokens, read_json_lines, read_lines, 
 from elmo_cli.tasks.task import Json, Scores, Split, Task
 from elmo_cli.text.input import InputSettings, read_sentences
 
-Row = tuple[str, list[str]]  # "FILE, line N", and cells
+Row = tuple[str, str, str]  # "FILE, line N", the token and the mentions that begin or end at it
 Counts = tuple[float, float, float, float]  # recall's numerator and denominator, then precision's
 _NO_MENTION = ("", "-", "_", "*")  # cells of tokens where no mention begins or ends
 _TOKEN_COLUMN = 3  # of CoNLL-2012; files of up to four columns have the token before the mentions
@@ -88,33 +88,28 @@ def _read_conll(split: Split, labelled: bool) -> None:
     sentences: list[list[Row]] = [[]]
     for where, line in chain(read_lines(split.path), [("", _BEGIN)]):
         if line.strip() and not line.startswith((_BEGIN, _END)):
-            sentences[-1].append((where, line.split("\t") if "\t" in line else line.split()))
+            cells = line.split("\t") if "\t" in line else line.split()
+            if len(cells) < 2:
+                what = f"{where}: one column, not a token and its mentions"
+                raise InputError(what, _COLUMN_HINT)
+            token = cells[_TOKEN_COLUMN if len(cells) > _TOKEN_COLUMN + 1 else -2]
+            sentences[-1].append((where, token.strip(), cells[-1].strip()))
         elif sentences[-1]:
             sentences.append([])
         if line.startswith(_BEGIN):
             if rows := list(chain.from_iterable(sentences)):
-                numbers = split.add(*map(_tokens_of, sentences[:-1]))
+                pairs = [(one[0][0], [token for _, token, _ in one]) for one in sentences[:-1]]
+                numbers = split.add(*(checked_tokens(tokens, at) for at, tokens in pairs))
                 clusters = _clusters_of(rows) if labelled else None
                 split.examples.append(Document(numbers, rows[0][0], clusters, heading))
             heading, sentences = line.removeprefix(_BEGIN).strip(), [[]]
-
-
-def _tokens_of(rows: Sequence[Row]) -> Tokens:
-    tokens = []
-    for where, cells in rows:
-        if len(cells) < 2:
-            what = f"{where}: one column, not a token and its mentions"
-            raise InputError(what, _COLUMN_HINT)
-        tokens.append(cells[_TOKEN_COLUMN if len(cells) > _TOKEN_COLUMN + 1 else -2].strip())
-    return checked_tokens(tokens, rows[0][0])
 
 
 def _clusters_of(rows: Sequence[Row]) -> Clusters:
     """Return the clusters of the last column."""
     clusters: dict[str, set[Mention]] = defaultdict(set)
     unfinished: dict[str, list[tuple[int, str]]] = defaultdict(list)  # entity -> (position, where)
-    for position, (where, cells) in enumerate(rows):
-        cell = cells[-1].strip()
+    for position, (where, _, cell) in enumerate(rows):
         for mark in [] if cell in _NO_MENTION else cell.split("|"):
             entity, begins, ends = mark.strip("()"), mark.startswith("("), mark.endswith(")")
             if begins:

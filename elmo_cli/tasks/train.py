@@ -100,30 +100,26 @@ class TaskTrainer:
         self._model.load_state_dict(self.best["model"])
 
     def _train_epoch(self, reporter: Reporter) -> float:
-        """Train for one epoch, and return the mean loss."""
-        settings, epoch = self._settings, len(self.log)
+        """Train for one epoch, and return the mean loss; TrainingError if it is not finite."""
+        model, settings, epoch = self._model, self._settings, len(self.log)
         torch.manual_seed((settings.seed * 1_000_003 + epoch) % 2**63)
         lengths = [example.n_tokens(self._inputs.sentences) for example in self._examples]
         total, n_read = 0.0, epoch * sum(lengths)
-        self._model.train()
+        model.train()
         for numbers in _batches(lengths, settings.batch_size):
-            total += len(numbers) * self._step([self._examples[number] for number in numbers])
+            examples = [self._examples[number] for number in numbers]
+            self._optimizer.zero_grad()
+            loss = model.loss(examples, self._inputs) + model.representation.penalty()
+            if not math.isfinite(value := loss.item()):
+                what = f"epoch {epoch + 1}: the loss is {value} ({examples[0].where})"
+                raise TrainingError(what, "choose a lower `learning_rate`")
+            loss.backward()  # type: ignore[no-untyped-call]
+            nn.utils.clip_grad_norm_(model.parameters(), settings.max_grad_norm)
+            self._optimizer.step()
+            total += len(numbers) * value
             n_read += sum(lengths[number] for number in numbers)
             reporter.progress(n_read, settings.epochs * sum(lengths))
         return total / len(self._examples)
-
-    def _step(self, examples: Sequence[Any]) -> float:
-        """Make one weight update, and return the loss; TrainingError if it is not finite."""
-        model = self._model
-        self._optimizer.zero_grad()
-        loss = model.loss(examples, self._inputs) + model.representation.penalty()
-        if not math.isfinite(value := loss.item()):
-            what = f"epoch {len(self.log) + 1}: the loss is {value} ({examples[0].where})"
-            raise TrainingError(what, "choose a lower `learning_rate`")
-        loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(model.parameters(), self._settings.max_grad_norm)
-        self._optimizer.step()
-        return value
 
     def _n_worse(self) -> int:
         """Return the number of epochs since the best one; 0 until a model has learned anything."""
