@@ -5,7 +5,6 @@ A label file has either a column of labels next to the tokens or one line of lab
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -146,7 +145,7 @@ def join_labels(
         if labels:
             for one in views:
                 one.vectors(key)
-            joined.append(JoinedSentence(key, _interned(labels), words and _interned(words)))
+            joined.append(JoinedSentence(key, labels, words))
     if len(found) != len(embeddings):
         raise EmbeddingsFileError(
             f"{embeddings.path}: has {len(embeddings)} sentences, {labels_file} has "
@@ -154,11 +153,6 @@ def join_labels(
             _SAME_TEXT,
         )
     return LabelledVectors(view.path, labels_file, tuple(joined), n_missing)
-
-
-def _interned(words: Words) -> Words:
-    """Return the words with equal strings sharing memory."""
-    return tuple(map(sys.intern, words))
 
 
 def _token_column(embeddings: Embeddings, path: str, settings: LabelSettings) -> int | None:
@@ -214,8 +208,13 @@ def _matching_words(
         raise InputError(f"{sentence.where}: {what}, {view.path} has {has}", hint)
     if not view.per_token:
         return None
-    if stored is None or not has_tokens:
-        return sentence.tokens if has_tokens else stored
+    if not has_tokens:
+        return stored
+    if stored is None:
+        if _has_other_line(view.embeddings, key, sentence.tokens):
+            what = f"sentence {sentence.key} is not the line that {view.path} has for it"
+            raise InputError(f"{sentence.where}: {what}", _SAME_TEXT)
+        return sentence.tokens
     for number, (ours, theirs) in enumerate(zip(stored, sentence.tokens, strict=True), 1):
         if ours != theirs:
             raise InputError(
@@ -224,6 +223,16 @@ def _matching_words(
                 _SAME_TEXT,
             )
     return sentence.tokens
+
+
+def _has_other_line(embeddings: Embeddings, key: Key, tokens: Words) -> bool:
+    """Whether the map of another program has a line that does not consist of these tokens.
+
+    elmo's own lines may be raw text.
+    """
+    line = embeddings.info(key).text
+    is_mapped = not embeddings.is_keyed_by_name and "elmo_schema" not in embeddings.attributes
+    return is_mapped and line is not None and line.split() != " ".join(tokens).split()
 
 
 def read_labels(

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo_cli.analysis.query import Occurrence, check_has_tokens, find_marked, find_tokens
-from elmo_cli.analysis.vectors import LayerView, Vectors, check_comparable, same_layer
+from elmo_cli.analysis.vectors import LayerView, Vectors, check_comparable
 from elmo_cli.errors import EmbeddingsFileError, ModelError, UsageError
 from elmo_cli.isolate import run_isolated
 from elmo_cli.store.layouts import Key
@@ -68,12 +68,12 @@ def read_queries(
         texts, occurrence: as in `find_tokens`.
         query_file: the file of the tokens; that of `view` by default.
     Raises:
-        UsageError: there is no such sentence, token or occurrence.
+        UsageError: there is no such sentence, token, occurrence or layer.
         EmbeddingsFileError: the files are not comparable, or an array cannot be read.
     """
     with open_embeddings(query_file or view.path) as embeddings:
         warnings = check_comparable(embeddings, view.embeddings)
-        source = same_layer(view, embeddings)
+        source = LayerView(embeddings, view.layer)
         queries = []
         for text in texts:
             tokens, n = find_tokens(source, text, occurrence)

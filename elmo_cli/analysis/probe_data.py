@@ -111,8 +111,8 @@ def read_probe_data(
         splits["train"], splits["dev"] = split_dev(splits["train"])
     if len(set(splits["train"].labels)) < 2:
         raise InputError(
-            f"{train[1]}: all labels of train are `{splits['train'].labels[0]}`",
-            "a probe needs at least two labels; with `dev`, all of the file is used to train",
+            f"{train[1]}: train has fewer than two different labels",
+            "give more text; with `dev`, all of the file is used to train",
         )
     return ProbeData(
         splits={name: splits[name] for name in SPLITS},
@@ -127,13 +127,8 @@ def read_probe_data(
 
 
 def split_dev(train: LabelledVectors) -> tuple[LabelledVectors, LabelledVectors]:
-    """Split train into train and dev, which gets every tenth sentence; InputError if it has one."""
+    """Split train into train and dev, which gets every tenth sentence."""
     n_sentences = len(train.sentences)
-    if n_sentences < 2:
-        raise InputError(
-            f"{train.labels_file}: one sentence cannot be split into train and dev",
-            "`dev` names other files that select the weight decay",
-        )
     step = min(DEV_EVERY, n_sentences)
     dev = range(step - 1, n_sentences, step)
     return train.select(k for k in range(n_sentences) if k not in dev), train.select(dev)
@@ -141,24 +136,11 @@ def split_dev(train: LabelledVectors) -> tuple[LabelledVectors, LabelledVectors]
 
 def _check_files(files: Sequence[Embeddings], layers: tuple[int, ...]) -> tuple[int | str, ...]:
     """Check that vectors of all files can be compared, and return the layers to probe."""
-    for one in files:
-        if one.unit == "types":
-            hint = "a probe needs the vectors of a text: `elmo embed` in another layout"
-            raise EmbeddingsFileError(f"{one.path}: contains types, not sentences", hint)
-        if not len(one):
-            hint = "`elmo inspect` shows what a file contains"
-            raise EmbeddingsFileError(f"{one.path}: has no sentences", hint)
     first = files[0]
     for one in files[1:]:
         for difference in check_comparable(one, first):
             hint = "embed all texts with the same model and the same options"
             raise EmbeddingsFileError(difference, hint)
-        if not layers and one.layers != first.layers:
-            ours, theirs = (", ".join(map(str, file.layers)) for file in (one, first))
-            raise EmbeddingsFileError(
-                f"{one.path}: layers are {ours}, those of {first.path} are {theirs}",
-                "embed all texts with the same layers, or choose layers that all files have",
-            )
     return layers or first.layers
 
 
@@ -170,10 +152,8 @@ def _check_labels(splits: Mapping[str, LabelledVectors], column: str | None) -> 
                 f"{split.labels_file}: has no labels for {split.vectors_file}",
                 "train, dev and test need at least one sentence each",
             )
-        hint = "`column` names the column of the labels"
-        if column is not None and set(split.labels) == {_NO_LABEL}:
-            raise InputError(f"{split.labels_file}: column {column} contains only `_`", hint)
         if column is not None and split.labels == split.words:
+            hint = "`column` names the column of the labels"
             raise InputError(f"{split.labels_file}: column {column} contains the tokens", hint)
 
 
@@ -190,5 +170,3 @@ def _warnings(
         digest = opened[name].attributes.get("tokens_sha256")
         if name != "train" and digest and digest == first.get("tokens_sha256"):
             yield f"{split.vectors_file}: contains the sentences of train"
-        if split.words is None and opened[name].unit == "tokens":
-            yield f"{split.vectors_file}: tokens are not stored, so unseen words are unknown"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Literal
 
 from elmo_cli.analysis.vectors import LayerView
@@ -196,10 +195,8 @@ def _no_token(view: LayerView, query: str) -> UsageError:
 
 
 def _no_word(view: LayerView, word: str) -> UsageError:
-    words = {token.lower() for key in view for token in view.tokens(key) or ()}
-    near = [f"`{one}`" for one in get_close_matches(word.lower(), words)]
-    hint = f"did you mean {' or '.join(near)}?" if near else "give a whole token, in any case"
-    return UsageError(f"{view.path}: the word {word!r} does not occur", hint)
+    what = f"{view.path}: the word {word!r} does not occur"
+    return UsageError(what, "give a whole token, in any case")
 
 
 def no_sentence(view: LayerView, name: str, hint: str) -> UsageError:

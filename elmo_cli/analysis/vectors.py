@@ -106,13 +106,9 @@ class LayerView:
         n = self.n_vectors(key)
         with np.errstate(over="ignore"):
             vectors = self.embeddings.layer(key, self.index).astype(np.float32, copy=False)
-        is_finite = np.isfinite(vectors)
-        if not is_finite.all():
-            position = int(is_finite.all(-1).argmin())
-            word = f" (`{tokens[position]}`)" if (tokens := self.tokens(key)) else ""
-            at = f", token {position}{word}" if self.per_token else ""
+        if not np.isfinite(vectors).all():
             raise EmbeddingsFileError(
-                f"{self.path}: sentence {key!r}{at}: a value in layer {self.layer} is not finite",
+                f"{self.path}: sentence {key!r}: a value in layer {self.layer} is not finite",
                 f"`elmo inspect {self.path}` finds all such values; embed the text again",
             )
         return vectors.reshape(n, self.embeddings.dim)
@@ -156,33 +152,6 @@ def check_comparable(embeddings: Embeddings, reference: Embeddings) -> list[str]
         if None not in models or (name in ours and name in theirs)
         if ours.get(name, default) != theirs.get(name, default)
     ]
-
-
-def same_layer(view: LayerView, embeddings: Embeddings) -> LayerView:
-    """Return the view of the same layer in another file.
-
-    "top" matches the highest layer of a file that contains all layers.
-
-    Raises:
-        EmbeddingsFileError: the other file does not contain this layer, as far as is recorded.
-    """
-    wanted = _names(view.embeddings, view.layer)
-    for layer in embeddings.layers:
-        if wanted & _names(embeddings, layer):
-            return LayerView(embeddings, layer)
-    layers = ", ".join(map(str, embeddings.layers))
-    raise EmbeddingsFileError(
-        f"{embeddings.path}: contains layer {layers}, but layer {view.layer} of {view.path} "
-        "is needed",
-        f"embed this text with layer {view.layer} too",
-    )
-
-
-def _names(embeddings: Embeddings, layer: int | str) -> set[str]:
-    """Return the names of a layer."""
-    contains_all = str(embeddings.attributes.get("layers", "all")) == "all"
-    is_top = contains_all and isinstance(layer, int) and layer == embeddings.layers[-1]
-    return {str(layer), "top"} if is_top else {str(layer)}
 
 
 def _incomparable(

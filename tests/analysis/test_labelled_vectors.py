@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import re
 from pathlib import Path
@@ -248,6 +249,25 @@ def test_stored_tokens_that_do_not_match_the_vectors_are_refused(tmp_path, kind)
         join(path, labels)
 
 
+@pytest.mark.parametrize(
+    ("line", "is_refused"),
+    [("a b c", False), ("a  b c", False), ("a x c", True), ("a b", True), ("p q r s", True)],
+)
+def test_the_line_of_another_program_is_compared(tmp_path, line, is_refused):
+    """Also if it has more or fewer words than there are vectors."""
+    given, path = sentences(["a b c", "d"]), tmp_path / "a.hdf5"
+    with h5py.File(path, "w") as file:
+        for sentence in given:
+            file[str(sentence.key)] = layers(sentence)
+        file["sentence_to_index"] = [json.dumps({line: "0", "d": "1"})]
+    columns = write_conllu(tmp_path / "a.conllu", given, [["X", "Y", "X"], ["Y"]])
+    if is_refused:
+        with pytest.raises(InputError, match=r"a\.conllu, line 2: .*sentence 0 is "):
+            join(path, columns)
+    else:
+        assert join(path, columns).words == ["a", "b", "c", "d"]
+
+
 def test_values_of_the_chosen_layers_are_checked(tmp_path):
     given = sentences(TEXT)
     arrays = [layers(sentence) for sentence in given]
@@ -255,5 +275,5 @@ def test_values_of_the_chosen_layers_are_checked(tmp_path):
     path = write(tmp_path / "a.hdf5", given, arrays)
     labels = write_lines(tmp_path / "a.tags", LABELS)
     assert join(path, labels, [0]).labels
-    with pytest.raises(EmbeddingsFileError, match=r"sentence 2, token 2 \(`f`\): .* layer 1"):
+    with pytest.raises(EmbeddingsFileError, match=r"sentence 2: .* layer 1"):
         join(path, labels, [0, 1])

@@ -91,7 +91,6 @@ def test_keys_of_every_layout(tmp_path, lines, layout, options, query, expected)
         ("flat", "0:5", None, "5 tokens and no token 5", "`0:4` is its last token, `0:=5`"),
         ("flat", "0:foo", None, "'foo'; it has the play began at eight", " foo`"),
         ("flat", "0:=5", None, "'5'; it has the play", " 5`"),
-        ("flat", "plya", None, "word 'plya' does not occur", "did you mean `play`?"),
         ("flat", "zzzz", None, "word 'zzzz' does not occur", "whole token"),
         ("flat", "play", 7, "`occurrence=7`: the last occurrence of", "`occurrence=all`"),
         ("flat", "0:1", 2, "`occurrence=2`: 0:1 names one vector", "leave out `occurrence`"),
