@@ -146,7 +146,8 @@ class ConsoleReporter(Reporter):
 
 def print_deletable(folder: Path, *, quiet: bool) -> None:
     """Print which files of a finished run may be deleted."""
-    from elmo_cli.lm.run_folder import CHECKPOINT_FILE, TEXT_FILE
+    from elmo_cli.lm.run_folder import TEXT_FILE
+    from elmo_cli.pretrained.model_files import CHECKPOINT_FILE
 
     files = [path for name in (CHECKPOINT_FILE, TEXT_FILE) if (path := folder / name).exists()]
     size = sum(path.stat().st_size for path in files) / 1e6

@@ -21,13 +21,10 @@ from elmo_cli.files import new_file
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.settings import Estimate, TrainSettings
 from elmo_cli.lm.step import TrainStep
-from elmo_cli.model.options import Options
 from elmo_cli.model.state import State
-from elmo_cli.pretrained.model_files import CHECKPOINT_FILE
 from elmo_cli.text.characters import CharacterIds
 
-FILE_NAME, TEXT_FILE = CHECKPOINT_FILE, "text.npz"
-_VERSION, _TEXT_VERSION = 5, 2  # incremented when older files can no longer be read
+_VERSION = 5  # incremented when older checkpoints can no longer be read
 _START_OVER = "start over with `overwrite=True`, or restore the file from a backup"
 _READ_AGAIN = "without this file `resume` reads the texts again"
 
@@ -89,12 +86,6 @@ class TrainingProgress:
         found = zip(done, ends, strict=True)
         return {name: (done[name], end) for name, end in found if end is not None}
 
-    def limit_reached(self, settings: TrainSettings) -> str:
-        """Return the limit that ended the run, such as "max_steps=100"."""
-        used = self.limits_used(settings, self.seconds)
-        name = next((name for name, fraction in used.items() if fraction >= 1), "max_seconds")
-        return f"{name}={getattr(settings, name):.12g}"
-
     def limits_used(self, settings: TrainSettings, seconds: float) -> dict[str, float]:
         """Return the used fraction of each limit after some seconds; a run ends when one is 1."""
         patience = settings.patience or math.inf
@@ -146,10 +137,10 @@ def load_checkpoint(path: Path, step: TrainStep) -> TrainingProgress:
     """Restore a run; the returned LSTM state has the streams of all processes.
 
     Raises:
-        ResumeError: there is no checkpoint, it is corrupt, or its settings or text differ.
+        ResumeError: the file is missing or corrupt, or its settings or text differ.
     """
-    content, fixed = read_checkpoint(path), _fixed_settings(step)
-    for name, now in fixed.items():
+    content = read_checkpoint(path)
+    for name, now in _fixed_settings(step).items():
         if (before := content["run"].get(name)) != now:
             hint = "use the settings and the text of the first run, or start over with "
             hint += "`overwrite=True`"
@@ -157,26 +148,12 @@ def load_checkpoint(path: Path, step: TrainStep) -> TrainingProgress:
     with as_resume_error(path):
         facts = content["progress"]
         progress = TrainingProgress(**{**facts, "state": State(*facts["state"])})
-        zeros = step.new_state(fixed["batch_size"])
-        if (progress.state.h.shape, progress.state.c.shape) != (zeros.h.shape, zeros.c.shape):
-            raise ValueError("the LSTM state has another shape")
         step.load_state_dict(content, progress.step)
     return progress
 
 
-def read_options(path: Path) -> Options:
-    """Read the sizes of the biLM; raises ResumeError.
-
-    options.json cannot express a projection of the same size, which AllenNLP's weights have.
-    """
-    with as_resume_error(path):
-        return Options(**read_checkpoint(path)["run"]["options"])
-
-
 def read_checkpoint(path: Path) -> dict[str, Any]:
     """Load a checkpoint on the CPU without running code in it; raises ResumeError."""
-    if not path.exists():
-        raise ResumeError(f"{path}: no such checkpoint", "`overwrite=True` starts over")
     with as_resume_error(path):
         content: dict[str, Any] = read_tensors(path)
         if content["version"] != _VERSION:
@@ -220,15 +197,14 @@ def as_resume_error(path: Path, hint: str = _START_OVER) -> Iterator[None]:
     except ResumeError:
         raise
     except Exception as error:
-        what = f"{path}: corrupt, or written by another version of elmo"
+        is_missing = isinstance(error, FileNotFoundError)
+        what = f"{path}: {'missing' if is_missing else 'corrupt, or of another version of elmo'}"
         raise ResumeError(what, hint) from error
 
 
 def save_corpora(path: Path, train: Corpus, heldout: Corpus | None) -> None:
     """Write both texts of a run as numbers: 1.4 to 1.7 bytes per token; or OutputError."""
-    arrays = {"version": np.asarray(_TEXT_VERSION), **_arrays("train", train)}
-    if heldout is not None:
-        arrays |= _arrays("heldout", heldout)
+    arrays = {**_arrays("train", train), **(_arrays("heldout", heldout) if heldout else {})}
     with new_file(path, durable=True) as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
@@ -237,13 +213,11 @@ def load_corpora(path: Path, *, max_characters: int) -> tuple[Corpus, Corpus | N
     """Read what `save_corpora` has written, for a model that reads `max_characters` of a token.
 
     Raises:
-        ResumeError: the file is missing, corrupt or of another version.
+        ResumeError: the file is missing or corrupt.
     """
     with as_resume_error(path, _READ_AGAIN):
         _check_zip(path)
         with np.load(path, allow_pickle=False) as arrays:
-            if arrays["version"] != _TEXT_VERSION:
-                raise ValueError(f"version {arrays['version']} instead of {_TEXT_VERSION}")
             train = _corpus(arrays, "train", max_characters)
             has_heldout = "heldout-types" in arrays
             return train, _corpus(arrays, "heldout", max_characters) if has_heldout else None
@@ -264,7 +238,5 @@ def _corpus(arrays: Mapping[str, npt.NDArray[Any]], name: str, max_characters: i
     types = tuple(json.loads(arrays[f"{name}-types"].tobytes()))
     tokens = np.ascontiguousarray(arrays[f"{name}-tokens"].T).view("<i4").ravel().astype(np.int32)
     starts = np.append(0, np.cumsum(arrays[f"{name}-lengths"], dtype=np.int64))
-    if not 0 <= tokens.min() <= tokens.max() < len(types) or starts[-1] != len(tokens):
-        raise ValueError(f"the arrays of {name} contradict each other")
     characters = CharacterIds(max_characters).tokens(types).astype(np.int16)
     return Corpus(tokens, starts, types, characters, arrays[f"{name}-documents"].astype(np.int64))

@@ -9,13 +9,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from elmo_cli.errors import ResumeError
 from elmo_cli.files import write_text
 from elmo_cli.lm.checkpoint import TrainingProgress
 from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.domain import Domain, find_texts, read_domain
 from elmo_cli.lm.finetune_job import (
-    START_OVER,
     FinetuneJob,
     FinetuneRecord,
     FinetuneResult,
@@ -29,14 +27,20 @@ from elmo_cli.lm.finetune_job import (
 from elmo_cli.lm.language_model import LanguageModel, load_language_model, new_softmax
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.perplexity import Perplexity, perplexity
-from elmo_cli.lm.run_folder import CHECKPOINT_FILE, FITTED_FILE, RunFolder
-from elmo_cli.lm.settings import RECORD_FILE, SILENT, Reporter
+from elmo_cli.lm.run_folder import FITTED_FILE, RECORD_FILE, RunFolder
+from elmo_cli.lm.settings import SILENT, Reporter
 from elmo_cli.lm.softmax import fit_softmax
 from elmo_cli.lm.step import TrainStep
 from elmo_cli.lm.stream import check_long_enough
+from elmo_cli.model.bilm import NextTokenSoftmax
 from elmo_cli.pretrained.catalogue import WEIGHTS_FILE
 from elmo_cli.pretrained.load import locate
-from elmo_cli.pretrained.model_files import CARD_FILE, STATE_FILE, VOCABULARY_FILE
+from elmo_cli.pretrained.model_files import (
+    CARD_FILE,
+    CHECKPOINT_FILE,
+    STATE_FILE,
+    VOCABULARY_FILE,
+)
 from elmo_cli.pretrained.warm_state import write_warm_state
 from elmo_cli.text.input import InputReport, check_inputs
 from elmo_cli.weightfile.read import read_softmax
@@ -100,10 +104,12 @@ class _Run:
             max_types=job.vocabulary_size or _VOCABULARY_SIZE,
             warn=report.message,
         )
-        # Its softmax is that of the start of training, once there is one.
-        counts, size = domain.train.predicted_counts(self._vocabulary), source.bilm.options
-        softmax = source.softmax or new_softmax(counts, size.projection_dim, seed=0)
-        self._model = LanguageModel(source.bilm, softmax, self._vocabulary).to(job.device)
+        if source.softmax is not None:
+            self._model = self._with_softmax(source.softmax)
+
+    def _with_softmax(self, softmax: NextTokenSoftmax) -> LanguageModel:
+        model = LanguageModel(self._source.bilm, softmax, self._vocabulary)
+        return model.to(self._job.device)
 
     def start(self, texts: list[str]) -> None:
         """Create or continue the record, and measure the model before training."""
@@ -138,8 +144,12 @@ class _Run:
         test, limit = self._domain.test, self._settings.max_seconds
         sizes = {"validation": _EVALUATED_TOKENS, "test": test.n_tokens}
         if limit is not None:
+            # Not kept where a fit is to come: a softmax of many types may take gigabytes.
+            counts = self._domain.train.predicted_counts(self._vocabulary)
+            projection = self._source.bilm.options.projection_dim
+            softmax = self._source.softmax or new_softmax(counts, projection, seed=0)
             probe, start_s = test.sample_evenly(_MIN_TOKENS), time.monotonic()
-            perplexity(self._model, probe)
+            perplexity(self._with_softmax(softmax), probe)
             rate = probe.n_tokens / (time.monotonic() - start_s)
             for name, fraction in _SAMPLE_FRACTIONS.items():
                 sizes[name] = min(sizes[name], max(_MIN_TOKENS, round(rate * limit * fraction)))
@@ -161,20 +171,19 @@ class _Run:
         n_types, limit = len(self._vocabulary), self._settings.max_seconds
         self._reporter.message(f"fitting a softmax of {n_types:,} types to the frozen biLM")
         settings = replace(self._settings, max_seconds=limit and limit * _FIT_FRACTION)
-        n_tokens, bilm = self._job.softmax_tokens or _SOFTMAX_TOKENS, self._model.bilm
+        n_tokens = self._job.softmax_tokens or _SOFTMAX_TOKENS
+        bilm = self._source.bilm.to(self._job.device)
         report = self._reporter.log_line
         fit = fit_softmax(bilm, self._vocabulary, self._domain, settings, n_tokens, report)
         write_softmax(fit.softmax, self._folder.path / FITTED_FILE)
         seconds = round(fit.seconds, 1)
         self._note(fit={"tokens": fit.tokens, "passes": fit.passes, "seconds": seconds})
-        self._model = replace(self._model, softmax=fit.softmax)
+        self._model = self._with_softmax(fit.softmax)
 
     def _read_fitted(self) -> None:
-        path, projection = self._folder.path / FITTED_FILE, self._model.bilm.options.projection_dim
-        if not path.exists():
-            raise ResumeError(f"{path}: is missing, so the run cannot continue", START_OVER)
+        path, projection = self._folder.path / FITTED_FILE, self._source.bilm.options.projection_dim
         softmax = read_softmax(path, n_types=len(self._vocabulary), projection=projection)
-        self._model = replace(self._model, softmax=softmax.to(self._job.device))
+        self._model = self._with_softmax(softmax)
 
     def train(self) -> TrainingProgress:
         """Train biLM and softmax; the folder then contains the best model of all evaluations."""
@@ -222,7 +231,7 @@ class _Run:
         assert record.before is not None
         improved = progress.best_step > 0
         if progress.best_step < 0:  # nothing is exported, and the model is unchanged
-            self._folder.export(self._model, self._settings.dtype)
+            self._model.write(self._folder.path, self._settings.dtype)
         # The same weights have the same figures, except in float16.
         after = record.before
         if improved or self._settings.dtype != "float32":

@@ -28,11 +28,13 @@ from elmo_cli.pretrained.model_files import (
     VOCABULARY_FILE,
     ModelFiles,
     check_parts,
+    remove_parts,
+    write_parts,
 )
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.weightfile.describe import find_dataset, probe_hdf5
 from elmo_cli.weightfile.read import open_weights, read_softmax
-from elmo_cli.weightfile.write import write_bilm
+from elmo_cli.weightfile.write import write_bilm, write_softmax
 
 _SOFTMAX_STD = 0.02
 
@@ -58,6 +60,15 @@ class LanguageModel:
         self.bilm.to(device)
         self.softmax.to(device)
         return self
+
+    def write(self, folder: Path, dtype: str = "float32") -> None:
+        """Write a model that `elmo embed`, AllenNLP and bilm-tf can read; raises OutputError."""
+        remove_parts(folder)
+        write_options(self.bilm.options, folder)
+        self.vocabulary.write(folder / VOCABULARY_FILE)
+        write_softmax(self.softmax, folder / SOFTMAX_FILE, dtype=dtype)
+        write_bilm(self.bilm, folder / WEIGHTS_FILE, dtype=dtype)
+        write_parts(folder)
 
 
 def load_language_model(

@@ -12,15 +12,15 @@ from dataclasses import asdict, replace
 from types import FrameType
 from typing import Any
 
-from elmo_cli.engine.runtime import is_out_of_memory
-from elmo_cli.errors import DeviceError, StoppedError, TrainingError
+from elmo_cli.errors import StoppedError, TrainingError
 from elmo_cli.lm.checkpoint import TrainingProgress, load_checkpoint, save_checkpoint
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.perplexity import perplexity
-from elmo_cli.lm.run_folder import CHECKPOINT_FILE, RunFolder, TrainingLog
+from elmo_cli.lm.run_folder import RunFolder, TrainingLog
 from elmo_cli.lm.settings import SILENT, Estimate, Reporter
 from elmo_cli.lm.step import TrainStep, learning_rate_at
 from elmo_cli.lm.stream import Batch, batches
+from elmo_cli.pretrained.model_files import CHECKPOINT_FILE
 
 _DIVERGED = 10  # times the best perplexity: such a model does not recover
 
@@ -43,20 +43,17 @@ class Trainer:
         state = step.new_state(step.settings.n_streams)
         self.progress = TrainingProgress(state, heldout=heldout.fingerprint if heldout else "")
         self._fraction_done = 0.0  # the same in all processes
-        self._exported_step = -1  # in this process
 
     def resume(self) -> None:
         """Continue from the checkpoint in the folder and remove later lines from the log.
 
-        Evaluations on another held-out text are ignored. If `keep_best` is now set, so is a best
-        evaluation whose weights were not exported.
+        Evaluations on another held-out text are ignored.
 
         Raises:
             ResumeError: there is no checkpoint, or it belongs to another run.
         """
         progress, heldout = load_checkpoint(self._checkpoint, self.step), self.progress.heldout
-        is_exported = progress.exported.get("step") == progress.best_step
-        if progress.heldout != heldout or (self.settings.keep_best and not is_exported):
+        if progress.heldout != heldout:
             progress.best, progress.best_step = math.inf, -1
             progress.evaluations_since_best, progress.evaluated_at = 0, -1
         state = progress.state.select_rows(self.step.own_streams).to(self._group.device)
@@ -85,7 +82,7 @@ class Trainer:
         Raises:
             TrainingError: the text is shorter than one batch, or the model has diverged.
             StoppedError: SIGINT or SIGTERM was received; everything is saved.
-            OutputError, DeviceError: the folder can't be written to, or there is no memory left.
+            OutputError: the folder can't be written to.
         """
         settings, progress = self.settings, self.progress
         self._started_at = time.monotonic() - progress.seconds
@@ -113,8 +110,6 @@ class Trainer:
             if stop:
                 self._stop()
             self._evaluate()
-        if not settings.keep_best:
-            self._group.run_on_first(self._export)  # replaces that of an earlier part
         self._synchronize(False)
         self._log_loss()  # a resumed run removes the line and logs these losses again
 
@@ -129,8 +124,7 @@ class Trainer:
         if progress.step:
             rate = progress.tokens / max(1e-9, progress.seconds)
         else:
-            with self._memory_errors():
-                rate = n_tokens / self.step.seconds(batch)
+            rate = n_tokens / self.step.seconds(batch)
         epoch = batch.n_batches * n_tokens
         return progress.estimate(self.settings, step=n_tokens, epoch=epoch, rate=rate)
 
@@ -141,8 +135,7 @@ class Trainer:
     def _train_one_batch(self, batch: Batch) -> None:
         progress = self.progress
         rate = learning_rate_at(self.settings, progress.step, self._fraction_done)
-        with self._memory_errors():
-            loss, progress.state = self.step(batch, progress.state, rate)
+        loss, progress.state = self.step(batch, progress.state, rate)
         progress.step += 1
         self._check_convergence("loss", loss, progress.best_loss, math.inf)
         progress.losses.append(loss)
@@ -199,21 +192,19 @@ class Trainer:
             raise TrainingError(f"step {self.progress.step}: {what}", f"{hint}checkpoint")
 
     def _stop(self) -> None:
-        progress, keeps_best = self.progress, self.settings.keep_best
-        if not keeps_best and progress.evaluated_at != progress.step:
+        progress = self.progress
+        is_exported = self.settings.keep_best or progress.evaluated_at == progress.step
+        if not is_exported:
             progress.exported = {}
         self.save()
-        if not keeps_best:
+        if not is_exported:
             self._group.run_on_first(self._export)
         self._log_loss()
         what = f"{self.folder.path}: stopped at step {progress.step:,}; everything is saved"
         raise StoppedError(what, "the same command with `resume=True` continues the run")
 
     def _export(self) -> None:
-        """Write the model, unless this process has already written it after this step."""
-        if self._exported_step != self.progress.step:
-            self.folder.export(self.step.model, self.settings.dtype)
-            self._exported_step = self.progress.step
+        self.step.model.write(self.folder.path, self.settings.dtype)
 
     def _log_loss(self) -> None:
         """Log the mean loss of the steps since the last loss in the log, if there are any."""
@@ -247,20 +238,6 @@ class Trainer:
         loss = f", loss {progress.losses[-1]:.2f}" if progress.losses else ""
         detail = f"epoch {progress.epochs:.2f}{loss}"
         self._reporter.progress("training", progress.tokens, total, detail)
-
-    @contextmanager
-    def _memory_errors(self) -> Iterator[None]:
-        """Raise a DeviceError if a step needs too much memory."""
-        try:
-            yield
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            size, bptt = self.settings.batch_size, self.settings.bptt
-            where = f"step {self.progress.step + 1}: out of memory on {self._group.device}"
-            hint = "`resume=True` with half the `batch_size` and twice the "
-            hint += "`gradient_accumulation_steps` makes the same steps"
-            raise DeviceError(f"{where} with {size} streams of {bptt} tokens", hint) from None
 
 
 @contextmanager

@@ -6,17 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from elmo_cli.errors import UsageError
-from elmo_cli.lm.checkpoint import TrainingProgress, load_corpora, read_options, save_corpora
+from elmo_cli.lm.checkpoint import TrainingProgress, load_corpora, save_corpora
 from elmo_cli.lm.corpus import Corpus, overlap, read_corpus, without
 from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.language_model import LanguageModel, load_language_model, new_bilm, write_options
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.pretrain_config import CHAR_FILTERS, RECIPE_FILE, PretrainConfig
-from elmo_cli.lm.run_folder import CHECKPOINT_FILE, TEXT_FILE, RunFolder
+from elmo_cli.lm.run_folder import TEXT_FILE, RunFolder
 from elmo_cli.lm.settings import SILENT, Reporter, TextSettings
 from elmo_cli.lm.step import TrainStep
 from elmo_cli.lm.stream import check_long_enough
 from elmo_cli.model.options import Options
+from elmo_cli.pretrained.catalogue import OPTIONS_FILE
 from elmo_cli.pretrained.load import locate
 from elmo_cli.pretrained.model_files import STATE_FILE, VOCABULARY_FILE
 from elmo_cli.pretrained.warm_state import write_warm_state
@@ -91,9 +92,8 @@ def pretrain(
         trainer.train()
         group.run_on_first(lambda: write_warm_state(folder))
         if not is_new and progress.step == n_before:
-            limit = progress.limit_reached(settings)
-            what = f"warning: no step was made, because {limit} is reached; limits apply "
-            reporter.message(f"{what}to all parts of a run, and a larger limit continues it")
+            what = "warning: no step was made, because a limit is reached; limits apply to all "
+            reporter.message(f"{what}parts of a run, and a larger limit continues it")
         return progress
 
 
@@ -134,10 +134,9 @@ def _check_texts(config: PretrainConfig, reporter: Reporter) -> None:
 
 def _options(config: PretrainConfig, folder: Path, mode: str) -> Options:
     """Return the sizes of the biLM."""
-    if mode == "resume":
-        return read_options(folder / CHECKPOINT_FILE)
-    if config.options_file is not None:
-        return Options.from_file(config.options_file)
+    path = folder / OPTIONS_FILE if mode == "resume" else config.options_file
+    if path is not None:
+        return Options.from_file(path)
     filters = CHAR_FILTERS[config.char_filters]
     return Options(
         filters=filters,

@@ -81,11 +81,9 @@ class PretrainConfig:
         """Read a recipe and expand patterns in the names of texts.
 
         Raises:
-            UsageError: the file is missing or not JSON, a key is unknown, or a value is invalid.
+            FileNotFoundError: there is no such file.
+            UsageError: it is not JSON, a key is unknown, or a value is invalid.
         """
-        if not path.exists():
-            what = f"{path}: cannot be read (No such file or directory)"
-            raise UsageError(what, "`recipe` names an existing file")
         content = read_json(path, UsageError, _EXAMPLE)
         if not isinstance(content, dict):
             raise UsageError(f"{path}: not a JSON object", _EXAMPLE)

@@ -11,25 +11,19 @@ from typing import Any
 
 from elmo_cli.errors import OutputError, ResumeError, UsageError
 from elmo_cli.files import TEMPORARY_SUFFIX, FileLock, output_errors
-from elmo_cli.lm import checkpoint
-from elmo_cli.lm.language_model import LanguageModel, write_options
 from elmo_cli.lm.pretrain_config import RECIPE_FILE
-from elmo_cli.lm.settings import LOG_FILE, RECORD_FILE
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
 from elmo_cli.pretrained.model_files import (
     CARD_FILE,
+    CHECKPOINT_FILE,
     PARTS_FILE,
     SOFTMAX_FILE,
     STATE_FILE,
     VOCABULARY_FILE,
-    remove_parts,
-    write_parts,
 )
-from elmo_cli.weightfile.write import write_bilm, write_softmax
 
-CHECKPOINT_FILE, TEXT_FILE = checkpoint.FILE_NAME, checkpoint.TEXT_FILE
-FITTED_FILE = "fitted_softmax.hdf5"
-LOCK_FILE = ".lock"
+LOG_FILE, TEXT_FILE, LOCK_FILE = "log.jsonl", "text.npz", ".elmo-lock"
+RECORD_FILE, FITTED_FILE = "finetune.json", "fitted_softmax.hdf5"
 TASK_FILE, VECTORS_FOLDER = "task.json", "vectors"
 _MODEL = (PARTS_FILE, STATE_FILE, OPTIONS_FILE, WEIGHTS_FILE, SOFTMAX_FILE, VOCABULARY_FILE)
 _RUN = (CHECKPOINT_FILE, LOG_FILE)
@@ -61,7 +55,7 @@ class RunFolder:
             reads: files of the model that the run starts from, which must not be in the folder.
         Raises:
             UsageError: one of `reads` would be replaced.
-            OutputError: the path is a file, the folder has other content, or another process is
+            OutputError: the folder cannot be created, has other content, or another process is
                 training there.
             ResumeError: there is no run to resume.
         """
@@ -70,8 +64,6 @@ class RunFolder:
             if file.name in _FILES[self.kind] and file.parent.resolve() == path.resolve():
                 what = f"{path}: contains {file.name}, which the run starts from"
                 raise UsageError(what, "choose another folder with `output`")
-        if path.exists() and not path.is_dir():
-            raise OutputError(f"{path}: is a file, not a folder", "name a folder with `output`")
         with output_errors(path):
             self._is_new = not path.exists()
             path.mkdir(parents=mode != "resume", exist_ok=True)
@@ -103,15 +95,6 @@ class RunFolder:
             for name in _FILES[self.kind]:
                 (self.path / name).unlink(missing_ok=True)
 
-    def export(self, model: LanguageModel, dtype: str = "float32") -> None:
-        """Write a model that `elmo embed`, AllenNLP and bilm-tf can read; raises OutputError."""
-        remove_parts(self.path)
-        write_options(model.bilm.options, self.path)
-        model.vocabulary.write(self.path / VOCABULARY_FILE)
-        write_softmax(model.softmax, self.path / SOFTMAX_FILE, dtype=dtype)
-        write_bilm(model.bilm, self.path / WEIGHTS_FILE, dtype=dtype)
-        write_parts(self.path)
-
     def __enter__(self) -> RunFolder:
         return self
 
@@ -119,9 +102,7 @@ class RunFolder:
         if self._lock.descriptor < 0:
             return
         with suppress(OSError):
-            if not os.fstat(self._lock.descriptor).st_size:  # otherwise it is a file of the user
-                # While it is locked, so that it is not the lock of another run.
-                (self.path / LOCK_FILE).unlink()
+            (self.path / LOCK_FILE).unlink()  # later it may be the lock of another run
         self._lock.release()
         if self._is_new:
             with suppress(OSError):  # not empty

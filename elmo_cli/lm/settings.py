@@ -10,14 +10,13 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 from elmo_cli.errors import SettingError, UsageError
 from elmo_cli.text.input_settings import InputReport, InputSettings
 
-LOG_FILE, RECORD_FILE = "log.jsonl", "finetune.json"  # in the folder of a run; of fine-tuning
 LEARNING_RATES = {"adamw": 2.5e-3, "adagrad": 0.2}  # chosen in short runs; that of bilm-tf
 LIMITS = ("max_seconds", "max_steps", "max_epochs")
 _FULL_SOFTMAX = 8192  # number of types up to which the full softmax is the default
 _NEGATIVE_SAMPLES = 2048
 MOST_SEED = 2**63 - 1  # NumPy refuses negative seeds, torch those of more than 64 bits
 _NOT_FIXED = (
-    *(*LIMITS, "learning_rate", "patience", "keep_best", "precision", "dtype"),
+    *(*LIMITS, "learning_rate", "patience", "precision"),
     *("log_steps", "eval_seconds", "eval_steps"),
     *("batch_size", "gradient_accumulation_steps"),  # their product is fixed, see `checkpoint`
 )

@@ -19,8 +19,7 @@ from elmo_cli.engine.runtime import select_device
 from elmo_cli.errors import InputError, ModelError, ResumeError, TrainingError
 from elmo_cli.files import write_text
 from elmo_cli.lm.checkpoint import as_resume_error, read_tensors, write_tensors
-from elmo_cli.lm.run_folder import RunFolder
-from elmo_cli.lm.settings import LOG_FILE
+from elmo_cli.lm.run_folder import LOG_FILE, RunFolder
 from elmo_cli.regular_files import check_regular, read_json, sha256_of_file
 from elmo_cli.tasks.embeddings_folder import EmbeddingsFolder, Reporter
 from elmo_cli.tasks.inputs import Inputs, WordVectors

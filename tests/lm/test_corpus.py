@@ -144,27 +144,15 @@ def flip_a_bit(path: Path) -> None:
     path.write_bytes(content)
 
 
-def changed(name: str, value: list[int]) -> Callable[[Path], None]:
-    """The stored text with another array."""
-
-    def change(path: Path) -> None:
-        with np.load(path) as arrays:
-            np.savez(path, **{**arrays, name: np.asarray(value)})
-
-    return change
-
-
 @pytest.mark.parametrize(
     "corrupt",
     [
         lambda path: path.write_bytes(path.read_bytes()[:-300]),
         lambda path: np.savez(path, x=np.zeros(3)),
         flip_a_bit,
-        changed("version", [1]),
-        changed("train-lengths", [6, 4, 8]),
         Path.unlink,
     ],
-    ids=["cut", "foreign", "flipped", "version", "lengths", "missing"],
+    ids=["cut", "foreign", "flipped", "missing"],
 )
 def test_corrupt_stored_text_is_refused(
     corrupt: Callable[[Path], None], corpus: Corpus, tmp_path: Path
@@ -173,7 +161,7 @@ def test_corrupt_stored_text_is_refused(
     path = tmp_path / "text.npz"
     save_corpora(path, corpus, None)
     corrupt(path)
-    with pytest.raises(ResumeError, match=r"text\.npz: corrupt, or written") as caught:
+    with pytest.raises(ResumeError, match=r"text\.npz: (corrupt|missing)") as caught:
         load_corpora(path, max_characters=50)
     assert "reads the texts again" in caught.value.hint
 

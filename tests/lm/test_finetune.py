@@ -421,7 +421,7 @@ def test_another_run_is_not_continued(
         refused(attempt(f"--resume {words}"), 1, "out/", place)
     assert digests(finished) == before
     (finished / "checkpoint.pt").unlink()
-    refused(attempt("--resume --max-steps 20"), 1, "checkpoint.pt", "`--overwrite` starts over")
+    refused(attempt("--resume --max-steps 20"), 1, "checkpoint.pt: missing", "`--overwrite`")
     for content in ("{", "[" * 200_000, "{}", '{"run": {}, "train": [], "other": 1}'):
         (finished / "finetune.json").write_text(content)
         before = digests(finished)

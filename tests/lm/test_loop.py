@@ -15,14 +15,15 @@ import torch
 from disks import disk_of
 from tiny_run import OPTIONS, SETTINGS, LogReporter, equal, exported, log, trainer, weights
 
-from elmo_cli.errors import DeviceError, ElmoError, OutputError, TrainingError
-from elmo_cli.lm.checkpoint import FILE_NAME, TrainingProgress
+from elmo_cli.errors import OutputError, TrainingError
+from elmo_cli.lm.checkpoint import TrainingProgress
 from elmo_cli.lm.evaluation import score
 from elmo_cli.lm.loop import stop_on_signal
 from elmo_cli.lm.perplexity import perplexity_of
 from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.lm.step import learning_rate_at
 from elmo_cli.model.state import State
+from elmo_cli.pretrained.model_files import CHECKPOINT_FILE
 
 SAMPLED = replace(SETTINGS, negative_samples=8)
 
@@ -76,7 +77,6 @@ def test_a_resumed_run_equals_an_uninterrupted_one(settings: TrainSettings, tmp_
         assert found.rate > 0
         run.train()
         assert run.progress.step == n_steps
-        assert run.progress.limit_reached(run.settings) == f"max_steps={n_steps}"
         assert [line["step"] for line in log(parts) if "loss" in line][-1] == n_steps
     assert run.progress.tokens == whole.progress.tokens
     assert equal(weights(run), weights(whole))
@@ -93,7 +93,7 @@ def test_a_full_disk_is_reported_before_the_first_step(tmp_path: Path) -> None:
     """In the words of the system: those of torch are about a zip file."""
     with disk_of(5000), pytest.raises(OutputError) as caught:
         trainer(tmp_path).train()
-    assert caught.value.message == f"{tmp_path / FILE_NAME}: no space left (File too large)"
+    assert caught.value.message == f"{tmp_path / CHECKPOINT_FILE}: no space left (File too large)"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -122,22 +122,16 @@ def test_the_log_has_losses_and_evaluations(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "n_tokens", "reached"),
-    [
-        ({"max_epochs": 2}, 560, "max_epochs=2"),
-        ({"max_epochs": 0.5}, 160, "max_epochs=0.5"),
-        ({"max_seconds": 1e-6}, 40, "max_seconds=1e-06"),
-    ],
+    ("limit", "n_tokens"),
+    [({"max_epochs": 2}, 560), ({"max_epochs": 0.5}, 160), ({"max_seconds": 1e-6}, 40)],
 )
-def test_each_limit_ends_a_run(
-    limit: dict[str, Any], n_tokens: int, reached: str, tmp_path: Path
-) -> None:
+def test_each_limit_ends_a_run(limit: dict[str, Any], n_tokens: int, tmp_path: Path) -> None:
     """An epoch has seven batches of 4 streams and 10 tokens."""
     run = trainer(tmp_path, replace(SETTINGS, max_steps=None, **limit))
     if "max_seconds" in limit:
         run.progress.step, n_tokens = 1, 0
     run.train()
-    assert (run.progress.tokens, run.progress.limit_reached(run.settings)) == (n_tokens, reached)
+    assert run.progress.tokens == n_tokens
     assert (tmp_path / "weights.hdf5").exists()
 
 
@@ -196,7 +190,7 @@ def test_learning_rate_schedule() -> None:
 def test_a_loss_that_is_not_finite_stops_the_run(tmp_path: Path) -> None:
     """The last good checkpoint stays."""
     trainer(tmp_path, replace(SETTINGS, max_steps=4)).train()
-    good = (tmp_path / FILE_NAME).read_bytes()
+    good = (tmp_path / CHECKPOINT_FILE).read_bytes()
     again = trainer(tmp_path)
     again.resume()
     with torch.no_grad():
@@ -204,26 +198,15 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match=r"step 5: loss nan, .* learning rate of 0\.01") as it:
         again.train()
     assert "`learning_rate=0.0025`" in it.value.hint
-    assert (tmp_path / FILE_NAME).read_bytes() == good
+    assert (tmp_path / CHECKPOINT_FILE).read_bytes() == good
 
 
-@pytest.mark.parametrize(
-    ("change", "error", "message", "hint"),
-    [
-        (lambda gradient: gradient * math.inf, TrainingError, "loss nan", "`learning_rate=0.0025`"),
-        (lambda _: torch.empty(1 << 50), DeviceError, "out of memory", "half the `batch_size`"),
-    ],
-    ids=["infinite", "too large"],
-)
-def test_a_gradient_that_cannot_be_used_changes_no_weight(
-    change: Any, error: type[ElmoError], message: str, hint: str, tmp_path: Path
-) -> None:
+def test_an_infinite_gradient_changes_no_weight(tmp_path: Path) -> None:
     run = trainer(tmp_path)
     before = weights(run)
-    run.step.model.softmax.weight.register_hook(change)
-    with pytest.raises(error, match=f"step 1: {message}") as caught:
+    run.step.model.softmax.weight.register_hook(lambda gradient: gradient * math.inf)
+    with pytest.raises(TrainingError, match="step 1: loss nan"):
         run.train()
-    assert hint in caught.value.hint
     assert equal(weights(run), before)
 
 

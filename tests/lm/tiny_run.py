@@ -14,8 +14,8 @@ from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.language_model import LanguageModel, load_language_model, new_bilm
 from elmo_cli.lm.loop import Trainer
-from elmo_cli.lm.run_folder import RunFolder
-from elmo_cli.lm.settings import LOG_FILE, Reporter, TrainSettings
+from elmo_cli.lm.run_folder import LOG_FILE, RunFolder
+from elmo_cli.lm.settings import Reporter, TrainSettings
 from elmo_cli.lm.step import TrainStep
 from elmo_cli.model.options import Options
 

@@ -12,7 +12,6 @@ import torch
 
 from elmo_cli.errors import ModelError
 from elmo_cli.lm.language_model import load_language_model
-from elmo_cli.lm.run_folder import RunFolder
 from elmo_cli.model.bilm import NextTokenSoftmax
 from elmo_cli.model.state import State
 from elmo_cli.pretrained.load import load, locate
@@ -110,8 +109,7 @@ def test_what_writes_a_folder_writes_its_parts(
     after = json.loads((model / PARTS_FILE).read_text())
     assert [part for part in before if after[part] != before[part]] == ["state"]
     assert load(model).warm_state is not None
-    folder = RunFolder(model, "finetune")
-    folder.export(found, "float16")
+    found.write(model, "float16")
     assert load_language_model(model).warning == ""
 
     def stop(*_: object, **__: object) -> None:
@@ -119,7 +117,7 @@ def test_what_writes_a_folder_writes_its_parts(
         raise KeyboardInterrupt
 
     for name, write in (
-        ("lm.run_folder.write_softmax", partial(folder.export, found)),
+        ("lm.language_model.write_softmax", partial(found.write, model)),
         ("pretrained.warm_state.write_state", partial(write_warm_state, model)),
     ):
         write_parts(model)
