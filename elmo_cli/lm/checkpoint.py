@@ -197,9 +197,10 @@ def as_resume_error(path: Path, hint: str = _START_OVER) -> Iterator[None]:
     except ResumeError:
         raise
     except Exception as error:
-        is_missing = isinstance(error, FileNotFoundError)
-        what = f"{path}: {'missing' if is_missing else 'corrupt, or of another version of elmo'}"
-        raise ResumeError(what, hint) from error
+        what = "corrupt, or written by another version of elmo"
+        if isinstance(error, FileNotFoundError):
+            what = "missing"
+        raise ResumeError(f"{path}: {what}", hint) from error
 
 
 def save_corpora(path: Path, train: Corpus, heldout: Corpus | None) -> None:

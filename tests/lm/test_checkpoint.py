@@ -85,7 +85,7 @@ def test_a_corrupt_checkpoint_is_refused(
     before = weights(run)
     with pytest.raises(ResumeError) as caught:
         run.resume()
-    what = f"{tmp_path / CHECKPOINT_FILE}: corrupt, or of another version of elmo"
+    what = f"{tmp_path / CHECKPOINT_FILE}: corrupt, or written by another version of elmo"
     assert caught.value.message == what
     assert "`overwrite=True`" in caught.value.hint
     assert equal(weights(run), before)
