@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -25,12 +26,12 @@ from elmo_cli.text.input import (
 )
 
 _HELD_OUT_FRACTION = 0.05  # of the tokens, unless a held-out text is named
-_MIN_UNITS = 6  # documents to hold out, unless they are more than a quarter of all; at least 2
-_LARGEST_FRACTION = 1 / 2  # that a few large documents may reach
-_MIN_HALF = 1_000  # tokens of a half, unless it would be more than an eighth of the text
+_MIN_HALF = 3_000  # tokens of a half, unless it would be more than an eighth of the text
+_LARGEST, _LARGEST_VALIDATION = 1 / 3, 1 / 16  # fraction of the text in a document of a half
+_UNITS_PER_CLASS, _MIN_UNITS, _MAX_CLASSES = 50, 16, 6  # two classes from `_MIN_UNITS` on
 _MIN_SENTENCES = 20  # of a text that can be split
 _BLOCK, _MIN_BLOCKS = 20, 40  # sentences of a block; blocks of a text
-_VALIDATION, _TEST = 1, 2
+_VALIDATION, _TEST, _NOT_READ = 1, 2, 3  # the last one is held out, but not measured
 
 _SUFFIXES = tuple(set(SUFFIXES) - {".json"})  # a .json file in a folder may be anything
 _DEV = re.compile(r"(?<![a-z])(dev(el(opment)?)?|val(id(ation)?)?|held[-_ ]?out)(set|s)?(?![a-z])")
@@ -121,10 +122,11 @@ def read_domain(
 ) -> Domain:
     """Read the texts of a domain; where no held-out text is named, hold out a part.
 
-    At least 5 % of the tokens are held out, at least 2,000 of them or a quarter of a smaller text,
-    and at least two documents (up to six, if these are at most a quarter of all); blocks of up to
-    20 sentences where documents are too few, too large or too small. Which ones depends on their
-    content alone, so that equal ones are on the same side, and the same text is always split alike.
+    At least 5 % of the tokens are held out, at least 3,000 for each half or an eighth of a smaller
+    text, as whole documents; blocks of up to 20 sentences where documents are too few, too large or
+    too small. Long and short ones are read in proportion to their tokens (see `choose_halves`);
+    what is not read of a document is not trained on either. Which ones depends on content alone, so
+    that equal ones are on the same side, and the same text is always split alike.
     One half chooses, the other measures, unless files are named for measuring.
 
     Raises:
@@ -198,9 +200,9 @@ def _divide(corpus: Corpus, source: str, fraction: float) -> tuple[npt.NDArray[n
         ("sentences", np.append(np.concatenate(blocks), n_sentences), 0),
     ]
     for unit, units, least in candidates if n_sentences >= _MIN_SENTENCES or fraction == 1 else ():
-        sides = _smallest_hashes(corpus, units, fraction)
-        lengths = np.bincount(sides, np.diff(corpus.starts), minlength=_TEST + 1)
-        if lengths[_VALIDATION:].min() > least * len(corpus.tokens):
+        sides = _hold_out(corpus, units, fraction)
+        lengths = np.bincount(sides, np.diff(corpus.starts), minlength=_NOT_READ)
+        if lengths[_VALIDATION:_NOT_READ].min() > least * len(corpus.tokens):
             return sides, unit
     what = f"{source}: {n_sentences} sentence{'s' * (n_sentences > 1)}, too few or too similar to "
     what += "hold some out, half to choose the weights and half to measure them"
@@ -208,32 +210,70 @@ def _divide(corpus: Corpus, source: str, fraction: float) -> tuple[npt.NDArray[n
     raise TrainingError(what, hint)
 
 
-def _smallest_hashes(corpus: Corpus, units: Int64Array, fraction: float) -> npt.NDArray[np.int64]:
-    """Hold out the units with the smallest hashes, each in the half with fewer tokens so far.
+def _hold_out(corpus: Corpus, units: Int64Array, fraction: float) -> npt.NDArray[np.int64]:
+    """Hold out some units; the side of each sentence. Equal units are on the same side.
 
     Args:
         units: the first sentence of each and the number of sentences.
-        fraction: of the tokens that are held out, or a little more.
+        fraction: see `choose_halves`.
     """
     starts = corpus.starts[units]
     hashes = [_hash(corpus, *ends) for ends in pairwise(starts)]
     lengths: Counter[bytes] = Counter()
     for content, length in zip(hashes, np.diff(starts).tolist(), strict=True):
         lengths[content] += length
-    total, n_wanted = int(starts[-1]), max(2, min(_MIN_UNITS, len(hashes) // 4))
-    least = max(fraction * total / 4, min(_MIN_HALF, total / 8))  # tokens of a half
-    few = min(_LARGEST_FRACTION, max(1.5 * n_wanted / len(hashes), 4 * least / total))
-    most = total * (1 if fraction == 1 else max(2 * fraction, few) / 2)
-    n_tokens, sides = [0, 0], dict[bytes, int]()
-    for content in sorted(lengths):
-        is_enough = sum(n_tokens) >= fraction * total and min(n_tokens) >= least
-        if is_enough and len(sides) >= n_wanted:
-            break
-        half = int(n_tokens[1] < n_tokens[0])
-        if n_tokens[half] + lengths[content] <= most:
-            sides[content] = _VALIDATION + half
-            n_tokens[half] += lengths[content]
-    return np.repeat([sides.get(content, 0) for content in hashes], np.diff(units))
+    chosen, sides = choose_halves(lengths, fraction), np.zeros(corpus.n_sentences, np.int64)
+    for content, (begin, end) in zip(hashes, pairwise(units.tolist()), strict=True):
+        if content in chosen:
+            half, n_tokens = chosen[content]
+            n_read = np.ceil(np.arange(end - begin + 1) * n_tokens / lengths[content])
+            sides[begin:end] = np.where(np.diff(n_read) > 0, half, _NOT_READ)
+    return sides
+
+
+def choose_halves(lengths: Mapping[bytes, int], fraction: float) -> dict[bytes, tuple[int, int]]:
+    """Choose units to hold out: the half of each, and how many of its tokens are to be read.
+
+    Long documents are often of another kind than short ones, and a few documents at random are
+    mostly short, although most of the text may be in long ones. Therefore units are divided by
+    length into classes of equally many tokens, and as many tokens of each class are read in each
+    half, of the units with the smallest hashes.
+
+    Args:
+        lengths: number of tokens of each unit, by hash.
+        fraction: of the tokens that are read, if units allow it; 1 divides the whole text.
+    """
+    total, n = sum(lengths.values()), len(lengths)
+    quota = largest = largest_validation = float(total)
+    n_classes = min(max(2, n // _UNITS_PER_CLASS), _MAX_CLASSES) if n >= _MIN_UNITS else 1
+    if fraction < 1:
+        quota = max(fraction * total / 2, min(_MIN_HALF, total / 8)) / n_classes
+        largest = _LARGEST * total
+        largest_validation = min(1 / 4, max(_LARGEST_VALIDATION, 1.5 / n)) * total
+    chosen = dict[bytes, tuple[int, int]]()
+    for units in _classes({k: v for k, v in lengths.items() if v <= largest}, n_classes):
+        n_tokens = {_TEST: 0, _VALIDATION: 0}
+        most = {_TEST: largest, _VALIDATION: largest_validation}
+        for unit in sorted(units):
+            for half in sorted(n_tokens, key=n_tokens.__getitem__):  # the one with fewer so far
+                before, after = n_tokens[half], n_tokens[half] + lengths[unit]
+                if before < quota and after <= most[half]:
+                    chosen[unit] = half, min(lengths[unit], math.ceil(quota - before))
+                    n_tokens[half] = after
+                    break
+    return chosen
+
+
+def _classes(lengths: dict[bytes, int], n_classes: int) -> list[list[bytes]]:
+    """Divide units by length into classes of equally many tokens."""
+    units = sorted(lengths, key=lambda unit: (lengths[unit], unit))
+    classes = [list[bytes]() for _ in range(n_classes)]
+    n_before, total = 0, sum(lengths.values())
+    for unit in units:
+        middle = n_before + lengths[unit] / 2
+        classes[int(middle * n_classes / total)].append(unit)
+        n_before += lengths[unit]
+    return classes
 
 
 def _hash(corpus: Corpus, begin: int, end: int) -> bytes:
