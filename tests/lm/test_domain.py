@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from elmo_cli.errors import ElmoError, InputError, TrainingError, UsageError
 from elmo_cli.lm.corpus import Corpus
-from elmo_cli.lm.domain import Domain, DomainTexts, find_texts, read_domain
+from elmo_cli.lm.domain import Domain, DomainTexts, choose_halves, find_texts, read_domain
 from elmo_cli.text.input import InputReport, InputSettings
 
 WORDS = ["river", "bank", "water", "boat", "harbour", "day", "year", "long", "new", "old"]
@@ -102,6 +103,26 @@ def test_long_documents_are_measured_too(
     assert len(in_long.intersection(measured)) / len(measured) == pytest.approx(fraction, abs=0.1)
     left = len(in_long.intersection(sentences(domain.train)))
     assert left >= len(in_long) / 2
+
+
+def test_any_document_may_be_measured() -> None:
+    """The shortest ones of a class would not be like the others."""
+    n_chosen = Counter[int]()
+    for seed in range(60):
+        rng = random.Random(seed)
+        lengths = {rng.randbytes(8): 100 + k for k in range(40)}
+        chosen = choose_halves(lengths, 0.1)
+        n_chosen.update(lengths[unit] for unit, (half, _) in chosen.items() if half == 2)
+    assert len(n_chosen) == 40
+    assert max(n_chosen.values()) < 30
+
+
+def test_long_documents_are_measured_beside_a_huge_one() -> None:
+    """The huge one alone would be the class of the long ones."""
+    lengths = {bytes([k]): 10 for k in range(40)} | {b"long" + bytes([k]): 90 for k in range(4)}
+    chosen = choose_halves(lengths | {b"huge": 2000}, 0.05)
+    assert {unit[:4] for unit, (half, _) in chosen.items() if half == 2} >= {b"long"}
+    assert b"huge" not in chosen
 
 
 @pytest.mark.parametrize("seed", range(8))
