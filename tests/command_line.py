@@ -13,6 +13,7 @@ from typing import TextIO
 import click
 import pytest
 
+from elmo_cli.cli import console
 from elmo_cli.cli.main import COMMANDS, cli, main
 
 
@@ -37,6 +38,7 @@ def elmo(*words: object, stdin: bytes | TextIO = b"", has_stdout: bool = True) -
     if isinstance(stdin, bytes):
         stdin = io.TextIOWrapper(io.BytesIO(stdin), "utf-8")
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(console, "mode", console.Mode())
         patch.setattr(sys, "stdin", stdin)
         patch.setattr(sys, "stdout", stdout := io.TextIOWrapper(out, "utf-8"))
         patch.setattr(sys, "stderr", io.TextIOWrapper(err, "utf-8", "backslashreplace"))

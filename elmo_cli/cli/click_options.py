@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from elmo_cli.cli.console import check_stdout, is_terminal
+from elmo_cli.cli.console import is_terminal
 from elmo_cli.cluster.shard_folder import is_url, without_secrets
 from elmo_cli.errors import UsageError
 
@@ -163,14 +163,23 @@ def setting(
     return value(group, declaration, description, **kwargs)
 
 
+def output_option(metavar: str, description: str, **kwargs: Any) -> Callable[[F], F]:
+    """The option for the output of a command, which is no URL; arguments as in `value`."""
+    kwargs["callback"] = local_path
+    return value("Output", f"-o, --output {metavar}", description, **kwargs)
+
+
 def settings(owner: type, group: str, *options: tuple[str, str]) -> Callable[[F], F]:
     """A `setting` for each declaration with its description."""
     return together(*(setting(owner, group, *option) for option in options))
 
 
-def given_options(ctx: click.Context) -> dict[str, Any]:
+def given_options() -> dict[str, Any]:
     """The parameters that the command line or the environment gives, with their values."""
-    sources = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
+    ctx, sources = (
+        click.get_current_context(),
+        (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT),
+    )
     return {
         name: value
         for name, value in ctx.params.items()
@@ -213,20 +222,14 @@ def local_path(ctx: click.Context, parameter: click.Parameter, value: str) -> st
     return value
 
 
-def printed(ctx: click.Context, parameter: click.Parameter, value: bool) -> bool:
-    """Callback of click: refuse to print a result if standard output is closed."""
-    if value:
-        check_stdout()
-    return value
-
-
-def refuse_options(ctx: click.Context, names: Collection[str], where: str, hint: str) -> None:
+def refuse_options(names: Collection[str], where: str, hint: str) -> None:
     """Raise a UsageError for an option that the command line gives and that has no effect.
 
     Args:
         names: parameters of the command.
         where: "without --text", "for standard output", ….
     """
+    ctx = click.get_current_context()
     for parameter in ctx.command.params:
         is_given = ctx.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
         if is_given and parameter.name in names:

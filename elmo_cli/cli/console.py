@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 import click
@@ -30,6 +31,17 @@ _LINE_END = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 
 
+@dataclass
+class Mode:
+    """What the options of the command ask for: `--quiet` and `--json`."""
+
+    quiet: bool = False
+    as_json: bool = False
+
+
+mode = Mode()  # set where the command starts
+
+
 def printable(text: object) -> str:
     r"""Return text on one line, without characters that control a terminal.
 
@@ -39,26 +51,49 @@ def printable(text: object) -> str:
     return _UNSAFE.sub(lambda found: ascii(found[0])[1:-1], _LINE_END.sub(" ", str(text)))
 
 
-def note(*lines: str, quiet: bool = False) -> None:
-    """Print lines of text on stderr."""
-    for line in () if quiet else lines:
+def alert(*lines: str) -> None:
+    """Print lines of text on stderr, also if `--quiet` is given."""
+    for line in lines:
         click.echo(printable(line), err=True)
 
 
-def warn(*messages: str, quiet: bool) -> None:
-    """Print warnings on stderr."""
-    note(*(f"warning: {message}" for message in messages), quiet=quiet)
+def note(*lines: str) -> None:
+    """Print lines of text on stderr, unless `--quiet` is given."""
+    if not mode.quiet:
+        alert(*lines)
+
+
+def warn(*messages: str) -> None:
+    """Print warnings on stderr, unless `--quiet` is given."""
+    note(*(f"warning: {message}" for message in messages))
 
 
 def say(*lines: str) -> None:
     """Print lines of text for people on stdout."""
     for line in lines:
-        click.echo(printable(line))
+        _print(printable(line))
 
 
-def print_json(facts: Any, default: Callable[[Any], Any] | None = None) -> None:
-    """Print an object as one line of JSON on stdout; numbers that are not finite become null."""
-    click.echo(json.dumps(_finite(facts), allow_nan=False, default=default))
+def print_result(facts: Any, show: Callable[[], None] = lambda: None) -> None:
+    """Print the result of a command: one line of JSON for `--json`, else what `show` prints.
+
+    In JSON, a number that is not finite becomes null, and an object without JSON its `str`.
+    """
+    if mode.as_json:
+        _print(json.dumps(_finite(facts), allow_nan=False, default=str))
+    else:
+        show()
+
+
+def _print(line: str) -> None:
+    check_stdout()
+    click.echo(line)
+
+
+def check_stdout() -> None:
+    """Raise an OutputError if standard output is closed, where click would print nothing."""
+    if sys.stdout is None:
+        raise OutputError("standard output: is closed", "`> FILE` saves the result in a file")
 
 
 def _finite(fact: Any) -> Any:
@@ -71,14 +106,14 @@ def _finite(fact: Any) -> Any:
 
 def print_error(message: str, hint: str) -> None:
     """Print an error and a hint on stderr, one line each."""
-    note(f"error: {message}".rstrip())
+    alert(f"error: {message}".rstrip())
     if hint:
-        note(f"hint: {hint}".rstrip())
+        alert(f"hint: {hint}".rstrip())
 
 
 def print_row(cells: Iterable[object]) -> None:
     """Print tab-separated cells as a line on stdout."""
-    click.echo("\t".join(map(printable, cells)))
+    _print("\t".join(map(printable, cells)))
 
 
 def table(
@@ -117,16 +152,10 @@ def is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and stream.isatty()
 
 
-def check_stdout(hint: str = "`> FILE` saves the result in a file") -> None:
-    """Raise an OutputError, before any work, if standard output is closed."""
-    if sys.stdout is None:
-        raise OutputError("standard output: is closed", hint)
-
-
 @contextmanager
 def binary_stdout() -> Iterator[BinaryIO]:
     """Open standard output for binary data and flush it at the end."""
-    check_stdout("`-o FILE` writes a file")
+    check_stdout()
     yield sys.stdout.buffer
     sys.stdout.buffer.flush()
 
@@ -140,62 +169,45 @@ def check_output(output: str, texts: Sequence[str], *, overwrite: bool) -> None:
         check_output_path(output, overwrite=overwrite)
 
 
-def write_lines(output: str, lines: Iterable[str], *, overwrite: bool) -> None:
-    """Write lines (including line ends) in UTF-8 to a file or, for "-", to standard output."""
+def write_lines(output: str, lines: Iterable[str], *, overwrite: bool) -> str:
+    """Write lines (including line ends) in UTF-8 to a file or, for "-", to standard output; return
+    its name for a message."""
     from elmo_cli.files import write_text
 
     errors = "surrogateescape"  # for file names, which are written byte for byte
     if output == "-":
         with binary_stdout() as stdout:
             stdout.writelines(line.encode(errors=errors) for line in lines)
-    else:
-        write_text(output, lines, overwrite=overwrite, errors=errors)
+        return "standard output"
+    write_text(output, lines, overwrite=overwrite, errors=errors)
+    return output
 
 
-def print_input_warnings(report: InputReport, *, quiet: bool) -> None:
-    """Print the warnings of the readers, and how many tokens the model truncates."""
-    warn(*report.warnings, quiet=quiet)
-    print_truncated(report, quiet=quiet)
-
-
-def print_truncated(report: InputReport, *, quiet: bool) -> None:
+def print_truncated(report: InputReport) -> None:
     """Print how many tokens the model truncates."""
-    if report.first_truncated is None:
-        return
-    token, source, line = report.first_truncated
-    what = "1 token is longer than the model reads and was cut:"
-    if report.truncated_tokens > 1:
+    if report.first_truncated is not None:
+        token, source, line = report.first_truncated
         n_cut = plural(report.truncated_tokens, "token")
-        what = f"{n_cut} are longer than the model reads and were cut; the first is"
-    warn(f"{what} `{token}` ({source}, line {line})", quiet=quiet)
+        what = f"cut {n_cut} to the length that the model reads; the first is"
+        warn(f"{what} `{token}` ({source}, line {line})")
 
 
-def exit_if_skipped(
-    *reports: InputReport,
-    lists: Sequence[str] = (),
-    more: str = "`--on-error stop` stops at the first",
-) -> None:
-    """Raise a SkippedError (exit code 3) if lines of the input were skipped.
-
-    The hint names the `lists` of the skipped lines; without such files it is `more`.
-    """
-    skipped = [line for report in reports for line in report.skipped]
-    if not skipped:
-        return
-    if lists:
-        more = f"the {'list is' if len(lists) == 1 else 'lists are'} {', '.join(lists)}"
-    source, line, why = skipped[0]
-    what = "1 line was" if len(skipped) == 1 else f"{len(skipped):,} lines were"
-    message = f"{what} left out, the first {source}, line {line}: {why}"
-    raise SkippedError(message, f"all others are done; {more}")
+def exit_if_skipped(*reports: InputReport, lists: Sequence[str] = ()) -> None:
+    """Raise a SkippedError (exit code 3) if lines of the input were skipped; `lists` has files."""
+    if skipped := [line for report in reports for line in report.skipped]:
+        source, line, why = skipped[0]
+        what = "1 line was" if len(skipped) == 1 else f"{len(skipped):,} lines were"
+        message = f"{what} left out, the first {source}, line {line}: {why}"
+        more = f"listed in {', '.join(lists)}" if lists else "`--on-error stop` stops at the first"
+        raise SkippedError(message, f"all others are done; {more}")
 
 
-def warn_of_slow_bf16(device: torch.device, *, quiet: bool) -> None:
-    """Warn if the processor emulates bfloat16."""
+def warn_of_slow_bf16(precision: str, device: torch.device) -> None:
+    """Warn if a run computes in bfloat16 and the processor emulates it."""
     from elmo_cli.engine.runtime import has_fast_bf16
 
-    if not has_fast_bf16(device):
-        warn("this processor computes in bfloat16 far slower than in float32", quiet=quiet)
+    if precision == "bf16" and not has_fast_bf16(device):
+        warn("this processor computes in bfloat16 far slower than in float32")
 
 
 def plural(n: int, noun: str) -> str:
@@ -218,18 +230,14 @@ class Progress:
         total: total number of units; if None, nothing is shown before the first `update`.
         unit: "tokens", "bytes", …; "" shows the label alone.
         rate, is_estimate: expected units per second at first; whether totals are estimates.
+    Attributes:
+        poll: returns the completed units of a phase, for one that nobody updates.
     """
 
     def __init__(
-        self,
-        total: float | None,
-        unit: str,
-        *,
-        quiet: bool = False,
-        rate: float = 0.0,
-        is_estimate: bool = False,
+        self, total: float | None, unit: str, *, rate: float = 0.0, is_estimate: bool = False
     ) -> None:
-        self._expected, self._is_estimate, self._quiet = rate, is_estimate, quiet
+        self._expected, self._is_estimate = rate, is_estimate
         self.is_shown, self._stack = False, ExitStack()
         self.begin("", unit, total)
 
@@ -245,13 +253,10 @@ class Progress:
         """Add completed units."""
         self.update(self.done + n, self.total)
 
-    def _note(self) -> None:
-        if self._before >= 0:  # this phase has been updated
-            note(self.text())
-
     def begin(self, label: str, unit: str, total: float | None = None) -> None:
         """Begin to show another phase of the same run."""
         self.label, self._unit = label, unit
+        self.poll: Callable[[], float] | None = None
         self.done, self.total, self._before, self._detail = 0.0, total, -1.0, ""
 
     def update(self, done: float, total: float | None, detail: str = "") -> None:
@@ -262,13 +267,15 @@ class Progress:
             self._before, self._phase_s = done, self._updated_s
         if not self.is_shown:
             self.is_shown, self._start_s = True, self._updated_s
-            if not self._quiet and is_terminal(sys.stderr):
+            if not mode.quiet and is_terminal(sys.stderr):
                 self._show_bar()
-            elif not self._quiet:
-                self._stack.enter_context(every(_LINE_EVERY_S, self._note))
+            elif not mode.quiet:
+                self._start_lines()
 
     def text(self) -> str:
         """Return the progress as text: counts, rate, time left."""
+        if self.poll is not None:
+            self.update(self.poll(), self.total)
         n_done, of, left = self.done - self._before if self._before >= 0 else 0, "", ""
         rate = n_done / max(1e-9, self._updated_s - self._phase_s) if n_done else self._expected
         if self.total:
@@ -280,6 +287,19 @@ class Progress:
         speed = f", {rate:,.0f} {self._unit}/s" if rate else ""
         counts = f"{self.done:,.0f} {self._unit}{of}{speed}{left}" if self._unit else ""
         return ", ".join(filter(None, (self.label, counts, self._detail)))
+
+    def _start_lines(self) -> None:
+        is_over = threading.Event()
+
+        def print_lines() -> None:
+            while not is_over.wait(_LINE_EVERY_S):
+                if self._before >= 0:  # this phase has been updated
+                    note(self.text())
+
+        thread = threading.Thread(target=print_lines, daemon=True)
+        thread.start()
+        self._stack.callback(thread.join)
+        self._stack.callback(is_over.set)  # before the other
 
     def _show_bar(self) -> None:
         from rich.console import Console
@@ -300,31 +320,12 @@ class Progress:
 
 
 @contextmanager
-def loading(*, quiet: bool) -> Iterator[None]:
+def loading() -> Iterator[None]:
     """Print "loading" if the body of the `with` takes more than half a second."""
     timer = threading.Timer(_LOADING_S, note, ["loading"])
     timer.daemon = True
-    if not quiet:
-        timer.start()
+    timer.start()
     try:
         yield
     finally:
         timer.cancel()
-
-
-@contextmanager
-def every(seconds: float, call: Callable[[], None]) -> Iterator[None]:
-    """Call a function at regular intervals in a thread."""
-    is_over = threading.Event()
-
-    def repeat() -> None:
-        while not is_over.wait(seconds):
-            call()
-
-    thread = threading.Thread(target=repeat, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()

@@ -13,17 +13,14 @@ from elmo_cli.errors import EmbeddingsFileError
 @command
 @argument("file", metavar="FILE")
 @options.hdf5_output
-@value(
-    "Output",
-    "--layout NAME",
-    "Layout of the new file (see `elmo embed --help`).  [default: that of FILE]",
-)
+@value("Output", "--layout NAME",
+       "Layout of the new file (see `elmo embed --help`).  [default: that of FILE]")  # fmt: skip
 @options.dtype_option()
 @value("Output", "--layers SPEC", f"Layers to keep: {options.LAYER_SPEC}.  [default: all]")
 @options.overwrite_option
 @options.quiet_option
 @options.json_option
-def convert(file: str, output: str, quiet: bool, as_json: bool, **settings: Any) -> None:
+def convert(file: str, output: str, **settings: Any) -> None:
     """Convert an embeddings file to another layout, dtype or choice of layers.
 
     FILE may have any layout that `elmo embed` writes, and may be written by elmo or by the original
@@ -42,8 +39,7 @@ def convert(file: str, output: str, quiet: bool, as_json: bool, **settings: Any)
 
     converted = partial(convert_file, file, output, **settings)
     done = run_isolated(converted, [file], EmbeddingsFileError)
-    console.warn(*done["warnings"], quiet=quiet)
-    if as_json:
-        console.print_json(done)
+    console.warn(*done["warnings"])
+    console.print_result(done)
     sentences = console.plural(done["sentences"], "sentence")
-    console.note(f"{done['output']}: {sentences}, layout {done['layout']}", quiet=quiet)
+    console.note(f"{output}: {sentences}, layout {done['layout']}")

@@ -16,7 +16,6 @@ from elmo_cli.cli.click_options import (
     argument,
     command,
     flag,
-    printed,
     refuse_options,
     text_names,
     together,
@@ -30,26 +29,9 @@ if TYPE_CHECKING:
     from elmo_cli.embed.job import EmbedJob
 
 _CLUSTER = ("ray_address", "workers", "gpus_per_worker")
+_NOT_ON_RAY = ("stream", "dry_run", "shard", "overwrite", "resume")
 _FILE = ("overwrite", "resume", "shard", "layout", "use_sentence_keys", "forget_sentences")
-_WITHOUT_RAY = ("without --ray", _CLUSTER, "`--ray` distributes the run")
-# Destination of a run -> options without effect: where, their names and a hint.
-_REFUSED: dict[str, list[tuple[str, tuple[str, ...], str]]] = {
-    "file": [
-        _WITHOUT_RAY,
-        ("for a file, whose format is HDF5", ("stream",), "`-o -` writes to standard output"),
-    ],
-    "stdout": [
-        _WITHOUT_RAY,
-        ("for standard output", ("dry_run", "as_json", *_FILE), "`-o FILE` writes HDF5"),
-    ],
-    "ray": [
-        (
-            "for --ray",
-            ("stream", "dry_run", "shard", "overwrite", "resume"),
-            "finished shards are kept, and the same command computes the missing ones",
-        )
-    ],
-}
+_ONLY_FILE = ("dry_run", "as_json", *_FILE)
 _OTHER_SUFFIX = re.compile(
     r"\.(np[yz]|json|jsonl|ndjson|txt|tsv|csv|vec|pth?|bin|pkl|pickle|safetensors|mat|parquet|arrow"
     r"|feather|zarr|zip|tar)"
@@ -80,8 +62,7 @@ _output_options = together(
     options.overwrite_option,
     flag("Output", "--resume", "Continue an interrupted run, or start a new one."),
     value("Output", "--shard I/N", "Compute only shard I of N; `elmo merge` joins the shards."),
-    flag("Output", "-n, --dry-run", "Print the expected sizes and write nothing.",
-         callback=printed),
+    flag("Output", "-n, --dry-run", "Print the expected sizes and write nothing."),
 )
 _computing_options = together(
     options.model_options,
@@ -124,8 +105,7 @@ _cluster_options = together(
 @_cluster_options
 @options.quiet_option
 @options.json_option
-@click.pass_context
-def embed(ctx: click.Context, /, **given: Any) -> None:
+def embed(**given: Any) -> None:
     """Compute embeddings of the sentences in text files and write them to an HDF5 file.
 
     FILE is a text file, plain or compressed (.gz, .xz); - is standard input. Keys are zero-based
@@ -149,9 +129,16 @@ def embed(ctx: click.Context, /, **given: Any) -> None:
         raise UsageError("no input FILE is given", "name text files, or `-` for standard input")
     # Checked before numpy and h5py are imported, which takes half of the time of an error.
     check_inputs(given["files"], options.input_settings(given))
-    target = "stdout" if given["output"] == "-" else "file"
-    for where, names, hint in _REFUSED["ray" if given["ray"] else target]:
-        refuse_options(ctx, names, where, hint)
+    if given["ray"]:
+        hint = "finished shards are kept, and the same command computes the missing ones"
+        refuse_options(_NOT_ON_RAY, "for --ray", hint)
+    else:
+        refuse_options(_CLUSTER, "without --ray", "`--ray` distributes the run")
+        if given["output"] == "-":
+            refuse_options(_ONLY_FILE, "for standard output", "`-o FILE` writes HDF5")
+        else:
+            hint = "`-o -` writes to standard output"
+            refuse_options(["stream"], "for a file, whose format is HDF5", hint)
     job = _job(given)
     if given["ray"]:
         _check_for_ray(job)
@@ -195,26 +182,26 @@ def _run(job: EmbedJob, given: dict[str, Any], start_s: float) -> None:
 
     jobs, is_stdout = [job], job.output == "-"
     if is_stdout:
-        console.check_stdout("`-o FILE` writes a file")
+        console.check_stdout()
         check_distinct("-", job.inputs)
     else:
         jobs = _checked_jobs(job)
     if given["dry_run"]:
         require_files("--dry-run", job.inputs)
     files = job.locate_model()
-    with console.loading(quiet=given["quiet"]):
+    with console.loading():
         from elmo_cli.cli import embed_run
 
         embedder = embed_run.load_embedder(job, files, given)
     if is_stdout:
         embed_run.write_stdout(job, embedder, given)
     elif given["dry_run"]:
-        embed_run.print_plans(jobs, embedder, time.monotonic() - start_s, given)
+        embed_run.print_plans(jobs, embedder, time.monotonic() - start_s)
     else:
         if is_folder(job.output):
             with output_errors(job.output):
                 os.makedirs(job.output, exist_ok=True)
-        embed_run.write_files(jobs, embedder, given)
+        embed_run.write_files(jobs, embedder)
 
 
 def _checked_jobs(job: EmbedJob) -> list[EmbedJob]:

@@ -12,7 +12,6 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -35,6 +34,10 @@ from elmo_cli.text.input import InputReport, is_stream, read_sentences
 if TYPE_CHECKING:
     from elmo_cli.cluster.run import ClusterResult
 
+# Fields of the JSON object of a file.
+_SIZES = ("output", "sentences", "tokens", "duplicates", "computed_tokens", "bytes")
+_FACTS = (*_SIZES, "blank_lines", "truncated_tokens", "skipped", "warnings")
+
 
 def load_embedder(job: EmbedJob, files: ModelFiles, given: dict[str, Any]) -> Embedder:
     """Load the embedder of a job and print its device and number of threads."""
@@ -46,103 +49,85 @@ def load_embedder(job: EmbedJob, files: ModelFiles, given: dict[str, Any]) -> Em
         where += f", {plural(torch.get_num_threads(), 'thread')}"
     if embedder.precision != "float32":
         where += f", products in {embedder.precision}"
-    what = f"model {embedder.bilm.name}, {embedder.bilm.options.dim} dimensions, on {where}"
-    console.note(what, quiet=given["quiet"])
-    if embedder.precision == "bf16":
-        console.warn_of_slow_bf16(embedder.device, quiet=given["quiet"])
+    dim = embedder.bilm.options.dim
+    console.note(f"model {embedder.bilm.name}, {dim} dimensions, on {where}")
+    console.warn_of_slow_bf16(embedder.precision, embedder.device)
     return embedder
 
 
-def write_files(jobs: Sequence[EmbedJob], embedder: Embedder, given: dict[str, Any]) -> None:
+def write_files(jobs: Sequence[EmbedJob], embedder: Embedder) -> None:
     """Write the HDF5 file of each job; exit with code 3 if lines were skipped."""
-    summaries = [_write_file(job, embedder, quiet=given["quiet"]) for job in jobs]
-    if given["as_json"]:
-        _print_json([_as_object(summary) for summary in summaries])
+    summaries = [_write_file(job, embedder) for job in jobs]
+    _print_json([_as_object(summary) for summary in summaries])
     reports = [summary.report for summary in summaries]
     both = zip(jobs, reports, strict=True)
     console.exit_if_skipped(*reports, lists=[job.skipped_list for job, one in both if one.skipped])
 
 
-def _write_file(job: EmbedJob, embedder: Embedder, *, quiet: bool) -> RunSummary:
+def _write_file(job: EmbedJob, embedder: Embedder) -> RunSummary:
     start_s, rate = time.monotonic(), 0.0
-    is_watched = not quiet and console.is_terminal(sys.stderr)
+    is_watched = not console.mode.quiet and console.is_terminal(sys.stderr)
     if is_watched and not any(map(is_stream, job.inputs)):
         rate = expected_rate(job, embedder)
-    progress = console.Progress(None, "tokens", rate=rate, is_estimate=True, quiet=quiet)
+    progress = console.Progress(None, "tokens", rate=rate, is_estimate=True)
 
     def on_progress(done: int, total: int | None) -> None:
         if done and not progress.is_shown:
-            console.note(f"resuming: {plural(done, 'token')} done", quiet=quiet)
+            console.note(f"resuming: {plural(done, 'token')} done")
         progress.update(done, total)
 
     with progress:
-        warn = partial(console.warn, quiet=quiet)
-        summary = run_job(job, embedder=embedder, progress=on_progress, warn=warn)
-    console.print_truncated(summary.report, quiet=quiet)
+        summary = run_job(job, embedder=embedder, progress=on_progress, warn=console.warn)
+    console.print_truncated(summary.report)
     if n := summary.duplicates:
         equal = "sentence equals another" if n == 1 else "sentences equal others"
-        console.note(f"{n:,} {equal}; --layout {job.file.layout} holds one", quiet=quiet)
+        console.note(f"{n:,} {equal}; --layout {job.file.layout} holds one")
     seconds = time.monotonic() - start_s
     per_second = f" ({summary.computed / seconds:,.0f} tokens/s)" if summary.computed else ""
     console.note(
         f"{summary.output}: {plural(summary.sentences, 'sentence')}, "
         f"{plural(summary.tokens, 'token')}, {format_bytes(summary.bytes)}; "
-        f"{plural(summary.computed, 'token')} in {seconds:.1f} s{per_second}",
-        quiet=quiet,
+        f"{plural(summary.computed, 'token')} in {seconds:.1f} s{per_second}"
     )
     return summary
 
 
 def _as_object(summary: RunSummary) -> dict[str, Any]:
-    report = summary.report
-    return {
-        "output": summary.output,
-        "sentences": summary.sentences,
-        "tokens": summary.tokens,
-        "duplicates": summary.duplicates,
-        "computed_tokens": summary.computed,
-        "bytes": summary.bytes,
-        "blank_lines": report.blank_lines,
-        "truncated_tokens": report.truncated_tokens,
-        "skipped": report.skipped,
-        "warnings": report.warnings,
-    }
+    facts = {**vars(summary), **vars(summary.report), "computed_tokens": summary.computed}
+    return {name: facts[name] for name in _FACTS}
 
 
 def _print_json(objects: list[dict[str, Any]]) -> None:
-    console.print_json(objects[0] if len(objects) == 1 else objects)
+    console.print_result(objects[0] if len(objects) == 1 else objects)
 
 
 def write_stdout(job: EmbedJob, embedder: Embedder, given: dict[str, Any]) -> None:
     """Write the sentences to standard output as they are computed."""
-    report, quiet = InputReport(), given["quiet"]
+    report, n_warned = InputReport(), 0
     text = job.with_max_characters(embedder.bilm.options.max_characters).text
     pooled = job.embedder.pool is not None
     with (
         console.binary_stdout() as out,
         sentence_writer(given["stream"], out, pooled=pooled) as write,
     ):
-        n_warned = 0
         for sentence, array in embedder.stream(read_sentences(job.inputs, text, report)):
             write(sentence, array)
-            console.warn(*report.warnings[n_warned:], quiet=quiet)
+            console.warn(*report.warnings[n_warned:])
             n_warned = len(report.warnings)
-    console.warn(*report.warnings[n_warned:], quiet=quiet)
-    console.print_truncated(report, quiet=quiet)
-    console.exit_if_skipped(report, more="`-o FILE` also writes a list next to the file")
+    console.warn(*report.warnings[n_warned:])
+    console.print_truncated(report)
+    console.exit_if_skipped(report)
 
 
-def print_plans(
-    jobs: Sequence[EmbedJob], embedder: Embedder, loading_s: float, given: dict[str, Any]
-) -> None:
+def print_plans(jobs: Sequence[EmbedJob], embedder: Embedder, loading_s: float) -> None:
     """Print what the jobs would do, including the time to load the model."""
     objects = []
     for job in jobs:
         plan = plan_job(job, embedder)
         seconds = [loading_s + one for one in plan.seconds or (0.0, 0.0, 0.0)]
-        if not given["as_json"]:
+        if not console.mode.as_json:
             console.say(_in_words(job.output, plan, seconds))
-        console.warn(*plan.warnings, quiet=given["quiet"])
+        console.warn(*plan.warnings)
         objects.append(
             {
                 "output": job.output,
@@ -155,8 +140,7 @@ def print_plans(
                 "seconds_range": [round(one, 1) for one in seconds[1:]],
             }
         )
-    if given["as_json"]:
-        _print_json(objects)
+    _print_json(objects)
 
 
 def _in_words(output: str, plan: Plan, seconds: Sequence[float]) -> str:
@@ -188,22 +172,20 @@ def embed_on_ray(job: EmbedJob, given: dict[str, Any]) -> None:
     threads = given["threads"] or 1
     gpus = given["gpus_per_worker"]
     cluster = ClusterSettings(given["ray_address"], given["workers"], threads, gpus)
-    start_s, quiet = time.monotonic(), given["quiet"]
-    progress = console.Progress(None, "tokens", quiet=quiet)
+    start_s, progress = time.monotonic(), console.Progress(None, "tokens")
 
     def on_progress(done: int, total: int) -> None:
         if not progress.is_shown:
-            console.note(f"{plural(total, 'token')}, {done:,} done", quiet=quiet)
+            console.note(f"{plural(total, 'token')}, {done:,} done")
         progress.update(done, total)
 
     with progress, redirect_stdout(sys.stderr):  # Ray reports a dead worker on stdout
         result = embed_on_cluster(job, cluster, on_progress)
     summary = _cluster_facts(without_secrets(job.output), result, time.monotonic() - start_s)
-    console.print_input_warnings(result.report, quiet=quiet)
-    if not quiet:
-        _print_cluster_facts(summary, len(result.pieces))
-    if given["as_json"]:
-        console.print_json(summary)
+    console.warn(*result.report.warnings)
+    console.print_truncated(result.report)
+    _print_cluster_facts(summary, len(result.pieces))
+    console.print_result(summary)
     _refuse_missing(summary["output"], result)
     skipped_list = os.path.join(summary["output"], SKIPPED_LIST)
     console.exit_if_skipped(result.report, lists=[skipped_list])

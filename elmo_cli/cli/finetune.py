@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from elmo_cli.cli import console, lm_training, options
 from elmo_cli.cli.click_options import (
@@ -65,8 +64,7 @@ _training_options = together(
 @lm_training.output_options("model, model card, log and checkpoint", "Continue the run in DIR.")
 @_training_options
 @lm_training.common_options
-@click.pass_context
-def finetune(ctx: click.Context, /, **values: Any) -> None:
+def finetune(**values: Any) -> None:
     """Continue training a biLM on your own text and write the result as a new model folder.
 
     The source model stays unchanged. A model without a softmax first gets one, fitted to the frozen
@@ -81,28 +79,23 @@ def finetune(ctx: click.Context, /, **values: Any) -> None:
       elmo finetune --domain data/ -o tuned/ --max-seconds 7200 --resume
       elmo embed corpus.txt -o corpus.hdf5 -m tuned/
     """
-    quiet = values["quiet"]
-    with lm_training.ConsoleReporter("the validation text", quiet=quiet) as reporter:
+    with lm_training.ConsoleReporter("the validation text") as reporter:
         from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
         from elmo_cli.lm.finetune import finetune as run_finetune
 
-        job = _job(values, given_options(ctx))
+        job = _job(values, given_options())
         set_num_threads(values["threads"])
         keep_freed_memory()
-        if job.settings.precision == "bf16":
-            console.warn_of_slow_bf16(job.device, quiet=quiet)
+        console.warn_of_slow_bf16(job.settings.precision, job.device)
         result = run_finetune(job, reporter=reporter)
-    lm_training.warn_of_unknown(result.unknown_fraction, "the tokens of the test text", quiet=quiet)
-    if values["as_json"]:
-        console.print_json(asdict(result))
-    else:
-        _print(result)
+    lm_training.warn_of_unknown(result.unknown_fraction, "the tokens of the test text")
+    console.print_result(asdict(result), partial(_print, result))
     if not result.improved:
         reporter.message(_why_not_improved(result))
     elif result.ratio > 1:
         what = "warning: fine-tuning improved the validation text, but not the test text; "
         reporter.message(f"{what}the domain is perhaps too small")
-    lm_training.print_deletable(job.output, quiet=quiet)
+    lm_training.print_deletable(job.output)
     console.exit_if_skipped(reporter.notes)
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import (
     argument,
@@ -46,8 +44,7 @@ _SHOWN = 5  # maximum number of problems to print; --json contains more
 @options.blank_lines_option
 @options.quiet_option
 @options.json_option
-@click.pass_context
-def inspect(ctx: click.Context, /, **given: Any) -> None:
+def inspect(**given: Any) -> None:
     """Describe an embeddings or weight file and verify it.
 
     FILE is an embeddings file of any layout, an unfinished one (FILE.part), or a biLM weight file.
@@ -66,29 +63,28 @@ def inspect(ctx: click.Context, /, **given: Any) -> None:
     from elmo_cli.isolate import run_isolated
     from elmo_cli.text.input import check_inputs
 
-    path, text, quiet = given["file"], options.input_settings(given), given["quiet"]
-    if not quiet:
-        console.check_stdout()
+    path, text = given["file"], options.input_settings(given)
     if not given["recompute"]:
         hint = "`--recompute N` recomputes sentences with the model"
-        refuse_options(ctx, _FOR_RECOMPUTE, "without --recompute", hint)
+        refuse_options(_FOR_RECOMPUTE, "without --recompute", hint)
     if given["text"]:
         check_inputs(given["text"], text)
     else:
         hint = "`--text FILE` names the text to compare with"
-        refuse_options(ctx, options.INPUT_FIELDS, "without --text", hint)
+        refuse_options(options.INPUT_FIELDS, "without --text", hint)
     # Read in a child process, because HDF5 may crash on a corrupt file.
     files = [path, *given["text"]]
     facts = run_isolated(lambda: _facts(path, text, given), files, EmbeddingsFileError)
     example = facts.pop("example")
     if given["recompute"]:
         _recompute(facts, given)
-    if given["as_json"]:
-        console.print_json(facts, default=str)
-    elif not quiet:
-        console.say(path, *_rows(facts, is_verified=not given["no_verify"]))
-        if example:
-            console.say("", "read it:", "", *(f"    {line}" for line in example))
+
+    def show() -> None:
+        if not console.mode.quiet:
+            console.say(path, *_rows(facts, is_verified=not given["no_verify"]))
+            console.say(*(("", "read it:", "", *example) if example else ()))
+
+    console.print_result(facts, show)
     if problems := facts["problems"]:
         n_more = facts["problem_count"] - 1
         more = f" (and {plural(n_more, 'more problem')})" if n_more else ""
@@ -125,8 +121,8 @@ def _facts(path: str, text: InputSettings, given: dict[str, Any]) -> dict[str, A
         facts["tokens"] = found[0].tokens  # not recorded in files of other programs
     if given["recompute"]:
         facts["recomputed"] = take_sample(path, given["recompute"], sentences)
-    is_shown = facts["kind"] == "embeddings" and not (given["quiet"] or given["as_json"])
-    facts["example"] = python_example(path) if is_shown else []
+    example = python_example(path) if facts["kind"] == "embeddings" else []
+    facts["example"] = [f"    {line}" for line in example]
     return facts
 
 
@@ -139,7 +135,7 @@ def _recompute(facts: dict[str, Any], given: dict[str, Any]) -> None:
     sample: Sample = facts["recomputed"]
     if n := sample.passed_over:
         what = f"{sample.path}: skipped {plural(n, 'sentence')} whose tokens the file does not "
-        console.warn(f"{what}record; give them with --text", quiet=given["quiet"])
+        console.warn(f"{what}record; give them with --text")
     set_num_threads(given["threads"])
     bilm = load(given["model"], options=given["options"], weights=given["weights"])
     found = recompute_sample(sample, bilm, device=given["device"])
@@ -204,10 +200,7 @@ def _embeddings_rows(facts: dict[str, Any], size: str) -> dict[str, str]:
         if attributes.get(name) not in (None, "none"):
             rows[name] = str(attributes[name])
     if sources := facts.get("sources"):
-        try:
-            rows["text"] = ", ".join(f"{name} from sentence {at}" for name, at in sources[:_SHOWN])
-        except (TypeError, ValueError):  # another program stores something else here
-            rows["text"] = str(sources)
+        rows["text"] = ", ".join(f"{name} from sentence {at}" for name, at in sources[:_SHOWN])
     return rows
 
 

@@ -24,7 +24,7 @@ _CONTEXT = 6  # tokens shown on either side
 @value("Search", "-k, --count N", _COUNT, type=AT_LEAST_1)
 @quiet_option
 @json_option
-def kwic(*, file: str, word: str, count: int | None, quiet: bool, as_json: bool) -> None:
+def kwic(*, file: str, word: str, count: int | None) -> None:
     """List the occurrences of a word in context (keyword in context).
 
     FILE is an embeddings file that stores its tokens: one of layout flat, or one that stores the
@@ -45,15 +45,12 @@ def kwic(*, file: str, word: str, count: int | None, quiet: bool, as_json: bool)
         with open_embeddings(file) as embeddings:
             return list(islice(occurrences(LayerView(embeddings), word), count))
 
-    console.check_stdout()
     found = run_isolated(find, [file], EmbeddingsFileError)
-    if as_json:
-        facts = [as_facts(occurrence) for occurrence in found]
-        console.print_json({"file": file, "word": word, "occurrences": facts})
-    else:
-        print_in_context(("position",), [[in_context(occurrence) for occurrence in found]])
+    facts = {"file": file, "word": word, "occurrences": list(map(as_facts, found))}
+    rows = list(map(in_context, found))
+    console.print_result(facts, lambda: print_in_context(("position",), [rows]))
     if not found:
-        console.note(f"{file}: {word} does not occur", quiet=quiet)
+        console.note(f"{file}: {word} does not occur")
 
 
 def as_facts(occurrence: Occurrence) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from elmo_cli.cli import console
 from elmo_cli.cli.click_options import (
     Option,
     flag,
-    local_path,
+    output_option,
     setting,
     settings,
     text_names,
@@ -26,7 +25,6 @@ from elmo_cli.text.input_settings import InputReport
 if TYPE_CHECKING:
     from elmo_cli.lm.settings import Estimate
 
-_REFRESH_S = 0.2
 _MUCH_UNKNOWN = 0.5
 
 
@@ -34,8 +32,7 @@ def output_options(contents: str, resume: str) -> Option:
     """Options for the output folder of a run, which has some contents; help of `--resume`."""
     # fmt: off
     return together(
-        value("Output", "-o, --output DIR", f"Output folder: {contents}.",
-              required=True, callback=local_path),
+        output_option("DIR", f"Output folder: {contents}.", required=True),
         flag("Output", "--resume", resume),
         flag("Output", "-f, --overwrite", "Start over if DIR contains a run."),
         setting(TrainSettings, "Output", "--dtype TYPE",
@@ -87,11 +84,9 @@ common_options: Option = together(
 class ConsoleReporter(Reporter):
     """Reporter that prints evaluations of a `text` and shows progress, as a context manager."""
 
-    def __init__(self, text: str, *, quiet: bool) -> None:
-        self._text, self.quiet = text, quiet
-        self.notes = InputReport()
-        self._progress = console.Progress(None, "", quiet=quiet)
-        self._reading = ExitStack()
+    def __init__(self, text: str) -> None:
+        self._text, self.notes = text, InputReport()
+        self._progress = console.Progress(None, "")
 
     def __enter__(self) -> ConsoleReporter:
         self._progress.label = "starting"
@@ -99,27 +94,22 @@ class ConsoleReporter(Reporter):
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._reading.close()
         self._progress.__exit__(*error)
 
     def message(self, text: str) -> None:
-        console.note(text, quiet=self.quiet)
+        console.note(text)
 
     def reading(self, paths: Sequence[str], notes: InputReport) -> None:
         sizes = [os.path.getsize(path) for path in paths if os.path.isfile(path)]
         total = sum(sizes) if sizes and len(sizes) == len(paths) else None
         self._progress.begin("reading", "bytes")
-
-        def update() -> None:
-            self._progress.update(notes.bytes_read, total)
-
-        update()
-        self._reading.enter_context(console.every(_REFRESH_S, update))
+        self._progress.poll = lambda: notes.bytes_read
+        self._progress.update(0, total)
 
     def input_notes(self, notes: InputReport) -> None:
-        self._reading.close()
-        self.notes = notes
-        console.print_input_warnings(notes, quiet=self.quiet)
+        self._progress.poll, self.notes = None, notes
+        console.warn(*notes.warnings)
+        console.print_truncated(notes)
 
     def progress(self, what: str, done: float, total: float | None, detail: str = "") -> None:
         if what != self._progress.label:
@@ -144,7 +134,7 @@ class ConsoleReporter(Reporter):
             )
 
 
-def print_deletable(folder: Path, *, quiet: bool) -> None:
+def print_deletable(folder: Path) -> None:
     """Print which files of a finished run may be deleted."""
     from elmo_cli.lm.run_folder import TEXT_FILE
     from elmo_cli.pretrained.model_files import CHECKPOINT_FILE
@@ -153,11 +143,11 @@ def print_deletable(folder: Path, *, quiet: bool) -> None:
     size = sum(path.stat().st_size for path in files) / 1e6
     names = ", ".join(path.name for path in files)
     what = f"{size:,.1f} MB are needed only for `--resume` and may be deleted: {names}"
-    console.note(f"{folder}: {what}", quiet=quiet)
+    console.note(f"{folder}: {what}")
 
 
-def warn_of_unknown(fraction: float, tokens: str, *, quiet: bool) -> None:
+def warn_of_unknown(fraction: float, tokens: str) -> None:
     """Warn if most of some tokens, described for the message, are not in the vocabulary."""
     if fraction > _MUCH_UNKNOWN:
         what = f"the vocabulary lacks {fraction:.0%} of {tokens}; is it in the language of the "
-        console.warn(f"{what}text, and does raw text need `--tokenize`?", quiet=quiet)
+        console.warn(f"{what}text, and does raw text need `--tokenize`?")

@@ -13,7 +13,7 @@ from io import TextIOWrapper
 import click
 
 from elmo_cli import __version__
-from elmo_cli.cli.console import note, print_error
+from elmo_cli.cli.console import alert, print_error
 from elmo_cli.errors import INTERRUPTED_HINT, ElmoError
 
 # Name -> one line of help. A command is imported when it is called: torch alone takes seconds.
@@ -57,20 +57,10 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from difflib import get_close_matches
-
-            near = get_close_matches(args[0], COMMANDS, 1)
-            hint = f", did you mean `{near[0]}`?" if near else ""
-            raise click.UsageError(f"no command named `{args[0]}`{hint}", ctx)
-        return super().resolve_command(ctx, args)
-
 
 @click.group(
     cls=LazyGroup,
+    commands=COMMANDS,  # of which click suggests one that is nearly the same
     context_settings=_SETTINGS,
     epilog="`elmo COMMAND --help` shows examples. Environment: ELMO_MODEL, ELMO_DEVICE, ELMO_HOME, "
     "ELMO_OFFLINE, NO_COLOR.",
@@ -104,7 +94,7 @@ def main(args: list[str] | None = None) -> None:
         sys.exit(done.exit_code)
     except BaseException as error:
         if debug and not isinstance(error, (SystemExit, click.ClickException)):
-            note(*"".join(traceback.format_exception(error)).splitlines())
+            alert(*"".join(traceback.format_exception(error)).splitlines())
         sys.exit(_report(error, args))
     sys.exit(0)
 
@@ -122,7 +112,7 @@ def _report(error: BaseException, args: list[str]) -> int:
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        note(*error.format_message().splitlines())
+        alert(*error.format_message().splitlines())
         return 2
     if isinstance(error, BrokenPipeError):
         return 1  # the reader, such as `head`, needs no more

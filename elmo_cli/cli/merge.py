@@ -17,9 +17,7 @@ from elmo_cli.errors import EmbeddingsFileError
 @overwrite_option
 @quiet_option
 @json_option
-def merge(
-    shards: tuple[str, ...], output: str, overwrite: bool, quiet: bool, as_json: bool
-) -> None:
+def merge(shards: tuple[str, ...], output: str, overwrite: bool) -> None:
     """Join the shards of a run into one file.
 
     The arrays and attributes equal those of a run without --shard. Shards may be given in any
@@ -36,8 +34,6 @@ def merge(
 
     merged = partial(merge_shards, shards, output, overwrite=overwrite)
     done = run_isolated(merged, shards, EmbeddingsFileError)
-    if as_json:
-        console.print_json(done)
+    console.print_result(done)
     sentences, tokens = plural(done["sentences"], "sentence"), plural(done["tokens"], "token")
-    n_shards = plural(len(shards), "shard")
-    console.note(f"{done['output']}: {sentences}, {tokens} from {n_shards}", quiet=quiet)
+    console.note(f"{output}: {sentences}, {tokens} from {plural(len(shards), 'shard')}")

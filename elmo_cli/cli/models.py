@@ -9,11 +9,14 @@ from typing import Any
 import click
 
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import GroupedCommand, argument, local_path, value
-from elmo_cli.cli.options import quiet_option
+from elmo_cli.cli.click_options import GroupedCommand, argument, output_option, value
+from elmo_cli.cli.options import quiet_option, set_mode
 from elmo_cli.lm.settings import MOST_SEED
 
-_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+# fmt: off
+_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.",
+                        callback=set_mode, expose_value=False)
+# fmt: on
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -35,7 +38,7 @@ def models() -> None:
 
 @models.command("list")
 @_AS_JSON
-def list_models(as_json: bool) -> None:
+def list_models() -> None:
     """List all models that have a name.
 
     \b
@@ -46,21 +49,17 @@ def list_models(as_json: bool) -> None:
     from elmo_cli.pretrained.catalogue import CATALOGUE
     from elmo_cli.pretrained.load import summary
 
-    console.check_stdout()
     rows = [summary(model) for model in CATALOGUE]
-    if as_json:
-        console.print_json(rows)
-        return
-    for row in rows:
-        row |= {"size": _size(row), "dim": str(row["dim"] or "?")}
     columns = ("name", "size", "dim", "language", "where")
-    console.table(columns, [[row[name] for name in columns] for row in rows])
+    shown = [row | {"size": _size(row), "dim": str(row["dim"] or "?")} for row in rows]
+    cells = [[row[name] for name in columns] for row in shown]
+    console.print_result(rows, lambda: console.table(columns, cells))
 
 
 @models.command("show")
 @argument("name", metavar="NAME|PATH")
 @_AS_JSON
-def show_model(name: str, as_json: bool) -> None:
+def show_model(name: str) -> None:
     """Show the sizes, license, files and hashes of a model.
 
     NAME is a name from `elmo models list`; PATH is a folder, an archive or a weight file.
@@ -73,12 +72,8 @@ def show_model(name: str, as_json: bool) -> None:
     """
     from elmo_cli.pretrained.load import describe_model
 
-    console.check_stdout()
     facts = describe_model(name)
-    if as_json:
-        console.print_json(facts)
-    else:
-        _print_facts(facts)
+    console.print_result(facts, lambda: console.say(*_lines(facts)))
 
 
 @models.command("pull")
@@ -87,7 +82,7 @@ def show_model(name: str, as_json: bool) -> None:
     "-f", "--overwrite", is_flag=True, help="Download again even if the model is present."
 )
 @quiet_option
-def pull_model(name: str, overwrite: bool, quiet: bool) -> None:
+def pull_model(name: str, overwrite: bool) -> None:
     """Download a model and verify it.
 
     An interrupted download continues where it stopped. A file gets its final name only after its
@@ -106,28 +101,22 @@ def pull_model(name: str, overwrite: bool, quiet: bool) -> None:
         raise no_such_model(name, "`elmo models list` shows all names")
     waiting = f"waiting for another process that is downloading {model.name}"
     # A progress bar is shown only if something is downloaded.
-    with console.Progress(None, "bytes", quiet=quiet) as progress:
+    with console.Progress(None, "bytes") as progress:
         files = pull(
             model,
             overwrite=overwrite,
             on_bytes=lambda done, total: progress.update(done, total or None),
-            on_wait=lambda: console.note(waiting, quiet=quiet),
+            on_wait=lambda: console.note(waiting),
         )
-    console.note(f"{files.name}: {files.origin}, {files.weights.parent}", quiet=quiet)
+    console.note(f"{files.name}: {files.origin}, {files.weights.parent}")
 
 
 @models.command("random", cls=GroupedCommand)
 @value("Model", "--like NAME|PATH", "Model whose sizes are copied.", required=True)
 @value("Model", "--seed N", "Random seed.", type=click.IntRange(0, MOST_SEED), default=0)
-@value(
-    "Output",
-    "-o, --output DIR",
-    "New or empty folder for the model.",
-    required=True,
-    callback=local_path,
-)
+@output_option("DIR", "New or empty folder for the model.", required=True)
 @quiet_option
-def random_model(like: str, seed: int, output: str, quiet: bool) -> None:
+def random_model(like: str, seed: int, output: str) -> None:
     """Write a model with the architecture of another one and random weights.
 
     An untrained model is a control for experiments: what its vectors encode comes from the
@@ -144,11 +133,10 @@ def random_model(like: str, seed: int, output: str, quiet: bool) -> None:
     from elmo_cli.lm.language_model import write_untrained
 
     n_parameters = write_untrained(like, Path(output), seed=seed)
-    what = f"{n_parameters:,} random weights, seed {seed}, sizes of {like}"
-    console.note(f"{output}: {what}", quiet=quiet)
+    console.note(f"{output}: {n_parameters:,} random weights, seed {seed}, sizes of {like}")
 
 
-def _print_facts(facts: dict[str, Any]) -> None:
+def _lines(facts: dict[str, Any]) -> list[str]:
     rows = {name: value for name, value in facts.items() if isinstance(value, (str, int))}
     del rows["bytes_are_exact"]
     rows |= {name: json.dumps(one) for name, one in facts.get("options", {}).items()}
@@ -158,7 +146,7 @@ def _print_facts(facts: dict[str, Any]) -> None:
         lines += ["", file["name"], *(f"  {address}" for address in file.get("addresses", ()))]
         lines.append(f"  bytes  {file['bytes'] or 'not stated'}")
         lines.append(f"  sha256 {file['sha256'] or 'not stated'}")
-    console.say(*lines)
+    return lines
 
 
 def _in_words(value: str | int) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import argument, command, flag, value
+from elmo_cli.cli.click_options import argument, command, flag, refuse_options, together, value
 from elmo_cli.cli.kwic import as_facts, in_context, print_in_context
 from elmo_cli.cli.options import AT_LEAST_1, json_option, layer_option, plot_output
 from elmo_cli.cli.plot import check_plot
@@ -28,48 +28,37 @@ if TYPE_CHECKING:
 def _occurrence(ctx: click.Context, parameter: click.Parameter, given: str | None) -> Any:
     if given is None or given == "all":
         return given
-    if not (given.isascii() and given.isdigit() and len(given) < 10 and int(given)):
+    if not (given.isdecimal() and int(given)):
         raise UsageError(f"--occurrence {given}: no such number", "give a number from 1, or all")
     return int(given)
+
+
+# fmt: off
+_search_options = together(
+    value("Search", "--query-file FILE",
+          "Take the queries from this embeddings file of the same model.  [default: FILE]"),
+    layer_option("Search"),
+    value("Search", "--occurrence N|all", "Occurrence of a WORD to search with, counted from 1, or "
+          "all.  [default: the first 5]", callback=_occurrence),
+    value("Search", "--text TEXT", "Sentence to search with, the word in brackets: 'she sat on the "
+          "[bank]'. May be repeated.", multiple=True),
+    value("Search", "-m, --model NAME|PATH",
+          "Model for --text.  [default: the model that FILE records]"),
+    value("Search", "-k, --count N", "Number of neighbours per query.",
+          type=AT_LEAST_1, default=5),
+    flag("Search", "--same-word",
+         "Compare only with the same word form (case-insensitive), which separates its senses."),
+)
+# fmt: on
 
 
 @command
 @argument("file", metavar="FILE")
 @argument("queries", nargs=-1, metavar="QUERY…")
-@value(
-    "Search",
-    "--query-file FILE",
-    "Take the queries from this embeddings file of the same model.  [default: FILE]",
-)
-@layer_option("Search")
-@value(
-    "Search",
-    "--occurrence N|all",
-    "Occurrence of a WORD to search with, counted from 1, or all.  [default: the first 5]",
-    callback=_occurrence,
-)
-@value(
-    "Search",
-    "--text TEXT",
-    "Sentence to search with, the word in brackets: 'she sat on the [bank]'. May be repeated.",
-    multiple=True,
-)
-@value(
-    "Search",
-    "-m, --model NAME|PATH",
-    "Model for --text.  [default: the model that FILE records]",
-)
-@value("Search", "-k, --count N", "Number of neighbours per query.", type=AT_LEAST_1, default=5)
-@flag(
-    "Search",
-    "--same-word",
-    "Compare only with the same word form (case-insensitive), which separates its senses.",
-)
+@_search_options
 @plot_output(".html, .png, .svg or .pdf", required=False)
 @json_option
-def neighbors(
-    *, file: str, queries: tuple[str, ...], quiet: bool, as_json: bool, **given: Any
-) -> None:
+def neighbors(*, file: str, queries: tuple[str, ...], **given: Any) -> None:
     """Find the nearest neighbours of a token by cosine, each in its sentence.
 
     FILE is an embeddings file of any layout. A QUERY is a WORD (its occurrences in FILE, in any
@@ -95,23 +84,21 @@ def neighbors(
     from elmo_cli.analysis.neighbors import embed_queries
     from elmo_cli.isolate import run_isolated
 
-    console.check_stdout()
-    texts, model, output = given["text"], given["model"], given["output"]
+    texts, output = given["text"], given["output"]
     files = [file, *filter(None, [given["query_file"]])]
     if output is not None:
         check_plot(output, files, overwrite=given["overwrite"], html=True)
-    if texts and (queries or given["query_file"]):
-        what = "QUERY" if queries else "--query-file"
-        raise UsageError(f"--text and {what} cannot be combined", "run the command once for each")
-    if model and not texts:
-        raise UsageError("--model: has no meaning without --text", "FILE has the vectors already")
-    if not queries and not texts:
+    if texts:
+        refuse_options(["query_file"], "with --text", "run the command once for each")
+    else:
+        refuse_options(["model"], "without --text", "FILE has the vectors already")
+    if bool(queries) == bool(texts):
         raise UsageError(
-            "no QUERY is given",
+            "--text and QUERY cannot be combined" if texts else "no QUERY is given",
             f"`elmo neighbors {file} bank` searches with the occurrences of `bank`, `12:3` with "
             "token 3 of sentence 12",
         )
-    typed = embed_queries(file, texts, given["layer"], model) if texts else None
+    typed = embed_queries(file, texts, given["layer"], given["model"]) if texts else None
     facts, pairs, unit, tokens = run_isolated(
         partial(_find, file, queries, typed, given), files, EmbeddingsFileError
     )
@@ -119,14 +106,12 @@ def neighbors(
         from elmo_cli.plot.token_plot import draw_tokens
 
         draw_tokens(tokens, output)
-    console.warn(*facts["warnings"], quiet=quiet)
-    if as_json:
-        console.print_json({**facts, "queries": [_as_facts(*pair) for pair in pairs]})
-    else:
-        print_in_context(("cosine", "position"), [_rows(*pair) for pair in pairs])
+    console.warn(*facts["warnings"])
+    rows = [_rows(*pair) for pair in pairs]
+    facts["queries"] = [_as_facts(*pair) for pair in pairs]
+    console.print_result(facts, lambda: print_in_context(("cosine", "position"), rows))
     compared = f"layer {facts['layer']}, {facts['n_compared']:,} {unit}"
-    for note in (compared, *_notes(pairs)):
-        console.note(f"{file}: {note}", quiet=quiet)
+    console.note(*(f"{file}: {note}" for note in (compared, *_notes(pairs))))
 
 
 def _find(

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from elmo_cli.cli.click_options import Option, flag, local_path, printed, together, value
+from elmo_cli.cli import console
+from elmo_cli.cli.click_options import (
+    Option,
+    flag,
+    local_path,
+    output_option,
+    refuse_options,
+    together,
+    value,
+)  # fmt: skip
 from elmo_cli.embed.settings import DTYPES
 from elmo_cli.engine.names import check_device_name
 from elmo_cli.errors import UsageError
@@ -38,12 +47,10 @@ def label_settings(given: dict[str, Any]) -> LabelSettings:
 
 def run_mode(options: dict[str, Any]) -> str:
     """Return the mode for `RunFolder.open`; refuse options that contradict `--resume`."""
-    others = {"prepare": "train", "overwrite": "keep the existing run"}
-    for name, purpose in others.items():
-        if options["resume"] and options.get(name):
-            what = f"--{name} and --resume contradict each other"
-            raise UsageError(what, f"leave out `--{name}` to {purpose}")
-    return "resume" if options["resume"] else "overwrite" if options["overwrite"] else "new"
+    if options["resume"]:
+        refuse_options(["overwrite", "prepare"], "with --resume", "leave out one of them")
+        return "resume"
+    return "overwrite" if options["overwrite"] else "new"
 
 
 def _model(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -57,6 +64,11 @@ def _hdf5(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     if value == "-":
         raise UsageError("--output -: HDF5 needs a file on a disk", "`-o FILE` names one")
     return local_path(ctx, parameter, value)
+
+
+def set_mode(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    """Callback of click: set a field of the console's mode to the value of an option."""
+    setattr(console.mode, str(parameter.name), value)
 
 
 def _device(ctx: click.Context, parameter: click.Parameter, name: str) -> str:
@@ -112,11 +124,13 @@ hdf5_output: Option = value(
     "Output", "-o, --output FILE", "HDF5 file to write.", required=True, callback=_hdf5
 )
 overwrite_option: Option = flag("Output", "-f, --overwrite", "Replace existing output.")
-quiet_option: Option = flag("General", "-q, --quiet", "Print errors only.")
+quiet_option: Option = flag(
+    "General", "-q, --quiet", "Print errors only.", callback=set_mode, expose_value=False
+)
 json_option: Option = flag(
     "General", "--json",
     "Print the result as one JSON object; its fields are listed in docs/json.md.", "as_json",
-    callback=printed,
+    callback=set_mode, expose_value=False,
 )
 
 
@@ -169,6 +183,5 @@ def layer_option(group: str) -> Option:
 
 def plot_output(formats: str = ".png, .svg or .pdf", *, required: bool = True) -> Option:
     """The options of a command that plots: the output file, and whether to replace it."""
-    what = f"Plot to write: {formats}."
-    output = value("Output", "-o, --output FILE", what, required=required, callback=local_path)
-    return together(output, overwrite_option, quiet_option)
+    path = output_option("FILE", f"Plot to write: {formats}.", required=required)
+    return together(path, overwrite_option, quiet_option)

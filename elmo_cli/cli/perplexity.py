@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import console, options
-from elmo_cli.cli.click_options import argument, command, text_names, together, value
-from elmo_cli.errors import UsageError
+from elmo_cli.cli.click_options import (
+    argument,
+    command,
+    output_option,
+    refuse_options,
+    text_names,
+    together,
+    value,
+)
 
 if TYPE_CHECKING:
     from elmo_cli.lm.evaluation import Scores
@@ -29,8 +36,8 @@ _state_and_output = together(
           type=click.Choice(["zero", "warm", "carry"]), default="zero"),
     value("State", "--batch-size N", "With --state carry: number of parallel streams of text, as "
           "in bilm-tf.  [default: 1]", type=click.IntRange(min=1)),
-    value("Output", "-o, --output FILE", "Also write a tab-separated table with one row per "
-          "sentence; - for standard output."),
+    output_option("FILE", "Also write a tab-separated table with one row per sentence; - for "
+                  "standard output."),
 )
 # fmt: on
 
@@ -73,7 +80,7 @@ def perplexity(**given: Any) -> None:
     from elmo_cli.pretrained.load import ModelSource
     from elmo_cli.text.input import InputReport, check_inputs
 
-    output, quiet, state, report = given["output"], given["quiet"], given["state"], InputReport()
+    output, state, report = given["output"], given["state"], InputReport()
     _check_options(given)
     set_num_threads(given["threads"])
     device = select_device(given["device"])
@@ -82,7 +89,6 @@ def perplexity(**given: Any) -> None:
     source = ModelSource(given["model"], given["options"], given["weights"])
     model = load_language_model(source, **parts)
     if output:
-        check_distinct(output, given["texts"])
         read = (given["model"], *model.bilm.files, *parts.values())
         check_distinct(output, read, what="a file of the model")
     scores = _score(model.to(device), report, given)
@@ -90,39 +96,31 @@ def perplexity(**given: Any) -> None:
     if output:
         console.write_lines(output, _table(scores), overwrite=given["overwrite"])
     warnings = model.warning, model.bilm.warm_state_warning if state == "warm" else ""
-    console.warn(*filter(None, warnings), quiet=quiet)
-    console.print_input_warnings(report, quiet=quiet)
-    warn_of_unknown(measured.unknown_fraction, "the tokens", quiet=quiet)
-    if given["as_json"]:
-        figures = asdict(measured)
-        ways = {name: figures.pop(name) for name in _DIRECTIONS}
-        facts = {"model": model.bilm.name, "state": state, "perplexity": ways, **figures}
-        facts |= {"truncated_tokens": report.truncated_tokens, "skipped": report.skipped}
-        console.print_json({**facts, "warnings": report.warnings})
-    elif output == "-":
-        for line in _summary(measured, model.bilm.name, state):
-            console.note(line, quiet=quiet)
-    else:
-        console.say(*_summary(measured, model.bilm.name, state))
+    console.warn(*filter(None, warnings), *report.warnings)
+    console.print_truncated(report)
+    warn_of_unknown(measured.unknown_fraction, "the tokens")
+    figures = asdict(measured)
+    ways = {name: figures.pop(name) for name in _DIRECTIONS}
+    facts = {"model": model.bilm.name, "state": state, "perplexity": ways, **figures}
+    facts |= {"truncated_tokens": report.truncated_tokens, "skipped": report.skipped}
+    show = console.note if output == "-" else console.say
+    summary = _summary(measured, model.bilm.name, state)
+    console.print_result({**facts, "warnings": report.warnings}, lambda: show(*summary))
     console.exit_if_skipped(report)
 
 
 def _check_options(given: dict[str, Any]) -> None:
     """Refuse options that contradict each other, and an output that can't be written."""
-    from elmo_cli.files import check_output_path
-
-    console.check_stdout()
-    output, size = given["output"], given["batch_size"]
-    if given["state"] != "carry" and size is not None:
-        what = f"--batch-size {size}: has no meaning for --state {given['state']}"
-        raise UsageError(what, "`--state carry` reads a text in streams")
-    if output is None and given["overwrite"]:
-        raise UsageError("--overwrite: no file is written", "`-o FILE` names one")
-    if output == "-" and given["as_json"]:
-        what = "--json: standard output takes the table of sentences"
-        raise UsageError(what, "`-o FILE` writes it")
-    if output not in (None, "-"):
-        check_output_path(output, overwrite=given["overwrite"])
+    output, state = given["output"], given["state"]
+    if state != "carry":
+        hint = "`--state carry` reads a text in streams"
+        refuse_options(["batch_size"], f"for --state {state}", hint)
+    if output is None:
+        refuse_options(["overwrite"], "without --output", "`-o FILE` writes a file")
+    else:
+        if output == "-":
+            refuse_options(["as_json"], "for standard output", "`-o FILE` writes a file")
+        console.check_output(output, given["texts"], overwrite=given["overwrite"])
 
 
 def _score(model: LanguageModel, report: InputReport, given: dict[str, Any]) -> Scores:
@@ -133,7 +131,7 @@ def _score(model: LanguageModel, report: InputReport, given: dict[str, Any]) -> 
     texts, most = given["texts"], model.bilm.options.max_characters
     reading = options.input_settings(given, max_characters=most)
     corpus = read_corpus(texts, reading, notes=report, keep_lines=True)
-    with console.Progress(corpus.n_predictions, "predictions", quiet=given["quiet"]) as progress:
+    with console.Progress(corpus.n_predictions, "predictions") as progress:
         return score(
             model,
             corpus,

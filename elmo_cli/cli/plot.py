@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import GroupedCommand, argument, refuse_options, value
+from elmo_cli.cli.click_options import GroupedCommand, argument, refuse_options, together, value
 from elmo_cli.cli.options import (
     LABEL_FIELDS,
     label_options,
@@ -47,7 +47,7 @@ _command = partial(plot.command, cls=GroupedCommand, no_args_is_help=True)
 @_command("curves")
 @argument("logs", nargs=-1, required=True, metavar="LOG…")
 @plot_output()
-def plot_curves(*, logs: tuple[str, ...], output: str, overwrite: bool, quiet: bool) -> None:
+def plot_curves(*, logs: tuple[str, ...], output: str, overwrite: bool) -> None:
     """Plot the loss and the perplexity or score of training runs.
 
     LOG is the log.jsonl of `elmo pretrain`, `finetune` or `train`, or the folder that contains it.
@@ -64,13 +64,13 @@ def plot_curves(*, logs: tuple[str, ...], output: str, overwrite: bool, quiet: b
     check_plot(output, paths, overwrite=overwrite)
     records = [path.with_name(RECORD_FILE) if path.name == LOG_FILE else None for path in paths]
     draw_training_curves(list(map(read_run, paths, records)), output)
-    console.note(f"{output}: written", quiet=quiet)
+    console.note(f"{output}: written")
 
 
 @_command("layers")
 @argument("mixes", nargs=-1, required=True, metavar="DIR|MIX…")
 @plot_output()
-def plot_layers(*, mixes: tuple[str, ...], output: str, overwrite: bool, quiet: bool) -> None:
+def plot_layers(*, mixes: tuple[str, ...], output: str, overwrite: bool) -> None:
     """Plot learned layer weights, like figure 2 of the paper.
 
     DIR is a folder of `elmo train`, whose model may have a mix at the input and one at the output.
@@ -85,27 +85,27 @@ def plot_layers(*, mixes: tuple[str, ...], output: str, overwrite: bool, quiet: 
     check_plot(output, files.values(), overwrite=overwrite)
     rows = [read_mixes(files[mix]) if mix in files else [parse_mix(mix)] for mix in mixes]
     draw_layer_weights(list(chain.from_iterable(rows)), output)
-    console.note(f"{output}: written", quiet=quiet)
+    console.note(f"{output}: written")
+
+
+# fmt: off
+_senses_options = together(
+    value("Input", "--word WORD", "Word to plot, ignoring case.", required=True),
+    layer_option("Input"),
+    value("Input", "--clusters N", "Number of clusters, up to 6.  [default: the number with the "
+          "highest silhouette score]", type=click.IntRange(1, 6)),
+    value("Input", "--labels LABELS", "Colour points by the labels in this file, one per token of "
+          "FILE, instead of by cluster."),
+    label_options,
+)
+# fmt: on
 
 
 @_command("senses")
 @argument("file", metavar="FILE")
-@value("Input", "--word WORD", "Word to plot, ignoring case.", required=True)
-@layer_option("Input")
-@value(
-    "Input",
-    "--clusters N",
-    "Number of clusters, up to 6.  [default: the number with the highest silhouette score]",
-    type=click.IntRange(1, 6),
-)
-@value(
-    "Input",
-    "--labels LABELS",
-    "Colour points by the labels in this file, one per token of FILE, instead of by cluster.",
-)
-@label_options
+@_senses_options
 @plot_output(".html, .png, .svg or .pdf")
-def plot_senses(*, file: str, output: str, overwrite: bool, quiet: bool, **given: Any) -> None:
+def plot_senses(*, file: str, output: str, overwrite: bool, **given: Any) -> None:
     """Plot the occurrences of a word in two dimensions.
 
     FILE is an embeddings file that stores its tokens. Vectors are normalized to unit length and
@@ -121,18 +121,18 @@ def plot_senses(*, file: str, output: str, overwrite: bool, quiet: bool, **given
     from elmo_cli.isolate import run_isolated
     from elmo_cli.plot.token_plot import draw_tokens, read_word
 
-    labels, context = given["labels"], click.get_current_context()
+    labels = given["labels"]
     files = [file, *filter(None, [labels])]
     check_plot(output, files, overwrite=overwrite, html=True)
     if labels is None:
-        refuse_options(context, LABEL_FIELDS, "without --labels", "name a file")
+        refuse_options(LABEL_FIELDS, "without --labels", "name a file")
     else:
-        refuse_options(context, ["clusters"], "with --labels", "leave it out")
+        refuse_options(["clusters"], "with --labels", "leave it out")
         labels = labels, label_settings(given)
     read = partial(read_word, file, given["word"], given["layer"], labels)
     tokens = run_isolated(read, files, EmbeddingsFileError)
     draw_tokens(tokens, output, given["clusters"])
-    console.note(f"{output}: {tokens.title}", quiet=quiet)
+    console.note(f"{output}: {tokens.title}")
 
 
 @_command("similarity")
@@ -140,7 +140,7 @@ def plot_senses(*, file: str, output: str, overwrite: bool, quiet: bool, **given
 @argument("first", metavar="KEY")
 @argument("second", metavar="KEY")
 @plot_output()
-def plot_similarity(*, output: str, overwrite: bool, quiet: bool, **given: str) -> None:
+def plot_similarity(*, output: str, overwrite: bool, **given: str) -> None:
     """Plot the cosines between the tokens of two sentences.
 
     FILE is an embeddings file of any layout, with one vector per token; each stored layer is drawn.
@@ -156,13 +156,13 @@ def plot_similarity(*, output: str, overwrite: bool, quiet: bool, **given: str) 
     check_plot(output, [file], overwrite=overwrite)
     read = partial(read_similarity, file, given["first"], given["second"])
     draw_similarity(run_isolated(read, [file], EmbeddingsFileError), output)
-    console.note(f"{output}: written", quiet=quiet)
+    console.note(f"{output}: written")
 
 
 @_command("probe")
 @argument("results", nargs=-1, required=True, metavar="FILE…")
 @plot_output()
-def plot_probe(*, results: tuple[str, ...], output: str, overwrite: bool, quiet: bool) -> None:
+def plot_probe(*, results: tuple[str, ...], output: str, overwrite: bool) -> None:
     """Plot the accuracy of probes by layer.
 
     FILE is the output of `elmo probe --json`. For a single file, the test accuracy is shown for
@@ -175,4 +175,4 @@ def plot_probe(*, results: tuple[str, ...], output: str, overwrite: bool, quiet:
 
     check_plot(output, results, overwrite=overwrite)
     draw_probes(list(map(read_probe, results)), output)
-    console.note(f"{output}: written", quiet=quiet)
+    console.note(f"{output}: written")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import argument, command, flag, text_names, value
+from elmo_cli.cli.click_options import argument, command, flag, output_option, text_names
 from elmo_cli.cli.options import input_options, input_settings, overwrite_option, quiet_option
 from elmo_cli.cli.task_options import (
     TaskReporter,
@@ -21,12 +21,7 @@ from elmo_cli.errors import UsageError
 @command
 @argument("folder", metavar="DIR")
 @argument("texts", metavar="TEXT…", nargs=-1, required=True, callback=text_names)
-@value(
-    "Output",
-    "-o, --output FILE",
-    "File to write the predictions to; - is standard output.",
-    default="-",
-)
+@output_option("FILE", "File to write the predictions to; - is standard output.", default="-")
 @format_option
 @overwrite_option
 @flag("Input", "--as-data", "Read TEXT in the format of the training data; labels may be missing.")
@@ -34,7 +29,7 @@ from elmo_cli.errors import UsageError
 @input_options
 @task_compute_options
 @quiet_option
-def predict(*, folder: str, texts: tuple[str, ...], quiet: bool, **given: Any) -> None:
+def predict(*, folder: str, texts: tuple[str, ...], **given: Any) -> None:
     """Apply a task model to new text.
 
     DIR is the output folder of `elmo train`. Embeddings are computed with the biLM that the task
@@ -55,7 +50,7 @@ def predict(*, folder: str, texts: tuple[str, ...], quiet: bool, **given: Any) -
     else:
         raise UsageError(f"{texts[1]}: more than one file", "predict on the files one by one")
     vectors = embeddings_folder(folder, given, trained.bilm)
-    with TaskReporter(quiet=quiet) as reporter:
+    with TaskReporter() as reporter:
         predictions = trained.predict_unseen(split, vectors, reporter)
     lines = task.format_lines(split, predictions, output_format)
     console.write_lines(given["output"], lines, overwrite=given["overwrite"])

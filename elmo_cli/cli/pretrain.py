@@ -6,8 +6,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from elmo_cli.cli import console, lm_training, options
 from elmo_cli.cli.click_options import (
     argument,
@@ -106,8 +104,7 @@ _text_options = settings(
 @_model_options
 @lm_training.common_options
 @_text_options
-@click.pass_context
-def pretrain(ctx: click.Context, /, **given: Any) -> None:
+def pretrain(**given: Any) -> None:
     """Train a biLM from scratch and write it as a model folder.
 
     TEXT is a text file, plain or compressed (.gz, .xz). Training stops at the first limit that is
@@ -124,10 +121,10 @@ def pretrain(ctx: click.Context, /, **given: Any) -> None:
       elmo pretrain raw/*.txt.xz --tokenize -o model/ --max-seconds 3600 --prepare
       torchrun --nproc-per-node 4 -m elmo_cli pretrain news.txt -o model/ --max-epochs 10
     """
-    mode, config = options.run_mode(given), _config(given_options(ctx), given)
+    mode, config = options.run_mode(given), _config(given_options(), given)
     folder, prepare = Path(given["output"]), given["prepare"]
-    quiet = given["quiet"] or os.environ.get("RANK", "0") != "0"
-    with lm_training.ConsoleReporter("the held-out text", quiet=quiet) as reporter:
+    console.mode.quiet |= os.environ.get("RANK", "0") != "0"
+    with lm_training.ConsoleReporter("the held-out text") as reporter:
         from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
         from elmo_cli.lm.distributed import process_group
         from elmo_cli.lm.pretrain import pretrain
@@ -135,17 +132,16 @@ def pretrain(ctx: click.Context, /, **given: Any) -> None:
         set_num_threads(config.threads)
         keep_freed_memory()
         with process_group(config.device) as group:
-            if config.training.precision == "bf16":
-                console.warn_of_slow_bf16(group.device, quiet=quiet)
+            console.warn_of_slow_bf16(config.training.precision, group.device)
             how: dict[str, Any] = {"reporter": reporter, "group": group}
             progress = pretrain(config, folder, mode, prepare_only=prepare, **how)
-    if group.is_first and given["as_json"]:
+    if group.is_first:
         facts = {"model": str(folder), "steps": progress.step, "epochs": round(progress.epochs, 3)}
         facts |= {"tokens": progress.tokens, "seconds": round(progress.seconds, 1)}
-        console.print_json({**facts, "heldout": progress.exported.get("heldout")})
+        console.print_result({**facts, "heldout": progress.exported.get("heldout")})
     reporter.message(f"{folder}: {_end(config, folder, progress, prepare=prepare)}")
     if progress.step and not prepare:
-        lm_training.print_deletable(folder, quiet=quiet)
+        lm_training.print_deletable(folder)
     console.exit_if_skipped(reporter.notes)
 
 

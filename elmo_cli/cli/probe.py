@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import command, flag, text_names, value
+from elmo_cli.cli.click_options import command, flag, text_names, together, value
 from elmo_cli.cli.options import (
     json_option,
     label_options,
@@ -18,7 +18,7 @@ from elmo_cli.cli.options import (
     quiet_option,
     threads_option,
 )
-from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.lm.settings import MOST_SEED
 
 if TYPE_CHECKING:
@@ -40,53 +40,35 @@ _COLUMNS = {
 }
 
 
-def _pair(ctx: click.Context, parameter: click.Parameter, names: Any) -> Any:
-    """Callback of click: refuse an option in place of a file name, which click would accept."""
-    for name in names or ():
-        if name.startswith("--"):
-            raise UsageError(
-                f"{parameter.opts[0]}: `{name}` is an option, not a file name",
-                f"`{parameter.opts[0]}` takes two files, {parameter.metavar}",
-            )
-    return text_names(ctx, parameter, names)
-
-
-_files = partial(value, "Input", nargs=2, callback=_pair)
+# fmt: off
+_files = partial(value, "Input", nargs=2, callback=text_names)
+_file_options = together(
+    _files("--train FILE LABELS", "Embeddings and labels to train on.", required=True),
+    _files("--dev FILE LABELS", "Embeddings and labels that select the weight decay.  [default: "
+           "every tenth sentence of --train]"),
+    _files("--test FILE LABELS", "Embeddings and labels to report the accuracy on.", required=True),
+    label_options,
+)
+_probe_options = together(
+    value("Probe", "--layer N",
+          "Layer to probe; 0 is the token layer. May be repeated.  [default: all stored layers]",
+          type=click.IntRange(min=0), multiple=True),
+    flag("Probe", "--control", "Also train on control labels, one random label per word form, and "
+         "report the selectivity: accuracy minus control accuracy."),
+    flag("Probe", "--mdl", "Also report the code length of the labels of train, in bits, and the "
+         "compression relative to a uniform code (minimum description length)."),
+    value("Probe", "--seed N", "Random seed.", type=click.IntRange(0, MOST_SEED), default=0),
+)
+# fmt: on
 
 
 @command
-@_files("--train FILE LABELS", "Embeddings and labels to train on.", required=True)
-@_files(
-    "--dev FILE LABELS",
-    "Embeddings and labels that select the weight decay.  [default: every tenth sentence of "
-    "--train]",
-)
-@_files("--test FILE LABELS", "Embeddings and labels to report the accuracy on.", required=True)
-@label_options
-@value(
-    "Probe",
-    "--layer N",
-    "Layer to probe; 0 is the token layer. May be repeated.  [default: all stored layers]",
-    type=click.IntRange(min=0),
-    multiple=True,
-)
-@flag(
-    "Probe",
-    "--control",
-    "Also train on control labels, one random label per word form, and report the selectivity: "
-    "accuracy minus control accuracy.",
-)
-@flag(
-    "Probe",
-    "--mdl",
-    "Also report the code length of the labels of train, in bits, and the compression relative to "
-    "a uniform code (minimum description length).",
-)
-@value("Probe", "--seed N", "Random seed.", type=click.IntRange(0, MOST_SEED), default=0)
+@_file_options
+@_probe_options
 @threads_option
 @quiet_option
 @json_option
-def probe(*, quiet: bool, as_json: bool, threads: int | None, seed: int, **given: Any) -> None:
+def probe(*, threads: int | None, seed: int, **given: Any) -> None:
     """Train a linear probe on each layer and report its accuracy.
 
     For each layer, a softmax regression is trained to predict the label of a token (such as its
@@ -121,21 +103,15 @@ def probe(*, quiet: bool, as_json: bool, threads: int | None, seed: int, **given
     from elmo_cli.analysis.probe_layers import n_epochs, probe_layers
     from elmo_cli.engine.runtime import set_num_threads
 
-    console.check_stdout()
     data = _read(given)
     warnings = [*data.warnings, *_warnings(data)]
-    console.warn(*warnings, quiet=quiet)
+    console.warn(*warnings)
     set_num_threads(threads)
     measures = {name: given[name] for name in ("control", "mdl")}
-    with console.Progress(n_epochs(data, **measures), "epochs", quiet=quiet) as progress:
+    with console.Progress(n_epochs(data, **measures), "epochs") as progress:
         results = dict(probe_layers(data, seed=seed, **measures, advance=progress.advance))
-    facts = _as_facts(data, results)
-    if as_json:
-        console.print_json({**facts, "seed": seed, "warnings": warnings})
-        return
-    for line in _summary(data):
-        console.note(line, quiet=quiet)
-    _print(facts)
+    facts = {**_as_facts(data, results), "seed": seed, "warnings": warnings}
+    console.print_result(facts, partial(_print, data, facts))
 
 
 def _read(given: dict[str, Any]) -> ProbeData:
@@ -216,8 +192,9 @@ def _layer_facts(result: LayerResult) -> dict[str, Any]:
     return facts
 
 
-def _print(facts: dict[str, Any]) -> None:
-    """Print a table of the baseline and of each layer."""
+def _print(data: ProbeData, facts: dict[str, Any]) -> None:
+    """Print a summary of the data, and a table of the baseline and of each layer."""
+    console.note(*_summary(data))
     per_word = facts["majority_label_per_word"]
     name = "majority label" if per_word is None else "majority label per word"
     rows = [{**(per_word or facts["majority_label"]), "name": name}]

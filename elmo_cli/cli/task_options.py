@@ -65,13 +65,12 @@ def load_model(folder: str, given: dict[str, Any]) -> tuple[TrainedTask, str]:
 class TaskReporter:
     """Reporter that prints messages, progress and a line per epoch to the console."""
 
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self._progress = console.Progress(None, "tokens", quiet=quiet, is_estimate=True)
+    def __init__(self) -> None:
+        self._progress = console.Progress(None, "tokens", is_estimate=True)
 
     def message(self, text: str) -> None:
         """Print a line about the run."""
-        console.note(text, quiet=self._quiet)
+        console.note(text)
         self._progress.begin("", "tokens")
 
     def progress(self, done: int, total: int | None) -> None:
@@ -82,7 +81,7 @@ class TaskReporter:
         """Print the loss and the dev scores of an epoch."""
         scores = ", ".join(f"{name} {score:.2f}" for name, score in line["dev"].items())
         what = f"epoch {line['epoch']}: loss {line['loss']:.3f}, dev {scores}"
-        console.note(f"{what}, {line['seconds']:.1f} s", quiet=self._quiet)
+        console.note(f"{what}, {line['seconds']:.1f} s")
 
     def __enter__(self) -> TaskReporter:
         return self

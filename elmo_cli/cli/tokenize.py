@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import argument, command, local_path, text_names, value
+from elmo_cli.cli.click_options import argument, command, output_option, text_names
 from elmo_cli.cli.console import plural
 from elmo_cli.cli.options import input_settings, overwrite_option, quiet_option, raw_input_options
 
@@ -15,17 +15,13 @@ _RAW = {"format": "plain", "tokenize": True, "column": None}
 
 @command
 @argument("texts", nargs=-1, required=True, metavar="TEXT…", callback=text_names)
-@value(
-    "Output",
-    "-o, --output FILE",
-    "Output text file, one sentence per line; - for standard output.",
-    default="-",
-    callback=local_path,
+@output_option(
+    "FILE", "Output text file, one sentence per line; - for standard output.", default="-"
 )
 @overwrite_option
 @raw_input_options
 @quiet_option
-def tokenize(*, texts: tuple[str, ...], output: str, quiet: bool, **given: Any) -> None:
+def tokenize(*, texts: tuple[str, ...], output: str, **given: Any) -> None:
     """Split raw English into sentences and tokens, as `elmo embed --tokenize` does.
 
     TEXT is a text file with one paragraph per line, plain or compressed (.gz, .xz); - is standard
@@ -66,8 +62,7 @@ def tokenize(*, texts: tuple[str, ...], output: str, quiet: bool, **given: Any) 
             )
     sentences = read_sentences(texts, input_settings({**given, **_RAW}), report)
     console.check_output(output, texts, overwrite=given["overwrite"])
-    console.write_lines(output, lines(), overwrite=given["overwrite"])
-    console.warn(*report.warnings, quiet=quiet)
-    counts = f"{plural(n_sentences, 'sentence')}, {plural(n_tokens, 'token')}"
-    console.note(f"{'standard output' if output == '-' else output}: {counts}", quiet=quiet)
+    where = console.write_lines(output, lines(), overwrite=given["overwrite"])
+    console.warn(*report.warnings)
+    console.note(f"{where}: {plural(n_sentences, 'sentence')}, {plural(n_tokens, 'token')}")
     console.exit_if_skipped(report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -11,7 +12,7 @@ from elmo_cli.cli.click_options import (
     GroupedCommand,
     argument,
     flag,
-    local_path,
+    output_option,
     together,
     value,
 )
@@ -44,15 +45,21 @@ def _setting(declaration: str, description: str, kind: Any = str) -> Any:
     return value("Settings", declaration, description + hint, type=kind)
 
 
+# fmt: off
+_data_options = together(
+    value("Data", "--train FILE", "Training data in the format of TASK."),
+    value("Data", "--dev FILE", "Development data, which select the best epoch."),
+    embeddings_option("vectors in the output folder"),
+    value("Data", "--word-vectors FILE",
+          "Word vectors: GloVe or word2vec text (also .gz), or .npz.  [default: none]"),
+    model_option,
+)
 _setting_options = together(
-    value(
-        "Settings", "--preset NAME", "Named group of settings, such as paper (the published sizes)."
-    ),
-    _setting(
-        "--elmo LAYERS",
-        "ELMo layers: all (a learned weighted sum), last, type (the token layer) or none.",
-        _LAYERS,
-    ),
+    value("Settings", "--preset NAME",
+          "Named group of settings, such as paper (the published sizes)."),
+    _setting("--elmo LAYERS",
+             "ELMo layers: all (a learned weighted sum), last, type (the token layer) or none.",
+             _LAYERS),
     _setting("--elmo-at WHERE", "Where the model reads ELMo: input, output or both.", _WHERE),
     _setting("--epochs N", "Maximum number of epochs."),
     _setting("--patience N", "Stop after this many epochs without a better dev score."),
@@ -60,17 +67,13 @@ _setting_options = together(
     _setting("--learning-rate FLOAT", "Learning rate."),
     _setting("--fraction P", "Fraction of the training examples to train on."),
     _setting("--seed N", "Random seed."),
-    value(
-        "Settings",
-        "--set NAME=VALUE",
-        "Change any setting; may be repeated. `--settings` lists them.",
-        "changes",
-        multiple=True,
-    ),
-    flag(
-        "Settings", "--settings", "List all settings of TASK with their values, and exit.", "shown"
-    ),
+    value("Settings", "--set NAME=VALUE",
+          "Change any setting; may be repeated. `--settings` lists them.", "changes",
+          multiple=True),
+    flag("Settings", "--settings", "List all settings of TASK with their values, and exit.",
+         "shown"),
 )
+# fmt: on
 
 
 class _TrainCommand(GroupedCommand):
@@ -84,23 +87,15 @@ class _TrainCommand(GroupedCommand):
 
 @click.command(cls=_TrainCommand, no_args_is_help=True)
 @argument("task", metavar="TASK")
-@value("Data", "--train FILE", "Training data in the format of TASK.")
-@value("Data", "--dev FILE", "Development data, which select the best epoch.")
-@embeddings_option("vectors in the output folder")
-@value(
-    "Data",
-    "--word-vectors FILE",
-    "Word vectors: GloVe or word2vec text (also .gz), or .npz.  [default: none]",
-)
-@model_option
-@value("Output", "-o, --output DIR", "Output folder: the task model.", callback=local_path)
+@_data_options
+@output_option("DIR", "Output folder: the task model.")
 @flag("Output", "--resume", "Continue the run in DIR.")
 @overwrite_option
 @_setting_options
 @task_compute_options
 @quiet_option
 @json_option
-def train(*, task: str, as_json: bool, quiet: bool, **given: Any) -> None:
+def train(*, task: str, **given: Any) -> None:
     """Train a task model on embeddings files.
 
     The model reads a learned weighted sum of the ELMo layers (equation 1 of the paper), word
@@ -128,19 +123,15 @@ def train(*, task: str, as_json: bool, quiet: bool, **given: Any) -> None:
         if given[name] is None:
             raise UsageError(f"missing option `--{name}`", "`elmo train --help` shows examples")
     mode = run_mode(given)
-    console.check_stdout()
     from elmo_cli.tasks.train import TaskData, train_task
 
     use_threads(given["threads"])
     output = given["output"]
     vectors = embeddings_folder(output, given)
     data = TaskData(given["train"], given["dev"], vectors, given["word_vectors"])
-    with TaskReporter(quiet=quiet) as reporter:
+    with TaskReporter() as reporter:
         facts = train_task(chosen, data, output, reporter, mode=mode, device=given["device"])
-    if as_json:
-        console.print_json(facts)
-    else:
-        _print(output, facts)
+    console.print_result(facts, partial(_print, output, facts))
 
 
 def _changes(given: dict[str, Any]) -> dict[str, Any]:

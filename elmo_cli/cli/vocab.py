@@ -5,25 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from elmo_cli.cli import console, options
-from elmo_cli.cli.click_options import argument, command, local_path, text_names, value
+from elmo_cli.cli.click_options import argument, command, output_option, refuse_options, text_names
 from elmo_cli.cli.console import plural
 
 
 @command
 @argument("texts", nargs=-1, required=True, metavar="TEXT…", callback=text_names)
-@value(
-    "Output",
-    "-o, --output FILE",
-    "Vocabulary file to write, one type per line; - for standard output.",
-    required=True,
-    callback=local_path,
+@output_option(
+    "FILE", "Vocabulary file to write, one type per line; - for standard output.", required=True
 )
 @options.overwrite_option
 @options.vocabulary_size_options("Vocabulary", None, 1)
 @options.input_options
 @options.quiet_option
 @options.json_option
-def vocab(*, texts: tuple[str, ...], output: str, quiet: bool, as_json: bool, **given: Any) -> None:
+def vocab(*, texts: tuple[str, ...], output: str, **given: Any) -> None:
     """Count the types of a text and write a vocabulary file.
 
     TEXT is a text file, plain or compressed (.gz, .xz); - is standard input. The vocabulary starts
@@ -36,29 +32,25 @@ def vocab(*, texts: tuple[str, ...], output: str, quiet: bool, as_json: bool, **
       elmo vocab raw/*.txt.xz --tokenize -o vocab.txt --vocabulary-size 50000
       elmo pretrain news.txt --vocabulary vocab.txt -o model/ --max-seconds 3600
     """
-    from elmo_cli.errors import UsageError
     from elmo_cli.text.input import InputReport, read_sentences, shorten_list
     from elmo_cli.text.vocabulary import TypeCounts
 
-    if output == "-" and as_json:
-        raise UsageError("--json: standard output takes the vocabulary", "`-o FILE` writes a file")
+    if output == "-":
+        refuse_options(["as_json"], "for standard output", "`-o FILE` writes a file")
     report = InputReport()
     sentences = read_sentences(texts, options.input_settings(given), report)
     console.check_output(output, texts, overwrite=given["overwrite"])
     counts = TypeCounts.of((s.tokens for s in sentences), name=shorten_list(texts))
     vocabulary = counts.vocabulary(min_count=given["min_count"], max_types=given["vocabulary_size"])
     lines = (f"{token}\n" for token in vocabulary.types)
-    console.write_lines(output, lines, overwrite=given["overwrite"])
-    console.warn(*report.warnings, *filter(None, [counts.warning]), quiet=quiet)
+    where = console.write_lines(output, lines, overwrite=given["overwrite"])
+    console.warn(*report.warnings, *filter(None, [counts.warning]))
     coverage, n_types = counts.coverage(vocabulary), len(counts.counts)
     console.note(
-        f"{'standard output' if output == '-' else output}: {len(vocabulary):,} entries for the "
-        f"{plural(n_types, 'type')} of the text; they cover {coverage:.2%} of its "
-        f"{plural(counts.n_tokens, 'token')}",
-        quiet=quiet,
+        f"{where}: {len(vocabulary):,} entries for the {plural(n_types, 'type')} of the text; they "
+        f"cover {coverage:.2%} of its {plural(counts.n_tokens, 'token')}"
     )
-    if as_json:
-        facts = {"vocabulary": output, "size": len(vocabulary), "types": n_types}
-        facts |= {"tokens": counts.n_tokens, "sentences": counts.n_sentences, "coverage": coverage}
-        console.print_json({**facts, "skipped": report.skipped, "warnings": report.warnings})
+    facts = {"vocabulary": output, "size": len(vocabulary), "types": n_types}
+    facts |= {"tokens": counts.n_tokens, "sentences": counts.n_sentences, "coverage": coverage}
+    console.print_result({**facts, "skipped": report.skipped, "warnings": report.warnings})
     console.exit_if_skipped(report)

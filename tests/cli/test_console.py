@@ -77,8 +77,11 @@ def test_data_on_standard_output_stays_as_it_is(scene: Scene) -> None:
     assert made("tokenize", "e.txt").out.decode().startswith("a\x1b [ 31")
 
 
-def test_numbers_that_are_not_finite_are_null_in_json(capsys) -> None:
-    console.print_json({"a": [math.inf, 1.5], "b": {"c": math.nan}})
+def test_numbers_that_are_not_finite_are_null_in_json(
+    monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    monkeypatch.setattr(console, "mode", console.Mode(as_json=True))
+    console.print_result({"a": [math.inf, 1.5], "b": {"c": math.nan}})
     assert capsys.readouterr().out == '{"a": [null, 1.5], "b": {"c": null}}\n'
 
 
@@ -122,7 +125,8 @@ def test_loading_is_announced_if_it_takes_long(
     seconds: float, quiet: bool, expected: int, monkeypatch: pytest.MonkeyPatch, capsys
 ) -> None:
     monkeypatch.setattr(console, "_LOADING_S", 0.05)
-    with console.loading(quiet=quiet):
+    monkeypatch.setattr(console, "mode", console.Mode(quiet=quiet))
+    with console.loading():
         time.sleep(seconds)
     assert capsys.readouterr().err == "loading\n" * expected
 
@@ -131,7 +135,7 @@ def test_rate_and_time_left_pass_between_updates(monkeypatch: pytest.MonkeyPatch
     clock = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     texts = []
-    with console.Progress(None, "tokens", quiet=True, rate=50.0, is_estimate=True) as progress:
+    with console.Progress(None, "tokens", rate=50.0, is_estimate=True) as progress:
         progress.update(100, 1000)
         for seconds, done in ((0, 100), (3, 100), (10, 400), (11, 400), (99, 400)):
             clock[0] = seconds
@@ -151,7 +155,7 @@ def test_a_message_about_a_task_ends_the_progress_before_it(
     monkeypatch: pytest.MonkeyPatch, capsys
 ) -> None:
     monkeypatch.setattr(console, "_LINE_EVERY_S", 0.02)
-    with TaskReporter(quiet=False) as reporter:
+    with TaskReporter() as reporter:
         reporter.progress(5, 10)
         time.sleep(0.1)
         assert "5 tokens of about 10 (50%)" in capsys.readouterr().err

@@ -161,8 +161,8 @@ def test_json() -> None:
         "warnings": [],
     }
     assert (json.loads(done.out), done.out.count(b"\n")) == (facts, 1)
-    cut = f"1 token is longer than the model reads and was cut: `{'a' * 49}` (long.txt, line 1)"
-    assert cut in done.err
+    cut = "cut 1 token to the length that the model reads; the first is "
+    assert f"{cut}`{'a' * 49}` (long.txt, line 1)" in done.err
     several = json.loads(made("embed", "corpus.txt", "long.txt", "-o", "v/", "--json").out)
     assert [one["output"] for one in several] == ["v/corpus.hdf5", "v/long.hdf5"]
     for name in facts:
@@ -263,7 +263,7 @@ def test_lines_left_out_are_listed(tiny_bilm: BiLM) -> None:
     done = elmo("embed", "bad.txt", "-o", "out.hdf5", *skip, "-f", "--json")
     assert done.code == 3
     assert json.loads(done.out)["skipped"] == [["bad.txt", 2, "0xFF at byte 1 is not UTF-8"]]
-    assert "the list is out.hdf5.skipped.tsv" in said(done)[-1]
+    assert "listed in out.hdf5.skipped.tsv" in said(done)[-1]
     assert mine.read_bytes() == b"bad.txt\t2\t0xFF at byte 1 is not UTF-8\n"
     with open_embeddings("out.hdf5") as embeddings:
         assert list(embeddings) == [0, 2]

@@ -192,7 +192,6 @@ def test_corrupt_embeddings_are_read_in_a_child_process(tmp_path: Path) -> None:
     ("words", "code", "error"),
     [
         (probe(splits=("train",)), 2, "missing option '--test'"),
-        (["probe", "--train", "train.hdf5", "--test", "test.hdf5", "test.conllu"], 2, "--train: "),
         ([*probe(), "--layer", "3"], 2, "train.hdf5: `--layer 3`: the file has layers 0, 1, 2"),
         ([*probe(), "--label-format", "conll", "--label-column", "upos"], 2, "`--label-column up"),
         (probe(labels="missing"), 1, "train.missing: no such file"),

@@ -132,7 +132,7 @@ def test_messages_of_a_prepared_and_a_finished_run(tmp_path: Path) -> None:
         ("bad.txt --bptt 0", "`--bptt`: 0 is not at least 1"),
         ("bad.txt --recipe none.json", "none.json: No such file"),
         ("bad.txt --data-dir data", "--data-dir: there is no recipe"),
-        ("bad.txt --resume --prepare", "--prepare and --resume"),
+        ("bad.txt --resume --prepare", "--prepare: has no meaning with --resume"),
     ],
 )
 def test_a_refused_run_leaves_no_folder(
