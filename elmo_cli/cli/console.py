@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, TypeVar
 
 import click
 
@@ -20,10 +20,11 @@ from elmo_cli.errors import OutputError, SkippedError
 
 if TYPE_CHECKING:
     import torch
-    from rich.console import RenderableType
+    from rich.console import JustifyMethod, RenderableType
 
     from elmo_cli.text.input import InputReport
 
+_Self = TypeVar("_Self", bound="Progress")
 _LINE_EVERY_S, _LOADING_S = 15.0, 0.5
 _BAR_WIDTH = 40
 _LINE_END = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
@@ -135,12 +136,9 @@ def table(
     for rows in groups:
         aligned = Table(box=None, pad_edge=False)
         for name in columns:
-            aligned.add_column(
-                name,
-                overflow="fold",
-                justify="right" if name == right else "left",
-                style="bold" if name == bold else "",
-            )
+            side: JustifyMethod = "right" if name == right else "left"
+            style = "bold" if name == bold else ""
+            aligned.add_column(name, overflow="fold", justify=side, style=style)
         for row in rows:
             # A Text object: rich would interpret a token such as [b] as markup.
             aligned.add_row(*(Text(printable(cell)) for cell in row))
@@ -170,8 +168,7 @@ def check_output(output: str, texts: Sequence[str], *, overwrite: bool) -> None:
 
 
 def write_lines(output: str, lines: Iterable[str], *, overwrite: bool) -> str:
-    """Write lines (including line ends) in UTF-8 to a file or, for "-", to standard output; return
-    its name for a message."""
+    """Write lines (with ends) in UTF-8 to a file or, for "-", to stdout; return its name."""
     from elmo_cli.files import write_text
 
     errors = "surrogateescape"  # for file names, which are written byte for byte
@@ -241,7 +238,7 @@ class Progress:
         self.is_shown, self._stack = False, ExitStack()
         self.begin("", unit, total)
 
-    def __enter__(self) -> Progress:
+    def __enter__(self: _Self) -> _Self:
         if self.total is not None:
             self.update(0, self.total)
         return self

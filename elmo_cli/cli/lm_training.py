@@ -81,20 +81,16 @@ common_options: Option = together(
 )
 
 
-class ConsoleReporter(Reporter):
+class ConsoleReporter(console.Progress, Reporter):
     """Reporter that prints evaluations of a `text` and shows progress, as a context manager."""
 
     def __init__(self, text: str) -> None:
+        super().__init__(None, "")
         self._text, self.notes = text, InputReport()
-        self._progress = console.Progress(None, "")
 
     def __enter__(self) -> ConsoleReporter:
-        self._progress.label = "starting"
-        self._progress.update(0, None)
+        self.progress("starting", 0, None)
         return self
-
-    def __exit__(self, *error: object) -> None:
-        self._progress.__exit__(*error)
 
     def message(self, text: str) -> None:
         console.note(text)
@@ -102,19 +98,19 @@ class ConsoleReporter(Reporter):
     def reading(self, paths: Sequence[str], notes: InputReport) -> None:
         sizes = [os.path.getsize(path) for path in paths if os.path.isfile(path)]
         total = sum(sizes) if sizes and len(sizes) == len(paths) else None
-        self._progress.begin("reading", "bytes")
-        self._progress.poll = lambda: notes.bytes_read
-        self._progress.update(0, total)
+        self.begin("reading", "bytes")
+        self.poll = lambda: notes.bytes_read
+        self.update(0, total)
 
     def input_notes(self, notes: InputReport) -> None:
-        self._progress.poll, self.notes = None, notes
+        self.poll, self.notes = None, notes
         console.warn(*notes.warnings)
         console.print_truncated(notes)
 
     def progress(self, what: str, done: float, total: float | None, detail: str = "") -> None:
-        if what != self._progress.label:
-            self._progress.begin(what, "tokens" if total or done else "")
-        self._progress.update(done, total, detail)
+        if what != self.label:
+            self.begin(what, "tokens" if total or done else "")
+        self.update(done, total, detail)
 
     def estimate(self, estimate: Estimate) -> None:
         limit = estimate.limit.replace("_", "-")

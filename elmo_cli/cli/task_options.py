@@ -62,32 +62,26 @@ def load_model(folder: str, given: dict[str, Any]) -> tuple[TrainedTask, str]:
     return trained, chosen
 
 
-class TaskReporter:
-    """Reporter that prints messages, progress and a line per epoch to the console."""
+class TaskReporter(console.Progress):
+    """Reporter that prints messages and a line per epoch, and shows progress in between."""
 
     def __init__(self) -> None:
-        self._progress = console.Progress(None, "tokens", is_estimate=True)
+        super().__init__(None, "tokens", is_estimate=True)
 
     def message(self, text: str) -> None:
         """Print a line about the run."""
         console.note(text)
-        self._progress.begin("", "tokens")
+        self.begin("", "tokens")
 
     def progress(self, done: int, total: int | None) -> None:
         """Show the progress since the last message."""
-        self._progress.update(done, total)
+        self.update(done, total)
 
     def epoch(self, line: dict[str, Any]) -> None:
         """Print the loss and the dev scores of an epoch."""
         scores = ", ".join(f"{name} {score:.2f}" for name, score in line["dev"].items())
         what = f"epoch {line['epoch']}: loss {line['loss']:.3f}, dev {scores}"
         console.note(f"{what}, {line['seconds']:.1f} s")
-
-    def __enter__(self) -> TaskReporter:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._progress.__exit__()
 
 
 def print_scores(title: str, facts: dict[str, Any]) -> None:
