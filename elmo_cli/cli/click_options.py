@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
 import click
-from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from elmo_cli.cli.console import is_terminal
@@ -174,19 +173,6 @@ def settings(owner: type, group: str, *options: tuple[str, str]) -> Callable[[F]
     return together(*(setting(owner, group, *option) for option in options))
 
 
-def given_options() -> dict[str, Any]:
-    """The parameters that the command line or the environment gives, with their values."""
-    ctx, sources = (
-        click.get_current_context(),
-        (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT),
-    )
-    return {
-        name: value
-        for name, value in ctx.params.items()
-        if ctx.get_parameter_source(name) in sources and value != ()
-    }
-
-
 def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     """Several options as one decorator, in the order given."""
 
@@ -200,16 +186,10 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 def text_names(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
     """Callback of click: refuse a terminal as standard input."""
-    check_stdin(value if isinstance(value, tuple) else (value,))
+    if "-" in (value or ()) and is_terminal(sys.stdin):
+        hint = "name a file, or pipe the text in"
+        raise UsageError("standard input is a terminal: no text is coming", hint)
     return value
-
-
-def check_stdin(texts: Sequence[str]) -> None:
-    """Raise a UsageError if standard input is among the texts and is a terminal."""
-    if "-" in texts and is_terminal(sys.stdin):
-        raise UsageError(
-            "standard input is a terminal: no text is coming", "name a file, or pipe the text in"
-        )
 
 
 def local_path(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
@@ -220,21 +200,6 @@ def local_path(ctx: click.Context, parameter: click.Parameter, value: str) -> st
             "write to a path with `-o`, then copy the file there",
         )
     return value
-
-
-def refuse_options(names: Collection[str], where: str, hint: str) -> None:
-    """Raise a UsageError for an option that the command line gives and that has no effect.
-
-    Args:
-        names: parameters of the command.
-        where: "without --text", "for standard output", ….
-    """
-    ctx = click.get_current_context()
-    for parameter in ctx.command.params:
-        is_given = ctx.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
-        if is_given and parameter.name in names:
-            option = max(parameter.opts, key=len)
-            raise UsageError(f"{option}: has no meaning {where}", hint)
 
 
 Option = Callable[[Any], Any]

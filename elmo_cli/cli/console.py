@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import torch
     from rich.console import JustifyMethod, RenderableType
 
+    from elmo_cli.files import StrPath
     from elmo_cli.text.input import InputReport
 
 _Self = TypeVar("_Self", bound="Progress")
@@ -158,11 +159,11 @@ def binary_stdout() -> Iterator[BinaryIO]:
     sys.stdout.buffer.flush()
 
 
-def check_output(output: str, texts: Sequence[str], *, overwrite: bool) -> None:
-    """Refuse, before any work, an output that is one of the texts or cannot be written."""
+def check_output(output: str, inputs: Iterable[StrPath], *, overwrite: bool) -> None:
+    """Refuse, before any work, an output that is one of the inputs or cannot be written."""
     from elmo_cli.files import check_distinct, check_output_path
 
-    check_distinct(output, texts)
+    check_distinct(output, inputs)
     if output != "-":
         check_output_path(output, overwrite=overwrite)
 

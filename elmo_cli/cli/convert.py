@@ -18,8 +18,7 @@ from elmo_cli.errors import EmbeddingsFileError
 @options.dtype_option()
 @value("Output", "--layers SPEC", f"Layers to keep: {options.LAYER_SPEC}.  [default: all]")
 @options.overwrite_option
-@options.quiet_option
-@options.json_option
+@options.general_options
 def convert(file: str, output: str, **settings: Any) -> None:
     """Convert an embeddings file to another layout, dtype or choice of layers.
 

@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import console, options
-from elmo_cli.cli.click_options import (
-    FiniteRange,
-    argument,
-    command,
-    flag,
-    refuse_options,
-    text_names,
-    together,
-    value,
-)
+from elmo_cli.cli.click_options import FiniteRange, command, flag, together, value
 from elmo_cli.embed.settings import POOLS, STATES
 from elmo_cli.engine.names import ENGINES, PRECISIONS
 from elmo_cli.errors import OutputError, UsageError
@@ -96,15 +87,14 @@ _cluster_options = together(
 
 
 @command
-@argument("files", nargs=-1, metavar="FILE…", callback=text_names)
+@options.texts_argument("files", metavar="FILE…")
 @_output_options
 @_computing_options
 @options.input_options
 @options.blank_lines_option
 @_length_option
 @_cluster_options
-@options.quiet_option
-@options.json_option
+@options.general_options
 def embed(**given: Any) -> None:
     """Compute embeddings of the sentences in text files and write them to an HDF5 file.
 
@@ -131,14 +121,14 @@ def embed(**given: Any) -> None:
     check_inputs(given["files"], options.input_settings(given))
     if given["ray"]:
         hint = "finished shards are kept, and the same command computes the missing ones"
-        refuse_options(_NOT_ON_RAY, "for --ray", hint)
+        options.refuse_options(_NOT_ON_RAY, "for --ray", hint)
     else:
-        refuse_options(_CLUSTER, "without --ray", "`--ray` distributes the run")
+        options.refuse_options(_CLUSTER, "without --ray", "`--ray` distributes the run")
         if given["output"] == "-":
-            refuse_options(_ONLY_FILE, "for standard output", "`-o FILE` writes HDF5")
+            options.refuse_options(_ONLY_FILE, "for standard output", "`-o FILE` writes HDF5")
         else:
             hint = "`-o -` writes to standard output"
-            refuse_options(["stream"], "for a file, whose format is HDF5", hint)
+            options.refuse_options(["stream"], "for a file, whose format is HDF5", hint)
     job = _job(given)
     if given["ray"]:
         _check_for_ray(job)
@@ -152,7 +142,6 @@ def embed(**given: Any) -> None:
 def _job(given: dict[str, Any]) -> EmbedJob:
     from elmo_cli.embed.job import EmbedJob
     from elmo_cli.embed.settings import EmbedderSettings
-    from elmo_cli.pretrained.load import ModelSource
     from elmo_cli.store.shards import parse_shard
     from elmo_cli.store.spec import FileSpec
 
@@ -161,7 +150,7 @@ def _job(given: dict[str, Any]) -> EmbedJob:
     return EmbedJob(
         inputs=tuple(given["files"]),
         output=given["output"],
-        model=ModelSource(given["model"], given["options"], given["weights"]),
+        model=options.model_source(given),
         text=options.input_settings(given),
         embedder=EmbedderSettings(**{name: given[name] for name in _EMBEDDER}),
         file=FileSpec(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from elmo_cli.cli import console
+from elmo_cli.cli import console, options
 from elmo_cli.cli.console import plural
 from elmo_cli.cluster.shard_folder import SKIPPED_LIST, is_url, without_secrets
 from elmo_cli.embed.embedder import Embedder
@@ -24,7 +24,6 @@ from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.plan import Plan, expected_rate, plan_job
 from elmo_cli.embed.run import RunSummary, make_embedder, run_job
 from elmo_cli.embed.stream_formats import sentence_writer
-from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
 from elmo_cli.errors import InputError, ModelError
 from elmo_cli.files import format_bytes
 from elmo_cli.pretrained.load import load_files
@@ -41,8 +40,7 @@ _FACTS = (*_SIZES, "blank_lines", "truncated_tokens", "skipped", "warnings")
 
 def load_embedder(job: EmbedJob, files: ModelFiles, given: dict[str, Any]) -> Embedder:
     """Load the embedder of a job and print its device and number of threads."""
-    set_num_threads(given["threads"])
-    keep_freed_memory()
+    options.use_threads(given["threads"])
     embedder = make_embedder(job, load_files(files))
     where = str(embedder.device)
     if where == "cpu":

@@ -5,32 +5,20 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from elmo_cli.cli import console
+from elmo_cli.cli import console, options, task_options
 from elmo_cli.cli.click_options import argument, command, output_option, value
-from elmo_cli.cli.options import json_option, overwrite_option, quiet_option
-from elmo_cli.cli.task_options import (
-    TaskReporter,
-    embeddings_folder,
-    embeddings_option,
-    format_option,
-    load_model,
-    model_option,
-    print_scores,
-    task_compute_options,
-)
 
 
 @command
 @argument("folder", metavar="DIR")
 @value("Data", "--test FILE", "Test data in the format of the training data.", required=True)
-@embeddings_option("DIR/vectors")
-@model_option
+@task_options.embeddings_option("DIR/vectors")
+@task_options.model_option
 @output_option("FILE", "File to write the predictions to.")
-@format_option
-@overwrite_option
-@task_compute_options
-@quiet_option
-@json_option
+@task_options.format_option
+@options.overwrite_option
+@task_options.compute_options
+@options.general_options
 def evaluate(*, folder: str, test: str, **given: Any) -> None:
     """Score the predictions of a task model on test data.
 
@@ -45,9 +33,9 @@ def evaluate(*, folder: str, test: str, **given: Any) -> None:
     """
     if (output := given["output"]) is not None:
         console.check_output(output, [test], overwrite=given["overwrite"])
-    trained, output_format = load_model(folder, given)
-    vectors = embeddings_folder(folder, given, trained.bilm)
-    with TaskReporter() as reporter:
+    trained, output_format = task_options.load_model(folder, given)
+    vectors = task_options.embeddings_folder(folder, given, trained.bilm)
+    with task_options.TaskReporter() as reporter:
         split = trained.task.read(test)
         predictions, scores = trained.evaluate(split, vectors, reporter)
     if output is not None:
@@ -55,4 +43,4 @@ def evaluate(*, folder: str, test: str, **given: Any) -> None:
         console.write_lines(output, lines, overwrite=given["overwrite"])
     facts = {"test": test, "examples": len(split.examples), **scores.to_dict()}
     title = f"{test}, {console.plural(len(split.examples), 'example')}"
-    console.print_result(facts, partial(print_scores, title, facts))
+    console.print_result(facts, partial(task_options.print_scores, title, facts))

@@ -8,16 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console, lm_training, options
-from elmo_cli.cli.click_options import (
-    command,
-    flag,
-    given_options,
-    setting,
-    settings,
-    text_names,
-    together,
-    value,
-)
+from elmo_cli.cli.click_options import command, flag, setting, settings, text_names, together, value
 from elmo_cli.lm.settings import TrainSettings
 
 if TYPE_CHECKING:
@@ -80,12 +71,10 @@ def finetune(**values: Any) -> None:
       elmo embed corpus.txt -o corpus.hdf5 -m tuned/
     """
     with lm_training.ConsoleReporter("the validation text") as reporter:
-        from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
         from elmo_cli.lm.finetune import finetune as run_finetune
 
-        job = _job(values, given_options())
-        set_num_threads(values["threads"])
-        keep_freed_memory()
+        job = _job(values, options.given_options())
+        options.use_threads(values["threads"])
         console.warn_of_slow_bf16(job.settings.precision, job.device)
         result = run_finetune(job, reporter=reporter)
     lm_training.warn_of_unknown(result.unknown_fraction, "the tokens of the test text")
@@ -102,7 +91,6 @@ def finetune(**values: Any) -> None:
 def _job(values: dict[str, Any], given: dict[str, Any]) -> FinetuneJob:
     from elmo_cli.engine.runtime import select_device
     from elmo_cli.lm.finetune_job import FinetuneJob
-    from elmo_cli.pretrained.load import ModelSource
 
     names = [one.name for one in fields(TrainSettings) if one.name in values]
     return FinetuneJob(
@@ -110,7 +98,7 @@ def _job(values: dict[str, Any], given: dict[str, Any]) -> FinetuneJob:
         output=Path(values["output"]),
         settings=TrainSettings(**{name: values[name] for name in names}),
         heldout=values["heldout"],
-        model=ModelSource(values["model"], values["options"], values["weights"]),
+        model=options.model_source(values),
         softmax=values["softmax"],
         vocabulary=values["vocabulary"],
         fit_softmax=values["fit_softmax"],

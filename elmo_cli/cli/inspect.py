@@ -5,15 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console, options
-from elmo_cli.cli.click_options import (
-    argument,
-    command,
-    flag,
-    refuse_options,
-    text_names,
-    together,
-    value,
-)
+from elmo_cli.cli.click_options import argument, command, flag, text_names, together, value
 from elmo_cli.cli.console import plural
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 
@@ -42,8 +34,7 @@ _SHOWN = 5  # maximum number of problems to print; --json contains more
 @options.processor_options
 @options.input_options
 @options.blank_lines_option
-@options.quiet_option
-@options.json_option
+@options.general_options
 def inspect(**given: Any) -> None:
     """Describe an embeddings or weight file and verify it.
 
@@ -66,12 +57,12 @@ def inspect(**given: Any) -> None:
     path, text = given["file"], options.input_settings(given)
     if not given["recompute"]:
         hint = "`--recompute N` recomputes sentences with the model"
-        refuse_options(_FOR_RECOMPUTE, "without --recompute", hint)
+        options.refuse_options(_FOR_RECOMPUTE, "without --recompute", hint)
     if given["text"]:
         check_inputs(given["text"], text)
     else:
         hint = "`--text FILE` names the text to compare with"
-        refuse_options(options.INPUT_FIELDS, "without --text", hint)
+        options.refuse_options(options.INPUT_FIELDS, "without --text", hint)
     # Read in a child process, because HDF5 may crash on a corrupt file.
     files = [path, *given["text"]]
     facts = run_isolated(lambda: _facts(path, text, given), files, EmbeddingsFileError)
@@ -129,14 +120,13 @@ def _facts(path: str, text: InputSettings, given: dict[str, Any]) -> dict[str, A
 def _recompute(facts: dict[str, Any], given: dict[str, Any]) -> None:
     """Compare the sample with recomputed vectors and add the results to the facts."""
     from elmo_cli.embed.verify_sample import recompute_sample
-    from elmo_cli.engine.runtime import set_num_threads
     from elmo_cli.pretrained.load import load
 
     sample: Sample = facts["recomputed"]
     if n := sample.passed_over:
         what = f"{sample.path}: skipped {plural(n, 'sentence')} whose tokens the file does not "
         console.warn(f"{what}record; give them with --text")
-    set_num_threads(given["threads"])
+    options.use_threads(given["threads"])
     bilm = load(given["model"], options=given["options"], weights=given["weights"])
     found = recompute_sample(sample, bilm, device=given["device"])
     problems = [f"sentence {one.key}: {one.problem}" for one in found if one.problem]

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from elmo_cli.cli import console
+from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import argument, command, value
-from elmo_cli.cli.options import AT_LEAST_1, json_option, quiet_option
 from elmo_cli.errors import EmbeddingsFileError
 
 if TYPE_CHECKING:
@@ -21,9 +20,8 @@ _CONTEXT = 6  # tokens shown on either side
 @command
 @argument("file", metavar="FILE")
 @argument("word", metavar="WORD")
-@value("Search", "-k, --count N", _COUNT, type=AT_LEAST_1)
-@quiet_option
-@json_option
+@value("Search", "-k, --count N", _COUNT, type=options.AT_LEAST_1)
+@options.general_options
 def kwic(*, file: str, word: str, count: int | None) -> None:
     """List the occurrences of a word in context (keyword in context).
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elmo_cli.cli import console
+from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import (
     Option,
     flag,
@@ -18,7 +18,6 @@ from elmo_cli.cli.click_options import (
     together,
     value,
 )
-from elmo_cli.cli.options import input_options, json_option, processor_options, quiet_option
 from elmo_cli.lm.settings import Reporter, TrainSettings
 from elmo_cli.text.input_settings import InputReport
 
@@ -73,11 +72,10 @@ def training_options(learning_rate: str) -> Option:
 
 _precision = "Precision of matrix products: float32 or bf16."
 common_options: Option = together(
-    processor_options,
+    options.processor_options,
     setting(TrainSettings, "Compute", "--precision NAME", _precision),
-    input_options,
-    quiet_option,
-    json_option,
+    options.input_options,
+    options.general_options,
 )
 
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from functools import partial
 
-from elmo_cli.cli import console
+from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import argument, command
 from elmo_cli.cli.console import plural
-from elmo_cli.cli.options import hdf5_output, json_option, overwrite_option, quiet_option
 from elmo_cli.errors import EmbeddingsFileError
 
 
 @command
 @argument("shards", nargs=-1, required=True, metavar="SHARD…")
-@hdf5_output
-@overwrite_option
-@quiet_option
-@json_option
+@options.hdf5_output
+@options.overwrite_option
+@options.general_options
 def merge(shards: tuple[str, ...], output: str, overwrite: bool) -> None:
     """Join the shards of a run into one file.
 

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from elmo_cli.cli import console
-from elmo_cli.cli.click_options import argument, command, flag, refuse_options, together, value
+from elmo_cli.cli import console, options
+from elmo_cli.cli.click_options import argument, command, flag, together, value
 from elmo_cli.cli.kwic import as_facts, in_context, print_in_context
-from elmo_cli.cli.options import AT_LEAST_1, json_option, layer_option, plot_output
-from elmo_cli.cli.plot import check_plot
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 
 if TYPE_CHECKING:
@@ -37,7 +35,7 @@ def _occurrence(ctx: click.Context, parameter: click.Parameter, given: str | Non
 _search_options = together(
     value("Search", "--query-file FILE",
           "Take the queries from this embeddings file of the same model.  [default: FILE]"),
-    layer_option("Search"),
+    options.layer_option("Search"),
     value("Search", "--occurrence N|all", "Occurrence of a WORD to search with, counted from 1, or "
           "all.  [default: the first 5]", callback=_occurrence),
     value("Search", "--text TEXT", "Sentence to search with, the word in brackets: 'she sat on the "
@@ -45,7 +43,7 @@ _search_options = together(
     value("Search", "-m, --model NAME|PATH",
           "Model for --text.  [default: the model that FILE records]"),
     value("Search", "-k, --count N", "Number of neighbours per query.",
-          type=AT_LEAST_1, default=5),
+          type=options.AT_LEAST_1, default=5),
     flag("Search", "--same-word",
          "Compare only with the same word form (case-insensitive), which separates its senses."),
 )
@@ -56,8 +54,8 @@ _search_options = together(
 @argument("file", metavar="FILE")
 @argument("queries", nargs=-1, metavar="QUERY…")
 @_search_options
-@plot_output(".html, .png, .svg or .pdf", required=False)
-@json_option
+@options.plot_output(".html, .png, .svg or .pdf", required=False)
+@options.json_option
 def neighbors(*, file: str, queries: tuple[str, ...], **given: Any) -> None:
     """Find the nearest neighbours of a token by cosine, each in its sentence.
 
@@ -87,11 +85,11 @@ def neighbors(*, file: str, queries: tuple[str, ...], **given: Any) -> None:
     texts, output = given["text"], given["output"]
     files = [file, *filter(None, [given["query_file"]])]
     if output is not None:
-        check_plot(output, files, overwrite=given["overwrite"], html=True)
+        console.check_output(output, files, overwrite=given["overwrite"])
     if texts:
-        refuse_options(["query_file"], "with --text", "run the command once for each")
+        options.refuse_options(["query_file"], "with --text", "run the command once for each")
     else:
-        refuse_options(["model"], "without --text", "FILE has the vectors already")
+        options.refuse_options(["model"], "without --text", "FILE has the vectors already")
     if bool(queries) == bool(texts):
         raise UsageError(
             "--text and QUERY cannot be combined" if texts else "no QUERY is given",

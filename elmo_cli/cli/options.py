@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,10 +12,11 @@ from click.core import ParameterSource
 from elmo_cli.cli import console
 from elmo_cli.cli.click_options import (
     Option,
+    argument,
     flag,
     local_path,
     output_option,
-    refuse_options,
+    text_names,
     together,
     value,
 )  # fmt: skip
@@ -24,12 +27,41 @@ from elmo_cli.text.input_settings import BLANK, FORMATS, ON_ERROR, InputSettings
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.labelled_vectors import LabelSettings
+    from elmo_cli.pretrained.load import ModelSource
 
 AT_LEAST_1 = click.IntRange(min=1)
 INPUT_FIELDS = ("format", "tokenize", "encoding", "column", "blank", "max_tokens", "on_error")
 LABEL_FIELDS = ("label_format", "encoding", "label_column")  # of LabelSettings, in order
 LAYER_SPEC = "all, top, average, numbers such as 0,2, or mix:W0,W1,W2[,GAMMA]"
 _MOST_THREADS = 1024
+
+
+def given_options() -> dict[str, Any]:
+    """The parameters that the command line or the environment gives, with their values."""
+    ctx, sources = (
+        click.get_current_context(),
+        (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT),
+    )
+    return {
+        name: value
+        for name, value in ctx.params.items()
+        if ctx.get_parameter_source(name) in sources and value != ()
+    }
+
+
+def refuse_options(names: Collection[str], where: str, hint: str) -> None:
+    """Raise a UsageError for an option that the command line gives and that has no effect.
+
+    Args:
+        names: parameters of the command.
+        where: "without --text", "for standard output", ….
+    """
+    ctx = click.get_current_context()
+    for parameter in ctx.command.params:
+        is_given = ctx.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
+        if is_given and parameter.name in names:
+            option = max(parameter.opts, key=len)
+            raise UsageError(f"{option}: has no meaning {where}", hint)
 
 
 def input_settings(given: dict[str, Any], *, max_characters: int = 50) -> InputSettings:
@@ -43,6 +75,21 @@ def label_settings(given: dict[str, Any]) -> LabelSettings:
     from elmo_cli.analysis.labelled_vectors import LabelSettings
 
     return LabelSettings(*(given[name] for name in LABEL_FIELDS))
+
+
+def model_source(given: dict[str, Any]) -> ModelSource:
+    """Return the model of the values of `model_options`."""
+    from elmo_cli.pretrained.load import ModelSource
+
+    return ModelSource(given["model"], given["options"], given["weights"])
+
+
+def use_threads(n_threads: int | None) -> None:
+    """Set the number of CPU threads, and keep freed memory for the next batch."""
+    from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
+
+    set_num_threads(n_threads)
+    keep_freed_memory()
 
 
 def run_mode(options: dict[str, Any]) -> str:
@@ -77,6 +124,7 @@ def _device(ctx: click.Context, parameter: click.Parameter, name: str) -> str:
     return name
 
 
+texts_argument = partial(argument, nargs=-1, callback=text_names)
 # fmt: off
 encoding_option: Option = value("Input", "--encoding NAME", "Text encoding.", default="utf-8")
 _on_error: Option = value(
@@ -155,6 +203,7 @@ def vocabulary_size_options(group: str, size: int | None, min_count: int) -> Opt
         value(group, "--min-count N", "Leave out types that occur fewer than N times.",
               type=AT_LEAST_1, default=min_count),
     )
+general_options: Option = together(quiet_option, json_option)
 # fmt: on
 
 

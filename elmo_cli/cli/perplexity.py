@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import console, options
-from elmo_cli.cli.click_options import (
-    argument,
-    command,
-    output_option,
-    refuse_options,
-    text_names,
-    together,
-    value,
-)
+from elmo_cli.cli.click_options import command, output_option, together, value
 
 if TYPE_CHECKING:
     from elmo_cli.lm.evaluation import Scores
@@ -43,15 +35,14 @@ _state_and_output = together(
 
 
 @command
-@argument("texts", nargs=-1, required=True, metavar="TEXT…", callback=text_names)
+@options.texts_argument("texts", required=True, metavar="TEXT…")
 @options.model_options
 @options.language_model_options()
 @_state_and_output
 @options.overwrite_option
 @options.processor_options
 @options.input_options
-@options.quiet_option
-@options.json_option
+@options.general_options
 def perplexity(**given: Any) -> None:
     """Measure the perplexity of a text, forward and backward.
 
@@ -73,21 +64,19 @@ def perplexity(**given: Any) -> None:
       elmo perplexity heldout.txt -m model/ -o sentences.tsv
     """
     from elmo_cli.cli.lm_training import warn_of_unknown
-    from elmo_cli.engine.runtime import select_device, set_num_threads
+    from elmo_cli.engine.runtime import select_device
     from elmo_cli.files import check_distinct
     from elmo_cli.lm.language_model import load_language_model
     from elmo_cli.lm.perplexity import perplexity_of
-    from elmo_cli.pretrained.load import ModelSource
     from elmo_cli.text.input import InputReport, check_inputs
 
     output, state, report = given["output"], given["state"], InputReport()
     _check_options(given)
-    set_num_threads(given["threads"])
+    options.use_threads(given["threads"])
     device = select_device(given["device"])
     check_inputs(given["texts"], options.input_settings(given))
     parts = {name: given[name] for name in ("softmax", "vocabulary")}
-    source = ModelSource(given["model"], given["options"], given["weights"])
-    model = load_language_model(source, **parts)
+    model = load_language_model(options.model_source(given), **parts)
     if output:
         read = (given["model"], *model.bilm.files, *parts.values())
         check_distinct(output, read, what="a file of the model")
@@ -114,12 +103,12 @@ def _check_options(given: dict[str, Any]) -> None:
     output, state = given["output"], given["state"]
     if state != "carry":
         hint = "`--state carry` reads a text in streams"
-        refuse_options(["batch_size"], f"for --state {state}", hint)
+        options.refuse_options(["batch_size"], f"for --state {state}", hint)
     if output is None:
-        refuse_options(["overwrite"], "without --output", "`-o FILE` writes a file")
+        options.refuse_options(["overwrite"], "without --output", "`-o FILE` writes a file")
     else:
         if output == "-":
-            refuse_options(["as_json"], "for standard output", "`-o FILE` writes a file")
+            options.refuse_options(["as_json"], "for standard output", "`-o FILE` writes a file")
         console.check_output(output, given["texts"], overwrite=given["overwrite"])
 
 

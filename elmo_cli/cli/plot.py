@@ -9,26 +9,9 @@ from typing import Any
 
 import click
 
-from elmo_cli.cli import console
-from elmo_cli.cli.click_options import GroupedCommand, argument, refuse_options, together, value
-from elmo_cli.cli.options import (
-    LABEL_FIELDS,
-    label_options,
-    label_settings,
-    layer_option,
-    plot_output,
-)
+from elmo_cli.cli import console, options
+from elmo_cli.cli.click_options import GroupedCommand, argument, together, value
 from elmo_cli.errors import EmbeddingsFileError
-
-
-def check_plot(output: str, inputs: Any, *, overwrite: bool, html: bool = False) -> None:
-    """Refuse, before any work, an output file that cannot be written."""
-    from elmo_cli.files import check_distinct, check_output_path
-    from elmo_cli.plot.figure import check_format
-
-    check_distinct(output, inputs)
-    check_output_path(output, overwrite=overwrite)
-    check_format(output, html=html)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -46,7 +29,7 @@ _command = partial(plot.command, cls=GroupedCommand, no_args_is_help=True)
 
 @_command("curves")
 @argument("logs", nargs=-1, required=True, metavar="LOG…")
-@plot_output()
+@options.plot_output()
 def plot_curves(*, logs: tuple[str, ...], output: str, overwrite: bool) -> None:
     """Plot the loss and the perplexity or score of training runs.
 
@@ -61,7 +44,7 @@ def plot_curves(*, logs: tuple[str, ...], output: str, overwrite: bool) -> None:
     from elmo_cli.plot.training_curves import draw_training_curves, read_run
 
     paths = [path / LOG_FILE if path.is_dir() else path for path in map(Path, logs)]
-    check_plot(output, paths, overwrite=overwrite)
+    console.check_output(output, paths, overwrite=overwrite)
     records = [path.with_name(RECORD_FILE) if path.name == LOG_FILE else None for path in paths]
     draw_training_curves(list(map(read_run, paths, records)), output)
     console.note(f"{output}: written")
@@ -69,7 +52,7 @@ def plot_curves(*, logs: tuple[str, ...], output: str, overwrite: bool) -> None:
 
 @_command("layers")
 @argument("mixes", nargs=-1, required=True, metavar="DIR|MIX…")
-@plot_output()
+@options.plot_output()
 def plot_layers(*, mixes: tuple[str, ...], output: str, overwrite: bool) -> None:
     """Plot learned layer weights, like figure 2 of the paper.
 
@@ -82,7 +65,7 @@ def plot_layers(*, mixes: tuple[str, ...], output: str, overwrite: bool) -> None
     from elmo_cli.tasks.settings import SCORES_FILE
 
     files = {mix: Path(mix) / SCORES_FILE for mix in mixes if not mix.startswith("mix:")}
-    check_plot(output, files.values(), overwrite=overwrite)
+    console.check_output(output, files.values(), overwrite=overwrite)
     rows = [read_mixes(files[mix]) if mix in files else [parse_mix(mix)] for mix in mixes]
     draw_layer_weights(list(chain.from_iterable(rows)), output)
     console.note(f"{output}: written")
@@ -91,12 +74,12 @@ def plot_layers(*, mixes: tuple[str, ...], output: str, overwrite: bool) -> None
 # fmt: off
 _senses_options = together(
     value("Input", "--word WORD", "Word to plot, ignoring case.", required=True),
-    layer_option("Input"),
+    options.layer_option("Input"),
     value("Input", "--clusters N", "Number of clusters, up to 6.  [default: the number with the "
           "highest silhouette score]", type=click.IntRange(1, 6)),
     value("Input", "--labels LABELS", "Colour points by the labels in this file, one per token of "
           "FILE, instead of by cluster."),
-    label_options,
+    options.label_options,
 )
 # fmt: on
 
@@ -104,7 +87,7 @@ _senses_options = together(
 @_command("senses")
 @argument("file", metavar="FILE")
 @_senses_options
-@plot_output(".html, .png, .svg or .pdf")
+@options.plot_output(".html, .png, .svg or .pdf")
 def plot_senses(*, file: str, output: str, overwrite: bool, **given: Any) -> None:
     """Plot the occurrences of a word in two dimensions.
 
@@ -123,12 +106,12 @@ def plot_senses(*, file: str, output: str, overwrite: bool, **given: Any) -> Non
 
     labels = given["labels"]
     files = [file, *filter(None, [labels])]
-    check_plot(output, files, overwrite=overwrite, html=True)
+    console.check_output(output, files, overwrite=overwrite)
     if labels is None:
-        refuse_options(LABEL_FIELDS, "without --labels", "name a file")
+        options.refuse_options(options.LABEL_FIELDS, "without --labels", "name a file")
     else:
-        refuse_options(["clusters"], "with --labels", "leave it out")
-        labels = labels, label_settings(given)
+        options.refuse_options(["clusters"], "with --labels", "leave it out")
+        labels = labels, options.label_settings(given)
     read = partial(read_word, file, given["word"], given["layer"], labels)
     tokens = run_isolated(read, files, EmbeddingsFileError)
     draw_tokens(tokens, output, given["clusters"])
@@ -139,7 +122,7 @@ def plot_senses(*, file: str, output: str, overwrite: bool, **given: Any) -> Non
 @argument("file", metavar="FILE")
 @argument("first", metavar="KEY")
 @argument("second", metavar="KEY")
-@plot_output()
+@options.plot_output()
 def plot_similarity(*, output: str, overwrite: bool, **given: str) -> None:
     """Plot the cosines between the tokens of two sentences.
 
@@ -153,7 +136,7 @@ def plot_similarity(*, output: str, overwrite: bool, **given: str) -> None:
     from elmo_cli.plot.similarity import draw_similarity, read_similarity
 
     file = given["file"]
-    check_plot(output, [file], overwrite=overwrite)
+    console.check_output(output, [file], overwrite=overwrite)
     read = partial(read_similarity, file, given["first"], given["second"])
     draw_similarity(run_isolated(read, [file], EmbeddingsFileError), output)
     console.note(f"{output}: written")
@@ -161,7 +144,7 @@ def plot_similarity(*, output: str, overwrite: bool, **given: str) -> None:
 
 @_command("probe")
 @argument("results", nargs=-1, required=True, metavar="FILE…")
-@plot_output()
+@options.plot_output()
 def plot_probe(*, results: tuple[str, ...], output: str, overwrite: bool) -> None:
     """Plot the accuracy of probes by layer.
 
@@ -173,6 +156,6 @@ def plot_probe(*, results: tuple[str, ...], output: str, overwrite: bool) -> Non
     """
     from elmo_cli.plot.layer_results import draw_probes, read_probe
 
-    check_plot(output, results, overwrite=overwrite)
+    console.check_output(output, results, overwrite=overwrite)
     draw_probes(list(map(read_probe, results)), output)
     console.note(f"{output}: written")

@@ -4,31 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from elmo_cli.cli import console
-from elmo_cli.cli.click_options import argument, command, flag, output_option, text_names
-from elmo_cli.cli.options import input_options, input_settings, overwrite_option, quiet_option
-from elmo_cli.cli.task_options import (
-    TaskReporter,
-    embeddings_folder,
-    format_option,
-    load_model,
-    model_option,
-    task_compute_options,
-)
+from elmo_cli.cli import console, options, task_options
+from elmo_cli.cli.click_options import argument, command, flag, output_option
 from elmo_cli.errors import UsageError
 
 
 @command
 @argument("folder", metavar="DIR")
-@argument("texts", metavar="TEXT…", nargs=-1, required=True, callback=text_names)
+@options.texts_argument("texts", required=True, metavar="TEXT…")
 @output_option("FILE", "File to write the predictions to; - is standard output.", default="-")
-@format_option
-@overwrite_option
+@task_options.format_option
+@options.overwrite_option
 @flag("Input", "--as-data", "Read TEXT in the format of the training data; labels may be missing.")
-@model_option
-@input_options
-@task_compute_options
-@quiet_option
+@task_options.model_option
+@options.input_options
+@task_options.compute_options
+@options.quiet_option
 def predict(*, folder: str, texts: tuple[str, ...], **given: Any) -> None:
     """Apply a task model to new text.
 
@@ -41,16 +32,16 @@ def predict(*, folder: str, texts: tuple[str, ...], **given: Any) -> None:
       xz -dc new.txt.xz | elmo predict ner/ - --tokenize --output-format jsonl > new.jsonl
     """
     console.check_output(given["output"], texts, overwrite=given["overwrite"])
-    trained, output_format = load_model(folder, given)
+    trained, output_format = task_options.load_model(folder, given)
     task = trained.task
     if task.reads_text and not given["as_data"]:
-        split = task.read_text(texts, input_settings(given))
+        split = task.read_text(texts, options.input_settings(given))
     elif len(texts) == 1:
         split = task.read(texts[0], labelled=False)
     else:
         raise UsageError(f"{texts[1]}: more than one file", "predict on the files one by one")
-    vectors = embeddings_folder(folder, given, trained.bilm)
-    with TaskReporter() as reporter:
+    vectors = task_options.embeddings_folder(folder, given, trained.bilm)
+    with task_options.TaskReporter() as reporter:
         predictions = trained.predict_unseen(split, vectors, reporter)
     lines = task.format_lines(split, predictions, output_format)
     console.write_lines(given["output"], lines, overwrite=given["overwrite"])

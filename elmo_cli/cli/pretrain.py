@@ -7,18 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console, lm_training, options
-from elmo_cli.cli.click_options import (
-    argument,
-    check_stdin,
-    command,
-    flag,
-    given_options,
-    setting,
-    settings,
-    text_names,
-    together,
-    value,
-)
+from elmo_cli.cli.click_options import command, flag, setting, settings, together, value
 from elmo_cli.errors import UsageError
 from elmo_cli.lm.pretrain_config import RECIPE_FILE, PretrainConfig
 from elmo_cli.lm.settings import TextSettings, TrainSettings
@@ -98,7 +87,7 @@ _text_options = settings(
 
 
 @command
-@argument("texts", nargs=-1, metavar="TEXT…", callback=text_names)
+@options.texts_argument("texts", metavar="TEXT…")
 @_output_options
 @_training_options
 @_model_options
@@ -121,16 +110,14 @@ def pretrain(**given: Any) -> None:
       elmo pretrain raw/*.txt.xz --tokenize -o model/ --max-seconds 3600 --prepare
       torchrun --nproc-per-node 4 -m elmo_cli pretrain news.txt -o model/ --max-epochs 10
     """
-    mode, config = options.run_mode(given), _config(given_options(), given)
+    mode, config = options.run_mode(given), _config(options.given_options(), given)
     folder, prepare = Path(given["output"]), given["prepare"]
     console.mode.quiet |= os.environ.get("RANK", "0") != "0"
     with lm_training.ConsoleReporter("the held-out text") as reporter:
-        from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
         from elmo_cli.lm.distributed import process_group
         from elmo_cli.lm.pretrain import pretrain
 
-        set_num_threads(config.threads)
-        keep_freed_memory()
+        options.use_threads(config.threads)
         with process_group(config.device) as group:
             console.warn_of_slow_bf16(config.training.precision, group.device)
             how: dict[str, Any] = {"reporter": reporter, "group": group}
@@ -152,7 +139,6 @@ def _config(given: dict[str, Any], values: dict[str, Any]) -> PretrainConfig:
     base = PretrainConfig(data_dir=data_dir)
     if values["recipe"]:
         base = PretrainConfig.read(Path(values["recipe"]), data_dir=data_dir)
-        check_stdin((*base.text.texts, *base.text.heldout))
     elif values["resume"] and own.exists():
         base = PretrainConfig.read(own, data_dir=data_dir)
     elif data_dir is not None and not values["resume"]:

@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import console
+from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import command, flag, text_names, together, value
-from elmo_cli.cli.options import (
-    json_option,
-    label_options,
-    label_settings,
-    quiet_option,
-    threads_option,
-)
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.lm.settings import MOST_SEED
 
@@ -47,7 +40,7 @@ _file_options = together(
     _files("--dev FILE LABELS", "Embeddings and labels that select the weight decay.  [default: "
            "every tenth sentence of --train]"),
     _files("--test FILE LABELS", "Embeddings and labels to report the accuracy on.", required=True),
-    label_options,
+    options.label_options,
 )
 _probe_options = together(
     value("Probe", "--layer N",
@@ -65,9 +58,8 @@ _probe_options = together(
 @command
 @_file_options
 @_probe_options
-@threads_option
-@quiet_option
-@json_option
+@options.threads_option
+@options.general_options
 def probe(*, threads: int | None, seed: int, **given: Any) -> None:
     """Train a linear probe on each layer and report its accuracy.
 
@@ -101,12 +93,11 @@ def probe(*, threads: int | None, seed: int, **given: Any) -> None:
     command gives the same result; another number of --threads changes it only by rounding.
     """
     from elmo_cli.analysis.probe_layers import n_epochs, probe_layers
-    from elmo_cli.engine.runtime import set_num_threads
 
     data = _read(given)
     warnings = [*data.warnings, *_warnings(data)]
     console.warn(*warnings)
-    set_num_threads(threads)
+    options.use_threads(threads)
     measures = {name: given[name] for name in ("control", "mdl")}
     with console.Progress(n_epochs(data, **measures), "epochs") as progress:
         results = dict(probe_layers(data, seed=seed, **measures, advance=progress.advance))
@@ -122,7 +113,9 @@ def _read(given: dict[str, Any]) -> ProbeData:
     splits = {name: given[name] for name in ("train", "dev", "test")}
     pairs = [pair for pair in splits.values() if pair is not None]
     check_inputs([labels for _, labels in pairs], InputSettings(format=given["label_format"]))
-    read = partial(read_probe_data, **splits, labels=label_settings(given), layers=given["layer"])
+    read = partial(
+        read_probe_data, **splits, labels=options.label_settings(given), layers=given["layer"]
+    )
     return run_isolated(read, [name for pair in pairs for name in pair], EmbeddingsFileError)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console
 from elmo_cli.cli.click_options import Option, together, value
-from elmo_cli.cli.options import device_option, threads_option_with
+from elmo_cli.cli.options import device_option, threads_option_with, use_threads
 from elmo_cli.errors import UsageError
 from elmo_cli.pretrained.catalogue import BUNDLED
 
@@ -19,7 +19,7 @@ _MODEL = "biLM of the embeddings.  [default: that of the files, else $ELMO_MODEL
 _FORMAT = "Format of the predictions.  [default: depends on the task]"
 model_option: Option = value("Data", "-m, --model NAME|PATH", _MODEL)
 format_option: Option = value("Output", "--output-format FORMAT", _FORMAT)
-task_compute_options: Option = together(device_option, threads_option_with("1"))
+compute_options: Option = together(device_option, threads_option_with("1"))
 
 
 def embeddings_option(default: str) -> Option:
@@ -40,20 +40,12 @@ def embeddings_folder(
     return EmbeddingsFolder(path, model, bilm=bilm, default_model=default, device=device)
 
 
-def use_threads(threads: int | None) -> None:
-    """Set the number of CPU threads, by default 1, since the matrices of task models are small."""
-    from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
-
-    set_num_threads(threads or 1)
-    keep_freed_memory()
-
-
 def load_model(folder: str, given: dict[str, Any]) -> tuple[TrainedTask, str]:
     """Load a task model; return also the format of its predictions."""
     from elmo_cli.engine.runtime import select_device
     from elmo_cli.tasks.trained_task import load_trained
 
-    use_threads(given["threads"])
+    use_threads(given["threads"] or 1)  # its matrices are small
     trained = load_trained(folder, str(select_device(given["device"])))
     formats = trained.task.formats
     if (chosen := given["output_format"] or formats[0]) not in formats:

@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from elmo_cli.cli import console
-from elmo_cli.cli.click_options import argument, command, output_option, text_names
+from elmo_cli.cli import console, options
+from elmo_cli.cli.click_options import command, output_option
 from elmo_cli.cli.console import plural
-from elmo_cli.cli.options import input_settings, overwrite_option, quiet_option, raw_input_options
 
 _RAW = {"format": "plain", "tokenize": True, "column": None}
 
 
 @command
-@argument("texts", nargs=-1, required=True, metavar="TEXT…", callback=text_names)
+@options.texts_argument("texts", required=True, metavar="TEXT…")
 @output_option(
     "FILE", "Output text file, one sentence per line; - for standard output.", default="-"
 )
-@overwrite_option
-@raw_input_options
-@quiet_option
+@options.overwrite_option
+@options.raw_input_options
+@options.quiet_option
 def tokenize(*, texts: tuple[str, ...], output: str, **given: Any) -> None:
     """Split raw English into sentences and tokens, as `elmo embed --tokenize` does.
 
@@ -60,7 +59,7 @@ def tokenize(*, texts: tuple[str, ...], output: str, **given: Any) -> None:
                 f"{name}: {kind} according to its suffix, which is not raw text",
                 "`elmo embed` reads it directly; `elmo tokenize - < FILE` reads any raw text",
             )
-    sentences = read_sentences(texts, input_settings({**given, **_RAW}), report)
+    sentences = read_sentences(texts, options.input_settings({**given, **_RAW}), report)
     console.check_output(output, texts, overwrite=given["overwrite"])
     where = console.write_lines(output, lines(), overwrite=given["overwrite"])
     console.warn(*report.warnings)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from elmo_cli.cli import console
+from elmo_cli.cli import console, options, task_options
 from elmo_cli.cli.click_options import (
     GroupedCommand,
     argument,
@@ -15,16 +15,6 @@ from elmo_cli.cli.click_options import (
     output_option,
     together,
     value,
-)
-from elmo_cli.cli.options import json_option, overwrite_option, quiet_option, run_mode
-from elmo_cli.cli.task_options import (
-    TaskReporter,
-    embeddings_folder,
-    embeddings_option,
-    model_option,
-    print_scores,
-    task_compute_options,
-    use_threads,
 )
 from elmo_cli.errors import UsageError
 from elmo_cli.tasks.settings import TASKS, as_flat
@@ -36,31 +26,27 @@ _SETTINGS = {
     **{name: name for name in ("epochs", "patience", "batch_size", "learning_rate", "fraction")},
     "seed": "seed",
 }
-_LAYERS = click.Choice(["all", "last", "type", "none"])
-_WHERE = click.Choice(["input", "output", "both"])
 
 
-def _setting(declaration: str, description: str, kind: Any = str) -> Any:
-    hint = "  [default: depends on TASK]"
-    return value("Settings", declaration, description + hint, type=kind)
+def _setting(declaration: str, description: str) -> Any:
+    return value("Settings", declaration, f"{description}  [default: depends on TASK]")
 
 
 # fmt: off
 _data_options = together(
     value("Data", "--train FILE", "Training data in the format of TASK."),
     value("Data", "--dev FILE", "Development data, which select the best epoch."),
-    embeddings_option("vectors in the output folder"),
+    task_options.embeddings_option("vectors in the output folder"),
     value("Data", "--word-vectors FILE",
           "Word vectors: GloVe or word2vec text (also .gz), or .npz.  [default: none]"),
-    model_option,
+    task_options.model_option,
 )
 _setting_options = together(
     value("Settings", "--preset NAME",
           "Named group of settings, such as paper (the published sizes)."),
     _setting("--elmo LAYERS",
-             "ELMo layers: all (a learned weighted sum), last, type (the token layer) or none.",
-             _LAYERS),
-    _setting("--elmo-at WHERE", "Where the model reads ELMo: input, output or both.", _WHERE),
+             "ELMo layers: all (a learned weighted sum), last, type (the token layer) or none."),
+    _setting("--elmo-at WHERE", "Where the model reads ELMo: input, output or both."),
     _setting("--epochs N", "Maximum number of epochs."),
     _setting("--patience N", "Stop after this many epochs without a better dev score."),
     _setting("--batch-size N", "Examples per step."),
@@ -90,11 +76,10 @@ class _TrainCommand(GroupedCommand):
 @_data_options
 @output_option("DIR", "Output folder: the task model.")
 @flag("Output", "--resume", "Continue the run in DIR.")
-@overwrite_option
+@options.overwrite_option
 @_setting_options
-@task_compute_options
-@quiet_option
-@json_option
+@task_options.compute_options
+@options.general_options
 def train(*, task: str, **given: Any) -> None:
     """Train a task model on embeddings files.
 
@@ -122,22 +107,22 @@ def train(*, task: str, **given: Any) -> None:
     for name in ("train", "dev", "output"):
         if given[name] is None:
             raise UsageError(f"missing option `--{name}`", "`elmo train --help` shows examples")
-    mode = run_mode(given)
+    mode = options.run_mode(given)
     from elmo_cli.tasks.train import TaskData, train_task
 
-    use_threads(given["threads"])
+    options.use_threads(given["threads"] or 1)
     output = given["output"]
-    vectors = embeddings_folder(output, given)
+    vectors = task_options.embeddings_folder(output, given)
     data = TaskData(given["train"], given["dev"], vectors, given["word_vectors"])
-    with TaskReporter() as reporter:
+    with task_options.TaskReporter() as reporter:
         facts = train_task(chosen, data, output, reporter, mode=mode, device=given["device"])
     console.print_result(facts, partial(_print, output, facts))
 
 
 def _changes(given: dict[str, Any]) -> dict[str, Any]:
     """Return the settings that the options change, by name."""
-    options = {setting: given[option] for option, setting in _SETTINGS.items()}
-    changes = {setting: value for setting, value in options.items() if value is not None}
+    values = {setting: given[option] for option, setting in _SETTINGS.items()}
+    changes = {setting: value for setting, value in values.items() if value is not None}
     for pair in given["changes"]:
         name, equals, value = pair.partition("=")
         if not equals:
@@ -147,7 +132,8 @@ def _changes(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _print(output: str, facts: dict[str, Any]) -> None:
-    print_scores(f"dev, epoch {facts['best_epoch']} of {facts['epochs']}", facts["dev"])
+    title = f"dev, epoch {facts['best_epoch']} of {facts['epochs']}"
+    task_options.print_scores(title, facts["dev"])
     for where, mix in facts["mix"].items():
         numbers = [*mix["weights"], mix["gamma"]]
         weights = ", ".join(f"{weight:.2f}" for weight in mix["weights"])

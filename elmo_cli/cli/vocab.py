@@ -5,20 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from elmo_cli.cli import console, options
-from elmo_cli.cli.click_options import argument, command, output_option, refuse_options, text_names
+from elmo_cli.cli.click_options import command, output_option
 from elmo_cli.cli.console import plural
 
 
 @command
-@argument("texts", nargs=-1, required=True, metavar="TEXT…", callback=text_names)
+@options.texts_argument("texts", required=True, metavar="TEXT…")
 @output_option(
     "FILE", "Vocabulary file to write, one type per line; - for standard output.", required=True
 )
 @options.overwrite_option
 @options.vocabulary_size_options("Vocabulary", None, 1)
 @options.input_options
-@options.quiet_option
-@options.json_option
+@options.general_options
 def vocab(*, texts: tuple[str, ...], output: str, **given: Any) -> None:
     """Count the types of a text and write a vocabulary file.
 
@@ -36,7 +35,7 @@ def vocab(*, texts: tuple[str, ...], output: str, **given: Any) -> None:
     from elmo_cli.text.vocabulary import TypeCounts
 
     if output == "-":
-        refuse_options(["as_json"], "for standard output", "`-o FILE` writes a file")
+        options.refuse_options(["as_json"], "for standard output", "`-o FILE` writes a file")
     report = InputReport()
     sentences = read_sentences(texts, options.input_settings(given), report)
     console.check_output(output, texts, overwrite=given["overwrite"])

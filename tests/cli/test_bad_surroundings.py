@@ -65,14 +65,12 @@ class Terminal(io.StringIO):
         "perplexity -",
         "pretrain - -o m --max-steps 1",
         "pretrain a.txt --heldout - -o m --max-steps 1",
-        "pretrain --recipe recipe.json -o m",
         "finetune --domain - -o m",
         "inspect ok.hdf5 --text -",
     ],
 )
 def test_a_terminal_as_standard_input(line: str, scene: Scene) -> None:
     """Without it a command waits for ever for a text that nobody types."""
-    file("recipe.json", '{"texts": ["-"], "max-steps": 1}')(scene)
     stocked("ok.hdf5")(scene)
     before = files(scene)
     done = elmo(*line.split(), stdin=Terminal())
