@@ -194,12 +194,16 @@ def text_names(ctx: click.Context, parameter: click.Parameter, value: Any) -> An
 
 def local_path(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     """Callback of click: refuse an output that is a URL."""
-    if value is not None and is_url(value):
-        raise UsageError(
-            f"{without_secrets(value)}: only `elmo embed --ray` writes to a URL",
-            "write to a path with `-o`, then copy the file there",
-        )
+    if value is not None:
+        check_local(value)
     return value
+
+
+def check_local(path: str) -> None:
+    """Raise a UsageError for a URL."""
+    if is_url(path):
+        hint = "write to a path with `-o`, then copy the file there"
+        raise UsageError(f"{without_secrets(path)}: only `elmo embed --ray` writes to a URL", hint)
 
 
 Option = Callable[[Any], Any]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import console, options
-from elmo_cli.cli.click_options import FiniteRange, command, flag, together, value
+from elmo_cli.cli.click_options import FiniteRange, check_local, command, flag, together, value
 from elmo_cli.embed.settings import POOLS, STATES
 from elmo_cli.engine.names import ENGINES, PRECISIONS
 from elmo_cli.errors import OutputError, UsageError
@@ -195,14 +195,9 @@ def _run(job: EmbedJob, given: dict[str, Any], start_s: float) -> None:
 
 def _checked_jobs(job: EmbedJob) -> list[EmbedJob]:
     """Return the jobs of a command, one per output file, after checking their paths."""
-    from elmo_cli.cluster.shard_folder import is_url, without_secrets
     from elmo_cli.files import check_distinct, is_folder
 
-    if is_url(job.output):
-        raise UsageError(
-            f"{without_secrets(job.output)}: only --ray writes to a URL",
-            "write to `-o FILE` and copy it there, or write shards with `-o URL/ --ray`",
-        )
+    check_local(job.output)
     if not is_folder(job.output):
         job.check_paths()
         _check_suffix(job.output)

@@ -10,7 +10,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any
 
@@ -57,9 +57,9 @@ def write_files(jobs: Sequence[EmbedJob], embedder: Embedder) -> None:
     """Write the HDF5 file of each job; exit with code 3 if lines were skipped."""
     summaries = [_write_file(job, embedder) for job in jobs]
     _print_json([_as_object(summary) for summary in summaries])
-    reports = [summary.report for summary in summaries]
-    both = zip(jobs, reports, strict=True)
-    console.exit_if_skipped(*reports, lists=[job.skipped_list for job, one in both if one.skipped])
+    both = zip(jobs, summaries, strict=True)
+    lists = [job.skipped_list for job, one in both if one.report.skipped]
+    console.exit_if_skipped(*(one.report for one in summaries), lists=lists)
 
 
 def _write_file(job: EmbedJob, embedder: Embedder) -> RunSummary:
@@ -126,18 +126,11 @@ def print_plans(jobs: Sequence[EmbedJob], embedder: Embedder, loading_s: float) 
         if not console.mode.as_json:
             console.say(_in_words(job.output, plan, seconds))
         console.warn(*plan.warnings)
-        objects.append(
-            {
-                "output": job.output,
-                "sentences": plan.sentences,
-                "tokens": plan.tokens,
-                "computed_tokens": plan.computed,
-                "bytes": plan.size.total,
-                "peak_bytes": plan.size.peak,
-                "seconds": round(seconds[0], 1),
-                "seconds_range": [round(one, 1) for one in seconds[1:]],
-            }
-        )
+        facts = {"output": job.output, "sentences": plan.sentences, "tokens": plan.tokens}
+        facts |= {"computed_tokens": plan.computed, "bytes": plan.size.total}
+        estimate, *limits = (round(one, 1) for one in seconds)
+        facts |= {"peak_bytes": plan.size.peak, "seconds": estimate, "seconds_range": limits}
+        objects.append(facts)
     _print_json(objects)
 
 
@@ -182,11 +175,14 @@ def embed_on_ray(job: EmbedJob, given: dict[str, Any]) -> None:
     summary = _cluster_facts(without_secrets(job.output), result, time.monotonic() - start_s)
     console.warn(*result.report.warnings)
     console.print_truncated(result.report)
-    _print_cluster_facts(summary, len(result.pieces))
+    folder, n_shards = summary["output"], plural(len(result.pieces), "shard")
+    computed = plural(summary["computed_tokens"], "token")
+    done = f"{len(summary['shards']):,} of {n_shards}"
+    console.note(f"{folder}: {done}; {computed} in {summary['seconds']:.1f} s")
     console.print_result(summary)
-    _refuse_missing(summary["output"], result)
-    skipped_list = os.path.join(summary["output"], SKIPPED_LIST)
-    console.exit_if_skipped(result.report, lists=[skipped_list])
+    _refuse_missing(folder, result)
+    _suggest_merge(folder, summary["shards"][0])
+    console.exit_if_skipped(result.report, lists=[os.path.join(folder, SKIPPED_LIST)])
 
 
 def _cluster_facts(output: str, result: ClusterResult, seconds: float) -> dict[str, Any]:
@@ -208,19 +204,11 @@ def _cluster_facts(output: str, result: ClusterResult, seconds: float) -> dict[s
     }
 
 
-def _print_cluster_facts(summary: Mapping[str, Any], n_pieces: int) -> None:
-    folder, n_shards = summary["output"], plural(n_pieces, "shard")
-    for missing in summary["missing"]:
-        console.note(f"shard {missing['shard']} of {n_shards} is missing: {missing['error']}")
-    computed = plural(summary["computed_tokens"], "token")
-    done = f"{len(summary['shards']):,} of {n_shards}"
-    console.note(f"{folder}: {done}; {computed} in {summary['seconds']:.1f} s")
-    if summary["missing"]:
-        return
+def _suggest_merge(folder: str, shard: str) -> None:
     if is_url(folder):
         console.note("download the shards first: `elmo merge` reads local files")
         folder = "shards/"
-    names = os.path.join(folder, f"part-*-{summary['shards'][0].rpartition('-')[2]}")
+    names = os.path.join(folder, f"part-*-{shard.rpartition('-')[2]}")
     console.note(f"`elmo merge {names} -o OUT.hdf5` joins them into one file")
 
 

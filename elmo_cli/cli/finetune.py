@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from elmo_cli.lm.finetune_job import FinetuneJob, FinetuneResult
 
 _CELL = 15
+# Options with the names of fields of a job; the latter ones only if they are given.
+_SAME = ("domain", "heldout", "softmax", "vocabulary", "fit_softmax")
+_FITTING = ("softmax_tokens", "vocabulary_size", "min_count")
 
 # fmt: off
 _text_options = together(
@@ -84,7 +87,6 @@ def finetune(**values: Any) -> None:
     elif result.ratio > 1:
         what = "warning: fine-tuning improved the validation text, but not the test text; "
         reporter.message(f"{what}the domain is perhaps too small")
-    lm_training.print_deletable(job.output)
     console.exit_if_skipped(reporter.notes)
 
 
@@ -93,18 +95,12 @@ def _job(values: dict[str, Any], given: dict[str, Any]) -> FinetuneJob:
     from elmo_cli.lm.finetune_job import FinetuneJob
 
     names = [one.name for one in fields(TrainSettings) if one.name in values]
+    same = {name: values[name] for name in _SAME} | {name: given.get(name) for name in _FITTING}
     return FinetuneJob(
-        domain=values["domain"],
+        **same,
         output=Path(values["output"]),
         settings=TrainSettings(**{name: values[name] for name in names}),
-        heldout=values["heldout"],
         model=options.model_source(values),
-        softmax=values["softmax"],
-        vocabulary=values["vocabulary"],
-        fit_softmax=values["fit_softmax"],
-        softmax_tokens=given.get("softmax_tokens"),
-        vocabulary_size=given.get("vocabulary_size"),
-        min_count=given.get("min_count"),
         reading=options.input_settings(values),
         device=select_device(values["device"]),
         mode=options.run_mode(values),

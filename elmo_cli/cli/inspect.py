@@ -25,6 +25,12 @@ _checks = together(
 # fmt: on
 _FOR_RECOMPUTE = ("model", "options", "weights", "device", "threads")
 _SHOWN = 5  # maximum number of problems to print; --json contains more
+_LISTED = "`elmo inspect --json` lists the problems"
+_HINTS = {
+    "embeddings": f"{_LISTED}; embed the text again",
+    "weights": f"{_LISTED}; get the weights from their source again",
+    "unfinished": "run the command that made it again with `--resume`",
+}
 
 
 @command
@@ -80,7 +86,7 @@ def inspect(**given: Any) -> None:
         n_more = facts["problem_count"] - 1
         more = f" (and {plural(n_more, 'more problem')})" if n_more else ""
         first = problems[0].removeprefix(f"{path}: ")
-        raise EmbeddingsFileError(f"{path}: {first}{more}", _hint(facts))
+        raise EmbeddingsFileError(f"{path}: {first}{more}", _HINTS[facts["kind"]])
 
 
 def _facts(path: str, text: InputSettings, given: dict[str, Any]) -> dict[str, Any]:
@@ -138,17 +144,6 @@ def _recompute(facts: dict[str, Any], given: dict[str, Any]) -> None:
     ]
 
 
-def _hint(facts: dict[str, Any]) -> str:
-    if facts["kind"] == "unfinished":
-        return "run the command that made it again with `--resume`"
-    n_listed = len(facts["problems"])
-    which = "every problem" if n_listed == facts["problem_count"] else f"{n_listed} of them"
-    again = "embed it again"
-    if facts["kind"] == "weights":
-        again = "get the weights from their source again"
-    return f"`elmo inspect --json` lists {which}; {again}"
-
-
 def _rows(facts: dict[str, Any], *, is_verified: bool) -> list[str]:
     """Format the facts as aligned lines."""
     from elmo_cli.files import format_bytes
@@ -162,15 +157,14 @@ def _rows(facts: dict[str, Any], *, is_verified: bool) -> list[str]:
     else:
         rows = {"weights": facts["weights"], "values": f"{', '.join(facts['dtypes'])}, {size}"}
         rows |= {"parameters": f"{facts['parameters']:,}", "sha256": facts["sha256"]}
-    if facts.get("tokens", 0) is None:
-        rows["tokens"] = "not recorded" if is_verified else "not counted"
     if "recomputed" in facts:
-        rows["recomputed"] = plural(len(facts["recomputed"]), "sentence")
-        found = [one["difference"] for one in facts["recomputed"]]
-        if None not in found:
-            rows["recomputed"] += f", differences up to {max(found, default=0.0):.2g}"
+        differences = [one["difference"] for one in facts["recomputed"]]
+        most = max(filter(None, differences), default=0.0)  # None: there is no such number
+        rows["recomputed"] = f"{plural(len(differences), 'sentence')}, differences up to {most:.2g}"
     if is_verified:
-        rows |= _verified_rows(facts)
+        n_more = facts["problem_count"] - _SHOWN
+        shown = [*facts["problems"][:_SHOWN], *([f"and {n_more:,} more"] if n_more > 0 else [])]
+        rows["checked"] = "; ".join(shown) or "nothing wrong"
     width = max(map(len, rows))
     return [f"  {name:<{width}}  {row}" for name, row in rows.items()]
 
@@ -180,27 +174,16 @@ def _embeddings_rows(facts: dict[str, Any], size: str) -> dict[str, str]:
     rows = {
         "layout": facts["layout"],
         "sentences": f"{facts['sentences']:,}",
-        "tokens": f"{tokens:,}" if isinstance(tokens, int) else str(tokens),
+        "tokens": "not recorded" if tokens is None else f"{tokens:,}",
         "layers": str(attributes.get("layers", facts["n_layers"] or "one")),
         "dim": str(facts["dim"]),
         "values": f"{facts['dtype']}, {size}",
         "first": ", ".join(f"{one['key']} {tuple(one['shape'])}" for one in facts["samples"]),
+        "checksums": "stored" if facts["checksums"] else "none, as in files of other programs",
     }
     for name in ("model", "state", "precision", "pool", "shard", "elmo_version"):
         if attributes.get(name) not in (None, "none"):
             rows[name] = str(attributes[name])
     if sources := facts.get("sources"):
         rows["text"] = ", ".join(f"{name} from sentence {at}" for name, at in sources[:_SHOWN])
-    return rows
-
-
-def _verified_rows(facts: dict[str, Any]) -> dict[str, str]:
-    shown, n = facts["problems"][:_SHOWN], facts["problem_count"]
-    if n_more := n - len(shown):
-        shown = [*shown, f"and {n_more:,} more"]
-    rows = {"checked": "; ".join(shown) or "nothing wrong"}
-    if facts["kind"] == "embeddings":
-        rows["checksums"] = "none, as in files of other programs"
-        if facts["checksums"]:
-            rows["checksums"] = "not all match, or could be compared" if n else "verified"
     return rows

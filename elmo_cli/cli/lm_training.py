@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console, options
@@ -126,18 +125,6 @@ class ConsoleReporter(console.Progress, Reporter):
                 f"{measured['average']:.1f} on {self._text} (forward {measured['forward']:.1f}, "
                 f"backward {measured['backward']:.1f})"
             )
-
-
-def print_deletable(folder: Path) -> None:
-    """Print which files of a finished run may be deleted."""
-    from elmo_cli.lm.run_folder import TEXT_FILE
-    from elmo_cli.pretrained.model_files import CHECKPOINT_FILE
-
-    files = [path for name in (CHECKPOINT_FILE, TEXT_FILE) if (path := folder / name).exists()]
-    size = sum(path.stat().st_size for path in files) / 1e6
-    names = ", ".join(path.name for path in files)
-    what = f"{size:,.1f} MB are needed only for `--resume` and may be deleted: {names}"
-    console.note(f"{folder}: {what}")
 
 
 def warn_of_unknown(fraction: float, tokens: str) -> None:

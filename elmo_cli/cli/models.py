@@ -141,18 +141,16 @@ def _lines(facts: dict[str, Any]) -> list[str]:
     del rows["bytes_are_exact"]
     rows |= {name: json.dumps(one) for name, one in facts.get("options", {}).items()}
     rows |= {"aliases": ", ".join(facts.get("aliases", ())), "bytes": _size(facts)}
-    lines = [f"{name:<11} {_in_words(value)}" for name, value in rows.items() if value]
+    lines = []
+    for name, fact in rows.items():
+        if fact:
+            shown = "yes" if fact is True else f"{fact:,}" if isinstance(fact, int) else fact
+            lines.append(f"{name:<11} {shown}")
     for file in facts["files"]:
         lines += ["", file["name"], *(f"  {address}" for address in file.get("addresses", ()))]
         lines.append(f"  bytes  {file['bytes'] or 'not stated'}")
         lines.append(f"  sha256 {file['sha256'] or 'not stated'}")
     return lines
-
-
-def _in_words(value: str | int) -> str:
-    if isinstance(value, bool):
-        return "yes"
-    return f"{value:,}" if isinstance(value, int) else value
 
 
 def _size(facts: dict[str, Any]) -> str:

@@ -134,15 +134,8 @@ def _find(
     if n := found.sentences_without_tokens:
         skipped = console.plural(n, "sentence")
         warnings.append(f"{file}: skipped {skipped} whose tokens are not stored")
-    facts = {
-        "file": file,
-        "query_file": query_file,
-        "layer": view.layer,
-        "same_word": same_word,
-        "n_compared": found.n_compared,
-        "sentences_without_tokens": n,
-        "warnings": warnings,
-    }
+    facts = {"file": file, "query_file": query_file, "layer": view.layer, "same_word": same_word}
+    facts |= {"n_compared": found.n_compared, "sentences_without_tokens": n, "warnings": warnings}
     return facts, list(zip(queries, found.neighbors, strict=True)), view.unit, tokens
 
 
@@ -157,10 +150,6 @@ def _notes(pairs: Sequence[_Pair]) -> Iterator[str]:
             yield f"{shown} of {times} of {text.lstrip('=')}{more}"
     if any(occurrence.tokens is None for _, near in pairs for occurrence, _ in near):
         yield "the tokens of some sentences are not stored"
-    for query, near in pairs:
-        if not near:
-            at = "" if query.n_occurrences is None else f" at {query.token}"
-            yield f"no neighbour for {query.text}{at}"
 
 
 def _as_facts(query: Query, near: _Near) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from elmo_cli.cli.click_options import (
     text_names,
     together,
     value,
-)  # fmt: skip
+)
 from elmo_cli.embed.settings import DTYPES
 from elmo_cli.engine.names import check_device_name
 from elmo_cli.errors import UsageError
@@ -38,10 +38,8 @@ _MOST_THREADS = 1024
 
 def given_options() -> dict[str, Any]:
     """The parameters that the command line or the environment gives, with their values."""
-    ctx, sources = (
-        click.get_current_context(),
-        (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT),
-    )
+    ctx = click.get_current_context()
+    sources = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
     return {
         name: value
         for name, value in ctx.params.items()

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console, lm_training, options
 from elmo_cli.cli.click_options import command, flag, setting, settings, together, value
-from elmo_cli.errors import UsageError
 from elmo_cli.lm.pretrain_config import RECIPE_FILE, PretrainConfig
 from elmo_cli.lm.settings import TextSettings, TrainSettings
 
@@ -127,8 +126,6 @@ def pretrain(**given: Any) -> None:
         facts |= {"tokens": progress.tokens, "seconds": round(progress.seconds, 1)}
         console.print_result({**facts, "heldout": progress.exported.get("heldout")})
     reporter.message(f"{folder}: {_end(config, folder, progress, prepare=prepare)}")
-    if progress.step and not prepare:
-        lm_training.print_deletable(folder)
     console.exit_if_skipped(reporter.notes)
 
 
@@ -141,8 +138,8 @@ def _config(given: dict[str, Any], values: dict[str, Any]) -> PretrainConfig:
         base = PretrainConfig.read(Path(values["recipe"]), data_dir=data_dir)
     elif values["resume"] and own.exists():
         base = PretrainConfig.read(own, data_dir=data_dir)
-    elif data_dir is not None and not values["resume"]:
-        raise UsageError("--data-dir: there is no recipe", "`--recipe FILE` names one")
+    elif not values["resume"]:
+        options.refuse_options(["data_dir"], "without --recipe", "`--recipe FILE` names a file")
     return base.updated(given)
 
 

@@ -133,8 +133,8 @@ def _warnings(data: ProbeData) -> Iterator[str]:
     n_labels = len(data.targets["train"])
     if (n := n_steps(n_labels)) < _FEW_STEPS:
         yield (
-            f"train has only {n_labels:,} labels, so the probe is trained for {n} steps and may "
-            "be less accurate than the vectors allow"
+            f"train has only {console.plural(n_labels, 'label')}, so the probe is trained for "
+            f"{console.plural(n, 'step')} and may be less accurate than the vectors allow"
         )
 
 
@@ -142,8 +142,6 @@ def _summary(data: ProbeData) -> Iterator[str]:
     counts = ", ".join(f"{name} {len(split.labels):,}" for name, split in data.splits.items())
     column = "" if data.column is None else f" in column {data.column}"
     yield f"{len(data.labels):,} labels{column}; {data.unit}: {counts}"
-    if not data.has_own_dev:
-        yield "dev is every tenth sentence of train, which is not trained on"
     if data.model is not None:
         yield f"model {data.model}, state {data.state or 'zero'}"
 

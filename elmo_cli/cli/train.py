@@ -28,8 +28,9 @@ _SETTINGS = {
 }
 
 
-def _setting(declaration: str, description: str) -> Any:
-    return value("Settings", declaration, f"{description}  [default: depends on TASK]")
+def _setting(declaration: str, description: str, *choices: str) -> Any:
+    what = f"{description}  [default: depends on TASK]"
+    return value("Settings", declaration, what, type=click.Choice(choices) if choices else None)
 
 
 # fmt: off
@@ -45,8 +46,10 @@ _setting_options = together(
     value("Settings", "--preset NAME",
           "Named group of settings, such as paper (the published sizes)."),
     _setting("--elmo LAYERS",
-             "ELMo layers: all (a learned weighted sum), last, type (the token layer) or none."),
-    _setting("--elmo-at WHERE", "Where the model reads ELMo: input, output or both."),
+             "ELMo layers: all (a learned weighted sum), last, type (the token layer) or none.",
+             "all", "last", "type", "none"),
+    _setting("--elmo-at WHERE", "Where the model reads ELMo: input, output or both.",
+             "input", "output", "both"),
     _setting("--epochs N", "Maximum number of epochs."),
     _setting("--patience N", "Stop after this many epochs without a better dev score."),
     _setting("--batch-size N", "Examples per step."),

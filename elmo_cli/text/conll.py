@@ -268,7 +268,7 @@ def _cell(cells: list[str], column: int, number: int) -> str:
     """The content of a column, counted from 1, or from the end if negative."""
     index = column - 1 if column > 0 else column
     if not -len(cells) <= index < len(cells):
-        what = f"{len(cells)} columns, `column={column}` is missing"
+        what = f"`column={column}` is missing: the number of columns is {len(cells)}"
         raise LineError(what, _COLUMN_HINT, number)
     if not (token := cells[index].strip(_BLANK)):
         raise LineError(f"column {column} is empty", _COLUMN_HINT, number)

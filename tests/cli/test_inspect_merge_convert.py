@@ -66,7 +66,7 @@ def test_facts_of_embeddings(tiny_bilm: BiLM) -> None:
     expected = {"layout": "manylangs", "sentences": "7", "tokens": str(N_TOKENS), "dim": "16"}
     expected |= {"layers": "top", "model": "tiny", "state": "zero"}
     expected |= {"text": "d.jsonl from sentence 0", "checked": "nothing wrong"}
-    assert {**expected, "checksums": "verified"}.items() <= rows.items()
+    assert {**expected, "checksums": "stored"}.items() <= rows.items()
     # The program that is printed gives the first sentence.
     read: dict[str, Any] = {}
     exec(textwrap.dedent(done.out.decode().split("\nread it:\n\n")[1]), read)
@@ -100,7 +100,6 @@ def test_problems_are_listed_and_counted() -> None:
     not_finite = "sentence 1: 1 of 96 values are not finite"
     refused(done, 1, f"a.hdf5: {not_finite} (and 2 more problems)", "--json")
     assert rows_of(done)["checked"].startswith(f"{not_finite}; sentence 1: corrupt: ")
-    assert rows_of(done)["checksums"].startswith("not all")
     done = elmo("inspect", "a.hdf5", "--json", "--recompute", "7", "--text", "d.jsonl")
     facts = json.loads(done.out)
     assert (done.code, facts["problem_count"], len(facts["problems"])) == (1, 5, 5)
@@ -116,8 +115,7 @@ def test_only_some_of_many_problems_are_listed() -> None:
     made("inspect", "a.hdf5", "--text", "a.txt")
     done = elmo("inspect", "a.hdf5", "--text", "a.txt", "--text", "b.txt")
     first = "sentence 1: not in the file, 1 tokens in the text"
-    listed = "`elmo inspect --json` lists 50 of them; "
-    refused(done, 1, f"a.hdf5: {first} (and 60 more problems)", listed)
+    refused(done, 1, f"a.hdf5: {first} (and 60 more problems)", "`elmo inspect --json` lists")
     assert rows_of(done)["checked"].endswith("; and 56 more")
     done = elmo("inspect", "a.hdf5", "--text", "a.txt", "--text", "b.txt", "--json")
     facts = json.loads(done.out)
@@ -136,7 +134,7 @@ def test_tokens_of_the_original_programs_are_counted(
             file[name] = np.ones(shape, np.float32)
     rows = rows_of(made("inspect", "a.hdf5"))
     assert (rows["tokens"], rows["checksums"]) == (tokens, "none, as in files of other programs")
-    assert rows_of(made("inspect", "a.hdf5", "--no-verify"))["tokens"] == "not counted"
+    assert rows_of(made("inspect", "a.hdf5", "--no-verify"))["tokens"] == "not recorded"
     assert json.loads(made("inspect", "a.hdf5", "--json", "--no-verify").out)["tokens"] is None
 
 

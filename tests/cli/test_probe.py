@@ -111,7 +111,7 @@ def test_table_shows_what_json_contains() -> None:
     notes = [line for line in done.err.splitlines() if " epochs of " not in line]  # progress
     assert notes == [
         "warning: test.conllu: labels that are not in train count as errors: 1 (RB)",
-        f"warning: train has only {n['train']} labels, so the probe is trained for 1 steps and may "
+        f"warning: train has only {n['train']} labels, so the probe is trained for 1 step and may "
         "be less accurate than the vectors allow",
         f"5 labels in column xpos; tokens: {counts}",
         "model tiny, state zero",

@@ -46,10 +46,15 @@ def test_files_are_read(name: str, text: str, settings: dict, labels: list[str])
 @pytest.mark.parametrize(
     ("name", "text", "settings", "words"),
     [
-        ("a.conll", "Ada\nslept\n", {}, "line 1: 1 columns, `label_column=2` is"),
-        ("a.conll", CONLL + "\nin\n", {}, "a.conll, line 7: 1 columns"),
+        (
+            "a.conll",
+            "Ada\nslept\n",
+            {},
+            "line 1: `label_column=2` is missing: the number of columns is 1",
+        ),
+        ("a.conll", CONLL + "\nin\n", {}, "a.conll, line 7: `label_column"),
         ("a.conll", CONLL + "in\n", {}, "line 6: 'in': the number of columns is 1"),
-        ("a.conll", CONLL, {"label_column": "4"}, "line 1: 3 columns, `label_column=4`"),
+        ("a.conll", CONLL, {"label_column": "4"}, "line 1: `label_column=4` is missing"),
         ("a.conll", CONLL, {"label_column": "upos"}, "no column of"),
         ("a.conllu", CONLL, {}, "line 1: .* is not a row of CoNLL-U"),
     ],

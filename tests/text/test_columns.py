@@ -166,7 +166,7 @@ AMBIGUOUS: dict[str, tuple[Any, ...]] = {
     "a hashtag without its tab": ("EU\tO\n#tag\nran\tO\n", 2, "'#tag': the number", "separate"),
     "a row without tab": ("EU\tB-ORG\nrejects O\n", 2, "'rejects O': the number", "separate"),
     "a word alone": ("alone\nNew York\tO\nb\tO\n", 1, "columns is 1, not 2 as in", "separate"),
-    "a row too short": ("a b\n\n", 1, "2 columns, `column=3`", "-1", 3),
+    "a row too short": ("a b\n\n", 1, "`column=3` is missing", "-1", 3),
     "an empty cell": ("a\tb\n\tb\n", 2, "column 1 is empty", "`column`"),
 }  # fmt: skip
 
