@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import click
 from click.shell_completion import CompletionItem
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from click.types import OptionHelpExtra
 
 
-F = TypeVar("F", bound=Callable[..., Any])
+Option = Callable[[Any], Any]  # a decorator of a command
 
 
 class _Parameter(click.Parameter):
@@ -106,14 +106,14 @@ class FiniteRange(click.FloatRange):
         return number
 
 
-def argument(name: str, **kwargs: Any) -> Callable[[F], F]:
+def argument(name: str, **kwargs: Any) -> Option:
     """A click argument with completion."""
     return click.argument(name, cls=NamedArgument, **kwargs)
 
 
 def value(
     group: str, declaration: str, description: str, dest: str | None = None, **kwargs: Any
-) -> Callable[[F], F]:
+) -> Option:
     """An option that takes a value.
 
     Args:
@@ -133,23 +133,20 @@ def value(
 
 def flag(
     group: str, declaration: str, description: str, dest: str | None = None, **kwargs: Any
-) -> Callable[[F], F]:
+) -> Option:
     """An option without a value; arguments as in `value`."""
     return value(group, declaration, description, dest, is_flag=True, **kwargs)
 
 
-def setting(
-    owner: type, group: str, declaration: str, description: str, **kwargs: Any
-) -> Callable[[F], F]:
+def setting(owner: type, group: str, declaration: str, description: str, **kwargs: Any) -> Option:
     """An option for the field of a dataclass, with its type, default and choices.
 
     Args:
         owner: dataclass with a field named like the option, such as `TrainSettings`; it checks the
             bounds.
-        group, declaration, description, kwargs: as in `value`.
+        group, declaration, description, kwargs: as in `value`; the option has one name.
     """
-    names = [word for word in re.split(r",? ", declaration) if word.startswith("-")]
-    name = names[-1].lstrip("-").replace("-", "_")
+    name = declaration.partition(" ")[0].lstrip("-").replace("-", "_")
     field = next(one for one in fields(owner) if one.name == name)
     hint = get_type_hints(owner)[name]
     kind = (get_args(hint) or (hint,))[0]
@@ -162,21 +159,21 @@ def setting(
     return value(group, declaration, description, **kwargs)
 
 
-def output_option(metavar: str, description: str, **kwargs: Any) -> Callable[[F], F]:
+def output_option(metavar: str, description: str, **kwargs: Any) -> Option:
     """The option for the output of a command, which is no URL; arguments as in `value`."""
     kwargs["callback"] = local_path
     return value("Output", f"-o, --output {metavar}", description, **kwargs)
 
 
-def settings(owner: type, group: str, *options: tuple[str, str]) -> Callable[[F], F]:
+def settings(owner: type, group: str, *options: tuple[str, str]) -> Option:
     """A `setting` for each declaration with its description."""
     return together(*(setting(owner, group, *option) for option in options))
 
 
-def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+def together(*options: Option) -> Option:
     """Several options as one decorator, in the order given."""
 
-    def decorate(function: F) -> F:
+    def decorate(function: Any) -> Any:
         for one in reversed(options):
             function = one(function)
         return function
@@ -204,6 +201,3 @@ def check_local(path: str) -> None:
     if is_url(path):
         hint = "write to a path with `-o`, then copy the file there"
         raise UsageError(f"{without_secrets(path)}: only `elmo embed --ray` writes to a URL", hint)
-
-
-Option = Callable[[Any], Any]

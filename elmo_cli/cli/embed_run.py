@@ -78,8 +78,7 @@ def _write_file(job: EmbedJob, embedder: Embedder) -> RunSummary:
         summary = run_job(job, embedder=embedder, progress=on_progress, warn=console.warn)
     console.print_truncated(summary.report)
     if n := summary.duplicates:
-        equal = "sentence equals another" if n == 1 else "sentences equal others"
-        console.note(f"{n:,} {equal}; --layout {job.file.layout} holds one")
+        console.note(f"{plural(n, 'repeated sentence')} left out by --layout {job.file.layout}")
     seconds = time.monotonic() - start_s
     per_second = f" ({summary.computed / seconds:,.0f} tokens/s)" if summary.computed else ""
     console.note(
@@ -191,9 +190,7 @@ def _cluster_facts(output: str, result: ClusterResult, seconds: float) -> dict[s
     return {
         "output": output,
         "shards": [piece.name for piece in pieces if not piece.error],
-        "missing": [
-            {"shard": piece.number, "error": piece.error} for piece in pieces if piece.error
-        ],
+        "missing": [{"shard": one.number, "error": one.error} for one in pieces if one.error],
         "sentences": sum(piece.n_sentences for piece in pieces),
         "tokens": sum(piece.n_tokens for piece in pieces),
         "computed_tokens": sum(piece.n_tokens for piece in pieces if piece.worker),

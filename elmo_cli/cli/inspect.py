@@ -91,34 +91,28 @@ def inspect(**given: Any) -> None:
 
 def _facts(path: str, text: InputSettings, given: dict[str, Any]) -> dict[str, Any]:
     """Return the facts, problems, sample to recompute, and Python code that reads the file."""
-    from elmo_cli.store.inspection import (
-        compare_with_text,
-        describe,
-        python_example,
-        take_sample,
-        verify,
-    )
+    from elmo_cli.store import inspection
     from elmo_cli.text.input import read_sentences
 
-    facts = describe(path)
+    facts = inspection.describe(path)
     if facts["kind"] != "embeddings" and (given["recompute"] or given["text"]):
         raise UsageError(
             f"{path}: contains no finished embeddings",
             "`--recompute` and `--text` compare embeddings",
         )
-    found = [] if given["no_verify"] else [verify(path)]
+    found = [] if given["no_verify"] else [inspection.verify(path)]
     sentences = []
     if given["text"]:
         read = read_sentences(given["text"], text)
         sentences = list(read) if given["recompute"] else []
-        found.append(compare_with_text(path, sentences or read))
+        found.append(inspection.compare_with_text(path, sentences or read))
     facts["problems"] = [problem for one in found for problem in one.listed]
     facts["problem_count"] = sum(one.count for one in found)
     if found and facts["kind"] == "embeddings" and facts["tokens"] is None:
         facts["tokens"] = found[0].tokens  # not recorded in files of other programs
     if given["recompute"]:
-        facts["recomputed"] = take_sample(path, given["recompute"], sentences)
-    example = python_example(path) if facts["kind"] == "embeddings" else []
+        facts["recomputed"] = inspection.take_sample(path, given["recompute"], sentences)
+    example = inspection.python_example(path) if facts["kind"] == "embeddings" else []
     facts["example"] = [f"    {line}" for line in example]
     return facts
 
