@@ -201,7 +201,7 @@ def test_label_file_of_another_format_has_its_own_token_column(tmp_path, layout)
     [
         ("a.conllu", {"column": "ner"}, UsageError, "`column=ner`: no column of a.conllu"),
         ("a.conllu", {"column": "0"}, UsageError, "columns are counted from 1"),
-        ("a.conllu", {"column": "12"}, InputError, "a.conllu, line 2: 10 columns"),
+        ("a.conllu", {"column": "12"}, InputError, "a.conllu, line 2: `column=12` is missing"),
         ("a.conllu", {"format": "conll", "column": "upos"}, UsageError, "which is conll"),
         ("a.conllu", {"encoding": "klingon"}, UsageError, "not a text encoding"),
         ("a.tags", {"column": "upos"}, UsageError, "a.tags is plain text"),

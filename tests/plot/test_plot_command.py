@@ -21,7 +21,7 @@ SIMILARITY = "similarity text.hdf5 0"
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (f"{SENSES} plya", "the word 'plya' does not occur\nhint: did you mean `play`?"),
+        (f"{SENSES} plya", "the word 'plya' does not occur\nhint: give a whole token, in any case"),
         (f"{PLAY} --labels short.tags", "has 7 sentences, short.tags has 6"),
         (f"{PLAY} --layer 7", "`--layer 7`: the file has"),
         (f"{PLAY} --label-column upos", "no meaning without --labels"),
