@@ -60,7 +60,7 @@ class GraphRowStates(RowStates):
         )
         self._recorder = recorder
         self._inputs: dict[tuple[int, torch.dtype], Tensor] = {}
-        self._graphs: dict[tuple[Step, int], torch.cuda.CUDAGraph | None] = {}
+        self._graphs: dict[tuple[str, int], torch.cuda.CUDAGraph | None] = {}
 
     def set(self, h: Tensor, c: Tensor) -> None:
         """Set the state of the first rows."""
@@ -80,12 +80,14 @@ class GraphRowStates(RowStates):
             self._inputs[kind] = source.new_empty(MAX_GRAPH_ROWS, source.shape[1])
         x = _read(source, numbers, positions, out=self._inputs[kind][:n_rows])
         compute = partial(step, [x], self.h[:n_rows], self.c[:n_rows])
-        if (step, n_rows) not in self._graphs:
+        # The name: a method would refer back to its object, whose memory would be freed late.
+        name = step.__name__
+        if (name, n_rows) not in self._graphs:
             compute()
-            self._graphs[step, n_rows] = None
+            self._graphs[name, n_rows] = None
             return
-        graph = self._graphs[step, n_rows] or self._recorder.record(compute)
-        self._graphs[step, n_rows] = graph
+        graph = self._graphs[name, n_rows] or self._recorder.record(compute)
+        self._graphs[name, n_rows] = graph
         graph.replay()
 
 

@@ -58,18 +58,19 @@ def _facts(embeddings: Embeddings) -> dict[str, Any]:
         for name, value in embeddings.attributes.items()
         if not isinstance(value, np.ndarray) and name != "repeated_lines"  # one per sentence
     }
+    own = attributes if "elmo_schema" in attributes else {}  # of others, names may mean anything
     keys = islice(embeddings, _N_SAMPLES)
     return {
         "layout": embeddings.layout,
-        "complete": True if "elmo_schema" in attributes else None,
+        "complete": True if own else None,
         "sentences": len(embeddings),
-        "tokens": attributes.get("tokens"),
+        "tokens": own.get("tokens"),
         "n_layers": embeddings.n_layers,
         "dim": embeddings.dim,
         "dtype": str(embeddings.stored_dtype or attributes.get("dtype")),
         "sentence_map": embeddings.reader.has_map,
         "checksums": "sentence_crc32" in embeddings.attributes,
-        "sources": attributes.get("sources"),
+        "sources": own.get("sources"),
         "attributes": attributes,
         "samples": [{"key": key, "shape": list(embeddings.shape(key))} for key in keys],
     }

@@ -74,8 +74,12 @@ def test_facts_of_a_file(tmp_path: Path) -> None:
 
 
 def test_facts_of_a_file_of_another_program(tmp_path: Path) -> None:
+    """Its attributes may have the names of ours."""
     path = foreign(tmp_path / "a.hdf5", {"d/0": np.ones((2, DIM, 3), "f4")})
+    with h5py.File(path, "a") as file:
+        file.attrs["sources"], file.attrs["tokens"] = "web", "many"
     facts = describe(path)
+    assert facts["sources"] is None
     assert (facts["layout"], facts["complete"], facts["tokens"]) == ("e2e-coref", None, None)
     assert facts["samples"] == [{"key": "d:0", "shape": [3, 2, DIM]}]
     assert facts["checksums"] is False
