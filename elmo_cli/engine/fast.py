@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from elmo_cli.engine.char_cnn import FastCharCNN, TypeCache
+from elmo_cli.engine.graphs import GraphRecorder, GraphRowStates
 from elmo_cli.engine.lstm import FastLSTM
 from elmo_cli.engine.packing import PackedBatch
-from elmo_cli.engine.row_states import GraphRecorder
 from elmo_cli.engine.runtime import run_parallel
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.lstm import ProjectedLSTM
@@ -43,13 +43,13 @@ class FastEngine:
         bilm = bilm.to(device)
         self._cache = TypeCache(FastCharCNN(bilm.char_cnn, precision), device)
         recorder = GraphRecorder(device) if device.type == "cuda" else None
+
+        def fast(layer: ProjectedLSTM, k: int) -> FastLSTM:
+            states = None if recorder is None else GraphRowStates(layer, recorder)
+            return FastLSTM(layer, precision, reads_types=k == 0, states=states)
+
         self._lstms = [
-            [
-                FastLSTM(
-                    cast(ProjectedLSTM, layer), precision, reads_types=k == 0, recorder=recorder
-                )
-                for k, layer in enumerate(lm.layers)
-            ]
+            [fast(cast(ProjectedLSTM, layer), k) for k, layer in enumerate(lm.layers)]
             for lm in (bilm.forward_lm, bilm.backward_lm)
         ]
 

@@ -1,27 +1,60 @@
-"""FastLSTM: one LSTM layer in one direction over a packed batch.
+"""FastLSTM: one LSTM layer in one direction over a packed batch, and the states of its rows.
 
 It computes the function of `model.lstm`; `lm.forward` computes it with a backward pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor
 
 from elmo_cli.engine.gemm import make_gemm, pad_rows, padded_rows
 from elmo_cli.engine.packing import PackedBatch
-from elmo_cli.engine.row_states import (
-    MAX_GRAPH_ROWS,
-    GraphRecorder,
-    GraphRowStates,
-    RowStates,
-    Step,
-)
 from elmo_cli.model.lstm import FORGET_BIAS, ProjectedLSTM
 
 _MAX_TYPE_GATES = 1 << 28  # bytes, for the gates' parts of all types of a batch
+
+Step = Callable[[Iterable[Tensor], Tensor, Tensor], None]
+"""Reads one array, or one for each gate, (row, n); updates h (row, projection_dim) and
+c (row, lstm_dim) in place."""
+
+
+class RowStates:
+    """The state of each row of a batch: h (row, projection_dim) and c (row, lstm_dim)."""
+
+    def __init__(self, h: Tensor, c: Tensor) -> None:
+        self.h, self.c = h, c
+
+    def set(self, h: Tensor, c: Tensor) -> None:
+        """Set the states of the first rows."""
+        self.h, self.c = h, c
+
+    def select(self, rows: Tensor) -> None:
+        """Continue from the states of these rows."""
+        self.set(self.h.index_select(0, rows), self.c.index_select(0, rows))
+
+    def advance(
+        self, step: Step, sources: Sequence[Tensor], numbers: Tensor | None, positions: slice
+    ) -> None:
+        """Compute a step of the first rows.
+
+        Args:
+            sources: what the step reads, one array or one for each gate, (number, n): the rows
+                `numbers[positions]`, or without numbers the rows `positions`.
+        """
+        rows = slice(positions.stop - positions.start)
+        step((read_rows(s, numbers, positions) for s in sources), self.h[rows], self.c[rows])
+
+
+def read_rows(
+    source: Tensor, numbers: Tensor | None, positions: slice, out: Tensor | None = None
+) -> Tensor:
+    """The rows `numbers[positions]` of a source, or without numbers `positions`."""
+    if numbers is not None:
+        return torch.index_select(source, 0, numbers[positions], out=out)
+    return source[positions] if out is None else out.copy_(source[positions])
 
 
 class FastLSTM:
@@ -35,6 +68,9 @@ class FastLSTM:
     If inputs are vectors of types, as in the first layer, the input's part of the gates is computed
     once per type; in the layers above each gate is one product with [x ; h], which in int8 share a
     scale.
+
+    Args:
+        states: of a fixed number of rows, which batches of at most as many rows use.
     """
 
     def __init__(
@@ -43,10 +79,9 @@ class FastLSTM:
         precision: str,
         *,
         reads_types: bool,
-        recorder: GraphRecorder | None = None,
+        states: RowStates | None = None,
     ) -> None:
-        self._options, self._reads_types = layer.options, reads_types
-        self._graphs = None if recorder is None else GraphRowStates(layer, recorder)
+        self._options, self._reads_types, self._states = layer.options, reads_types, states
         i, f, o, j = _split_gates(layer.input.bias)
         biases = [i, f + FORGET_BIAS, o, j]
         if reads_types:
@@ -95,10 +130,10 @@ class FastLSTM:
         return outputs
 
     def _start(self, h: Tensor, c: Tensor, most_rows: int) -> RowStates:
-        if self._graphs is None or padded_rows(most_rows) > MAX_GRAPH_ROWS:
+        if self._states is None or padded_rows(most_rows) > len(self._states.h):
             return RowStates(h, c)
-        self._graphs.set(h, c)
-        return self._graphs
+        self._states.set(h, c)
+        return self._states
 
     def _sources(self, inputs: Tensor) -> tuple[list[Tensor], Step]:
         """What steps read, and such a step; of types their part of the gates, if not too large."""

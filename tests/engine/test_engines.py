@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Callable, Sequence
+from typing import NamedTuple, cast
 
 import numpy as np
 import pytest
@@ -16,6 +18,8 @@ from tolerance import ATOL, ATOL_ORDER
 
 from elmo_cli.engine import gemm, lstm
 from elmo_cli.engine.contract import Engine, make_engine
+from elmo_cli.engine.fast import FastEngine
+from elmo_cli.engine.graphs import GraphRecorder, GraphRowStates
 from elmo_cli.engine.names import PRECISIONS
 from elmo_cli.errors import DeviceError, UsageError
 from elmo_cli.model.bilm import BiLM
@@ -115,39 +119,83 @@ def test_a_gpu_computes_in_float32(shape: str, start: str, engine: str, paired: 
     check_oracle(paired(SHAPES[shape]), engine, start, torch.device("cuda"))
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+class Replayed(NamedTuple):
+    """In place of a CUDA graph: computes the same step on the same memory."""
+
+    replay: Callable[[], object]
+
+
+class Recorder:
+    """In place of a `GraphRecorder`."""
+
+    record = staticmethod(Replayed)
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        "cpu",
+        pytest.param(
+            "cuda",
+            marks=[
+                pytest.mark.gpu,
+                pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+            ],
+        ),
+    ],
+)
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("max_type_gates", [0, 1 << 28])
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
-@pytest.mark.usefixtures("seed")
 def test_graphs_give_the_bits_of_single_kernels(
     precision: str,
     max_type_gates: int,
     shared: bool,
+    device: str,
     odd_bilm: BiLM,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A step becomes a graph the second time, and is replayed from the third time on."""
-    cuda = torch.device("cuda")
     monkeypatch.setattr(lstm, "_MAX_TYPE_GATES", max_type_gates)
-    engine = make_engine("fast", copy.deepcopy(odd_bilm), cuda, precision)
+    monkeypatch.setattr(gemm, "can_pack", lambda weight: False)  # as on a GPU, for CPUs
+    bilm = copy.deepcopy(odd_bilm)
+    engine = cast(FastEngine, make_engine("fast", bilm, torch.device(device), precision))
+    if device == "cpu":
+        layers = [*bilm.forward_lm.layers, *bilm.backward_lm.layers]
+        for fast, layer in zip(itertools.chain(*engine._lstms), layers, strict=True):
+            fast._states = GraphRowStates(layer, Recorder())
     batches = (SENTENCES, SHARED, SENTENCES[2:4])
 
     def forward_all() -> list[np.ndarray]:
         found = []
         for batch in batches:
             torch.manual_seed(1)
-            start = random_state(odd_bilm, 1 if shared else len(batch)).to(cuda)
+            start = random_state(odd_bilm, 1 if shared else len(batch)).to(torch.device(device))
             layers, final = forward(engine, batch, start, shared=shared)
             found += layers if final is None else [*layers, final.h.cpu(), final.c.cpu()]
         return found
 
     with monkeypatch.context() as single:
-        single.setattr(lstm, "MAX_GRAPH_ROWS", 0)
+        single.setattr(lstm.FastLSTM, "_start", lambda self, h, c, n: lstm.RowStates(h, c))
         expected = forward_all()
     for _ in range(3):
         equal(forward_all(), expected)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_a_recording_that_runs_out_of_memory() -> None:
+    """The embedder then halves the batch, and records again."""
+    recorder, value = GraphRecorder(torch.device("cuda")), torch.zeros(1, device="cuda")
+
+    def fail() -> None:
+        value.add_(1)
+        raise torch.OutOfMemoryError
+
+    with pytest.raises(torch.OutOfMemoryError):
+        recorder.record(fail)
+    recorder.record(lambda: value.add_(2)).replay()
+    assert value.item() == 2
 
 
 WORDS = st.sampled_from(["the", "cat", "sat", "Zoë", ".", "on"])
