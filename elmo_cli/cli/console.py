@@ -272,8 +272,8 @@ class Progress:
 
     def text(self) -> str:
         """Return the progress as text: counts, rate, time left."""
-        if self.poll is not None:
-            self.update(self.poll(), self.total)
+        if (poll := self.poll) is not None:  # another thread may remove it
+            self.update(poll(), self.total)
         n_done, of, left = self.done - self._before if self._before >= 0 else 0, "", ""
         rate = n_done / max(1e-9, self._updated_s - self._phase_s) if n_done else self._expected
         if self.total:

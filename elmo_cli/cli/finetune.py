@@ -73,6 +73,7 @@ def finetune(**values: Any) -> None:
       elmo finetune --domain data/ -o tuned/ --max-seconds 7200 --resume
       elmo embed corpus.txt -o corpus.hdf5 -m tuned/
     """
+    console.check_stdout()
     with lm_training.ConsoleReporter("the validation text") as reporter:
         from elmo_cli.lm.finetune import finetune as run_finetune
 

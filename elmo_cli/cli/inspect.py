@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console, options
@@ -153,8 +154,10 @@ def _rows(facts: dict[str, Any], *, is_verified: bool) -> list[str]:
         rows |= {"parameters": f"{facts['parameters']:,}", "sha256": facts["sha256"]}
     if "recomputed" in facts:
         differences = [one["difference"] for one in facts["recomputed"]]
-        most = max(filter(None, differences), default=0.0)  # None: there is no such number
-        rows["recomputed"] = f"{plural(len(differences), 'sentence')}, differences up to {most:.2g}"
+        rows["recomputed"] = plural(len(differences), "sentence")
+        # None: the shapes differ; not finite: a value is not
+        if known := [one for one in differences if one is not None and math.isfinite(one)]:
+            rows["recomputed"] += f", differences up to {max(known):.2g}"
     if is_verified:
         n_more = facts["problem_count"] - _SHOWN
         shown = [*facts["problems"][:_SHOWN], *([f"and {n_more:,} more"] if n_more > 0 else [])]

@@ -101,6 +101,7 @@ class ConsoleReporter(console.Progress, Reporter):
 
     def input_notes(self, notes: InputReport) -> None:
         self.poll, self.notes = None, notes
+        self.update(notes.bytes_read, self.total)
         console.warn(*notes.warnings)
         console.print_truncated(notes)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def _occurrence(ctx: click.Context, parameter: click.Parameter, given: str | None) -> Any:
     if given is None or given == "all":
         return given
-    if not (given.isdecimal() and int(given)):
+    if not (given.isdecimal() and len(given) < 10 and int(given)):
         raise UsageError(f"--occurrence {given}: no such number", "give a number from 1, or all")
     return int(given)
 
@@ -85,7 +85,7 @@ def neighbors(*, file: str, queries: tuple[str, ...], **given: Any) -> None:
     texts, output = given["text"], given["output"]
     files = [file, *filter(None, [given["query_file"]])]
     if output is not None:
-        console.check_output(output, files, overwrite=given["overwrite"])
+        options.check_plot(output, files, overwrite=given["overwrite"], html=True)
     if texts:
         options.refuse_options(["query_file"], "with --text", "run the command once for each")
     else:

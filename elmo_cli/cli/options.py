@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -98,6 +98,14 @@ def run_mode(options: dict[str, Any]) -> str:
     return "overwrite" if options["overwrite"] else "new"
 
 
+def check_plot(output: str, inputs: Iterable[Any], *, overwrite: bool, html: bool = False) -> None:
+    """Refuse, before any work, an output file that cannot be written."""
+    from elmo_cli.plot.figure import check_format
+
+    console.check_output(output, inputs, overwrite=overwrite)
+    check_format(output, html=html)
+
+
 def _model(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """The model; a pair of files on the command line goes before $ELMO_MODEL."""
     by_environment = ctx.get_parameter_source("model") is ParameterSource.ENVIRONMENT
@@ -114,6 +122,8 @@ def _hdf5(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
 def set_mode(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
     """Callback of click: set a field of the console's mode to the value of an option."""
     setattr(console.mode, str(parameter.name), value)
+    if console.mode.as_json:
+        console.check_stdout()
 
 
 def _device(ctx: click.Context, parameter: click.Parameter, name: str) -> str:

@@ -100,6 +100,7 @@ def perplexity(**given: Any) -> None:
 
 def _check_options(given: dict[str, Any]) -> None:
     """Refuse options that contradict each other, and an output that can't be written."""
+    console.check_stdout()
     output, state = given["output"], given["state"]
     if state != "carry":
         hint = "`--state carry` reads a text in streams"

@@ -44,7 +44,7 @@ def plot_curves(*, logs: tuple[str, ...], output: str, overwrite: bool) -> None:
     from elmo_cli.plot.training_curves import draw_training_curves, read_run
 
     paths = [path / LOG_FILE if path.is_dir() else path for path in map(Path, logs)]
-    console.check_output(output, paths, overwrite=overwrite)
+    options.check_plot(output, paths, overwrite=overwrite)
     records = [path.with_name(RECORD_FILE) if path.name == LOG_FILE else None for path in paths]
     draw_training_curves(list(map(read_run, paths, records)), output)
     console.note(f"{output}: written")
@@ -65,7 +65,7 @@ def plot_layers(*, mixes: tuple[str, ...], output: str, overwrite: bool) -> None
     from elmo_cli.tasks.settings import SCORES_FILE
 
     files = {mix: Path(mix) / SCORES_FILE for mix in mixes if not mix.startswith("mix:")}
-    console.check_output(output, files.values(), overwrite=overwrite)
+    options.check_plot(output, files.values(), overwrite=overwrite)
     rows = [read_mixes(files[mix]) if mix in files else [parse_mix(mix)] for mix in mixes]
     draw_layer_weights(list(chain.from_iterable(rows)), output)
     console.note(f"{output}: written")
@@ -106,7 +106,7 @@ def plot_senses(*, file: str, output: str, overwrite: bool, **given: Any) -> Non
 
     labels = given["labels"]
     files = [file, *filter(None, [labels])]
-    console.check_output(output, files, overwrite=overwrite)
+    options.check_plot(output, files, overwrite=overwrite, html=True)
     if labels is None:
         options.refuse_options(options.LABEL_FIELDS, "without --labels", "name a file")
     else:
@@ -136,7 +136,7 @@ def plot_similarity(*, output: str, overwrite: bool, **given: str) -> None:
     from elmo_cli.plot.similarity import draw_similarity, read_similarity
 
     file = given["file"]
-    console.check_output(output, [file], overwrite=overwrite)
+    options.check_plot(output, [file], overwrite=overwrite)
     read = partial(read_similarity, file, given["first"], given["second"])
     draw_similarity(run_isolated(read, [file], EmbeddingsFileError), output)
     console.note(f"{output}: written")
@@ -156,6 +156,6 @@ def plot_probe(*, results: tuple[str, ...], output: str, overwrite: bool) -> Non
     """
     from elmo_cli.plot.layer_results import draw_probes, read_probe
 
-    console.check_output(output, results, overwrite=overwrite)
+    options.check_plot(output, results, overwrite=overwrite)
     draw_probes(list(map(read_probe, results)), output)
     console.note(f"{output}: written")

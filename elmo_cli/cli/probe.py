@@ -92,6 +92,7 @@ def probe(*, threads: int | None, seed: int, **given: Any) -> None:
     and --mdl each take as long again, and --mdl takes half as much memory again. Repeating a
     command gives the same result; another number of --threads changes it only by rounding.
     """
+    console.check_stdout()
     from elmo_cli.analysis.probe_layers import n_epochs, probe_layers
 
     data = _read(given)

@@ -98,9 +98,10 @@ class LocalFolder(ShardFolder):
                 self._path.mkdir(parents=True, exist_ok=True)
                 yield self._path / partial
                 os.replace(self._path / partial, self._path / name)
-        finally:
+        except BaseException:
             for left in self._path.glob(f"{partial}*"):
                 self._remove(left.name)
+            raise
 
     def _remove(self, name: str) -> None:
         with suppress(OSError):

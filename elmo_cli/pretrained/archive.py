@@ -63,12 +63,13 @@ def extract_model(path: Path) -> Path:
 
 def _extract(path: Path, folder: Path) -> None:
     try:
-        with writing(folder), zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(path) as archive:
             members = _select(path, (one for one in archive.infolist() if not one.is_dir()))
-            folder.mkdir()
-            for name, member in members.items():
-                with archive.open(member) as source, open(folder / name, "wb") as target:
-                    shutil.copyfileobj(source, target)  # stops at the size in the header
+            with writing(folder):
+                folder.mkdir()
+                for name, member in members.items():
+                    with archive.open(member) as source, open(folder / name, "wb") as target:
+                        shutil.copyfileobj(source, target)  # stops at the size in the header
     except ElmoError:
         raise  # some are OSErrors too
     except _CORRUPT as error:

@@ -20,12 +20,15 @@ _HINT = "set ELMO_HOME to a folder that you can write to and that has enough spa
 
 
 def elmo_home() -> Path:
-    """$ELMO_HOME, else $XDG_CACHE_HOME/elmo, else ~/.cache/elmo."""
+    """$ELMO_HOME, else $XDG_CACHE_HOME/elmo, else ~/.cache/elmo; or OutputError."""
     home, xdg = os.environ.get("ELMO_HOME"), os.environ.get("XDG_CACHE_HOME", "")
-    if home:
-        return Path(home).expanduser().absolute()
-    # The XDG specification says that a relative path is to be ignored.
-    return (Path(xdg) if os.path.isabs(xdg) else Path.home() / ".cache") / "elmo"
+    try:
+        if home:
+            return Path(home).expanduser().absolute()
+        # The XDG specification says that a relative path is to be ignored.
+        return (Path(xdg) if os.path.isabs(xdg) else Path.home() / ".cache") / "elmo"
+    except RuntimeError:
+        raise OutputError("$ELMO_HOME: no home directory is known", _HINT) from None
 
 
 def model_dir(model: Model) -> Path:

@@ -39,16 +39,15 @@ class RemoteFile:
         """The largest size that is accepted."""
         return self.bytes or (1 << 20 if self.name == OPTIONS_FILE else 1 << 33)
 
-    def size_problem(self, path: Path) -> str:
-        """What is wrong with the size of a file, "" for nothing."""
-        n_bytes = path.stat().st_size
+    def size_problem(self, n_bytes: int) -> str:
+        """What is wrong with a size, "" for nothing."""
         if n_bytes == self.bytes or (self.bytes is None and n_bytes <= self.max_bytes):
             return ""
         return f"has {n_bytes} bytes, expected {self.bytes or f'at most {self.max_bytes}'}"
 
     def problem(self, path: Path) -> str:
         """What is wrong with a file, as far as size and hash are known; "" for nothing."""
-        if problem := self.size_problem(path):
+        if problem := self.size_problem(path.stat().st_size):
             return problem
         if self.sha256 and (found := sha256_of_file(path)) != self.sha256:
             return f"has the SHA-256 {found}, expected {self.sha256}"

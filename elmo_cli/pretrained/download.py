@@ -135,8 +135,12 @@ class _Download:
             start = requested if response.status == 206 else 0
             length = response.headers.get("Content-Length", "")
             total = start + int(length) if length.isdigit() else 0
+            if total and (problem := self.file.size_problem(total)):
+                if start:  # what an earlier attempt received may be of another file
+                    self.part.unlink()
+                raise (_TransientError if start else _PermanentError)(problem)
             size = self._receive(response, start)
-        if size < min(total, self.file.max_bytes):
+        if size < total:
             raise _TransientError(f"cut off after {size} of {total} bytes")
         if problem := self.file.problem(self.part) or self._content_problem():
             self.part.unlink()

@@ -109,7 +109,7 @@ def installed_files(model: Model) -> ModelFiles:
         hint = hint if model.files else "install elmo-cli from its wheel"
         raise ModelError(f"the model `{model.name}` is not on this machine", hint)
     for file in model.files:
-        if problem := file.size_problem(folder / file.name):
+        if problem := file.size_problem((folder / file.name).stat().st_size):
             raise ModelError(f"{folder / file.name}: {problem}", f"{again} downloads it again")
     files = find_model_files(folder, model.name)
     if not model.files:

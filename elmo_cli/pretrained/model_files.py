@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -188,10 +188,11 @@ def check_parts(files: ModelFiles, used: Mapping[str, Path]) -> str:
         a warning about the files of which only the sizes can be checked, "" for none.
     """
     record, unknown, tied = files.weights.parent / PARTS_FILE, [], {"weights": files.weights}
-    try:
-        known = read_json(record, ModelError, f"remove {PARTS_FILE}, or get the model again")
-    except FileNotFoundError:
-        known = {}
+    known, hint = {}, f"remove {PARTS_FILE}, or get the model again"
+    with suppress(FileNotFoundError):
+        known = read_json(record, ModelError, hint)
+    if not isinstance(known, dict):
+        raise ModelError(f"{record}: not an object of sha256 by part", hint)
     own = {"softmax": files.softmax, "vocabulary": files.vocabulary, "state": files.warm_state}
     for part, path in used.items():
         if {part, "weights"} <= known.keys() and _is_same(path, own[part]):

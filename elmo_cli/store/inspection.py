@@ -59,18 +59,22 @@ def _facts(embeddings: Embeddings) -> dict[str, Any]:
         if not isinstance(value, np.ndarray) and name != "repeated_lines"  # one per sentence
     }
     own = attributes if "elmo_schema" in attributes else {}  # of others, names may mean anything
+    tokens, sources = own.get("tokens"), own.get("sources")
+    are_pairs = isinstance(sources, list) and all(
+        isinstance(one, list) and len(one) == 2 for one in sources
+    )
     keys = islice(embeddings, _N_SAMPLES)
     return {
         "layout": embeddings.layout,
         "complete": True if own else None,
         "sentences": len(embeddings),
-        "tokens": own.get("tokens"),
+        "tokens": tokens if type(tokens) is int else None,
         "n_layers": embeddings.n_layers,
         "dim": embeddings.dim,
         "dtype": str(embeddings.stored_dtype or attributes.get("dtype")),
         "sentence_map": embeddings.reader.has_map,
         "checksums": "sentence_crc32" in embeddings.attributes,
-        "sources": own.get("sources"),
+        "sources": sources if are_pairs else None,
         "attributes": attributes,
         "samples": [{"key": key, "shape": list(embeddings.shape(key))} for key in keys],
     }
@@ -172,7 +176,7 @@ def _sentences(embeddings: Embeddings, found: Problems) -> Iterator[str]:
         if own != axes:
             yield f"{name}: shape {shape}, others have axes of {' and '.join(map(str, axes))}"
     found.tokens = tokens if can_count else None
-    if can_count and attributes.get("tokens", tokens) != tokens:
+    if can_count and not np.array_equal(attributes.get("tokens", tokens), tokens):
         yield f"it has {tokens} tokens, its attribute says {attributes['tokens']}"
 
 

@@ -205,6 +205,7 @@ class Embeddings(Mapping[Key, Array]):
         n_read = n + self.count("duplicate_sentences")
         crc32 = attributes.get("sentence_crc32", () if "elmo_schema" in attributes else range(n))
         digests, dtype = attributes.get("token_digests"), str(self.stored_dtype) if n else None
+        crc32, digests = np.ravel(crc32), None if digests is None else np.ravel(digests)
         for what, has, said in (
             ("sentences", n, attributes.get("sentences", n)),
             ("checksums", len(crc32), n),

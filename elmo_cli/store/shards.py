@@ -36,7 +36,11 @@ def parse_shard(text: str) -> tuple[int, int]:
 def shard_of(embeddings: Embeddings) -> tuple[int, int] | None:
     """The (i, n) of an embeddings file; None if it is not a shard."""
     shard = embeddings.attributes.get("shard")
-    return None if shard is None else parse_shard(str(shard))
+    try:
+        return None if shard is None else parse_shard(str(shard))
+    except UsageError:
+        what = f"the attribute `shard` is {shard!r}, not i/n"
+        raise EmbeddingsFileError(f"{embeddings.path}: {what}", "embed the shard again") from None
 
 
 def sentences_of_shard(embeddings: Embeddings, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
@@ -151,7 +155,12 @@ def _in_order(shards: list[_Shard]) -> list[_Shard]:
 
 
 def _sentences(shards: list[_Shard]) -> Iterator[tuple[Sentence, Array]]:
-    """All sentences, each compared with its checksum."""
+    """All sentences, each compared with its checksum, and the tokens of each shard counted."""
     for shard in shards:
+        n, said = 0, shard.counts["tokens"]
         with Embeddings(shard.path) as embeddings:
-            yield from embeddings.sentences()
+            for sentence, array in embeddings.sentences():
+                n += len(sentence.tokens)
+                yield sentence, array
+            if embeddings.unit == "tokens" and n != said:
+                raise EmbeddingsFileError(f"{shard.path}: it has {n} tokens, not {said}", _AGAIN)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, pairwise
 from typing import Any, ClassVar
 
@@ -123,15 +123,17 @@ def _clusters_of(rows: Sequence[Row]) -> Clusters:
         if starts:
             what = f"{starts[0][1]}: a mention of entity {entity} does not end"
             raise InputError(what, _COLUMN_HINT)
-    return _disjoint(list(clusters.values()), rows[0][0])
+    return _merge_overlapping(clusters.values())
 
 
-def _disjoint(clusters: Sequence[set[Mention]], where: str) -> Clusters:
-    """Return the clusters of a document; InputError if they share a mention."""
-    if len(set().union(*clusters)) < sum(map(len, clusters)):
-        hint = "remove it from all but one of them"
-        raise InputError(f"{where}: a mention of the document is in two clusters", hint)
-    return [frozenset(cluster) for cluster in clusters]
+def _merge_overlapping(clusters: Iterable[set[Mention]]) -> Clusters:
+    """Merge clusters that share a mention, as in e2e-coref."""
+    found: list[set[Mention]] = []
+    for cluster in clusters:
+        sharing = [one for one in found if one & cluster]
+        found = [one for one in found if not one & cluster]
+        found.append(cluster.union(*sharing))
+    return [frozenset(cluster) for cluster in found]
 
 
 def _read_json(split: Split, labelled: bool) -> None:
@@ -154,7 +156,7 @@ def _json_clusters(where: str, value: Any, n_tokens: int) -> Clusters:
     if not is_valid:
         what = f"{where}: `clusters` is missing, or not lists of mentions within {n_tokens} tokens"
         raise InputError(what, _CLUSTERS_HINT)
-    return _disjoint(clusters, where)
+    return _merge_overlapping(clusters)
 
 
 def _cells(clusters: Clusters, n_tokens: int) -> list[str]:

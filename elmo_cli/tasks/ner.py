@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from elmo_cli.errors import InputError
+from elmo_cli.errors import InputError, UsageError
 from elmo_cli.lm.settings import one_of
 from elmo_cli.tasks.inputs import Inputs, Tokens
 from elmo_cli.tasks.labels import (
@@ -90,8 +90,11 @@ class NerTask(Task):
     reads_text = True
 
     def fill(self, split: Split, *, labelled: bool) -> None:
-        path, is_conllu = split.path, format_of(split.path, InputSettings()) == "conllu"
-        reading = InputSettings(format="conllu" if is_conllu else "conll")
+        path, suffix = split.path, format_of(split.path, InputSettings())
+        if suffix == "jsonl":
+            what = f"{path}: labels of tokens are read from columns, not from JSON lines"
+            raise UsageError(what, "give CoNLL-U, or one token and its label per line")
+        reading = InputSettings(format="conllu" if suffix == "conllu" else "conll")
         columns: list[int | None] = [None]
         if labelled:  # column 2 is read to refuse a token without a label as the last column
             wanted = self.settings.label_column
@@ -101,8 +104,10 @@ class NerTask(Task):
                 target = others[0].tokens if others else None
                 split.examples.append(Example(split.add(sentence.tokens), sentence.where, target))
         except InputError as error:
-            texts = (error.message, error.hint)
-            raise InputError(*(one.replace("`column", "`label_column") for one in texts)) from None
+            message, hint = error.message, error.hint.replace("`column", "`label_column")
+            if "may not hold tokens" in message:
+                hint = "put the tokens into column 1, or give CoNLL-U in a file FILE.conllu"
+            raise InputError(message.replace("`column", "`label_column"), hint) from None
 
     def labels_of(self, example: Example) -> Iterable[str]:
         """Return the labels; those of the same type of span are one."""

@@ -14,6 +14,8 @@ from elmo_cli.tasks.inputs import Inputs, Tokens
 from elmo_cli.tasks.readers import JsonLine
 from elmo_cli.tasks.task import Example, Json, Scores, Split
 
+_LARGEST = 1e30  # JSON has numbers that floats do not have
+
 
 class SimilarityModel(Esim):
     """ESIM with one output: the score in standard deviations from the mean."""
@@ -39,7 +41,11 @@ class SimilarityTask(EntailmentTask):
 
     def read_target(self, line: JsonLine, *, required: bool) -> Any:
         """Return the number "relatedness" or "score" of a pair."""
-        return line.get("relatedness", "score", kinds=(int, float), required=required)
+        score = line.get("relatedness", "score", kinds=(int, float), required=required)
+        if score is not None and not abs(score) < _LARGEST:
+            what = f"{line.where}: the score {score:g} is too large"
+            raise InputError(what, "give a number such as 3.5")
+        return score
 
     def labels_of(self, example: Example) -> Iterable[str]:
         return ()

@@ -128,9 +128,10 @@ def read_config(folder: Path) -> dict[str, Any]:
         config = read_json(path, ModelError, _HINT)
     except FileNotFoundError:
         raise ModelError(f"{folder}: contains no task model ({TASK_FILE})", _HINT) from None
-    if not isinstance(config, dict) or config.get("version") != _VERSION:
+    is_readable = isinstance(config, dict) and {"settings", "data"} <= config.keys()
+    if not is_readable or config.get("version") != _VERSION:
         raise ModelError(f"{path}: not a task model that this version of elmo can read", _HINT)
-    return config
+    return dict(config)
 
 
 def load_trained(folder: str | Path, device: str = "cpu") -> TrainedTask:

@@ -216,10 +216,11 @@ def _detect_columns(reader: LineReader, head: Sequence[Group]) -> _Columns:
     columns = columns._replace(width=max(widths, key=widths.__getitem__, default=1))
     if reader.settings.column is not None or columns.width == 1:
         return columns
-    if any(line.startswith("#begin document") for _, line in lines) and all(
-        len(row) > 3 and _NUMBER.fullmatch(row[2]) for row in chain.from_iterable(sentences)
-    ):
-        return columns._replace(column=4)
+    if any(line.startswith("#begin document") for _, line in lines):
+        cells = list(chain.from_iterable(sentences))
+        n_numbered = sum(len(row) > 3 and _NUMBER.fullmatch(row[2]) is not None for row in cells)
+        if n_numbered > MOST * len(cells):
+            return columns._replace(column=4)
     if not _may_be_tokens([[row[0] for row in rows] for rows in sentences]):
         where = f"{reader.name}, line {rows[0][0]}: column 1 ({shortened(sentences[0][0][0])!r})"
         what = "is always a number or the same in all rows of a sentence, so it may not hold tokens"

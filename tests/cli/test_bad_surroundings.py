@@ -87,6 +87,8 @@ def test_a_terminal_as_standard_input(line: str, scene: Scene) -> None:
         "inspect ok.hdf5",
         "inspect -q ok.hdf5 --json",
         "kwic ok.hdf5 cat",
+        "perplexity -q a.txt",
+        "probe --train ok.hdf5 a.txt --test ok.hdf5 a.txt",
         "models list",
         "models show small --json",
     ],
@@ -94,8 +96,10 @@ def test_a_terminal_as_standard_input(line: str, scene: Scene) -> None:
 def test_answers_that_nobody_can_read(line: str, scene: Scene) -> None:
     """Without it the answer would be lost, and the exit code say that all is well."""
     stocked("ok.hdf5")(scene)
+    before = files(scene)
     hint = "`> FILE` saves the result in a file"
     refused(elmo(*line.split(), has_stdout=False), 1, "standard output: is closed", hint)
+    assert files(scene) == before
 
 
 @pytest.mark.parametrize("line", ["embed -q a.txt -o a.hdf5", "inspect -q ok.hdf5"])

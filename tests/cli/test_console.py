@@ -154,14 +154,14 @@ def test_rate_and_time_left_pass_between_updates(monkeypatch: pytest.MonkeyPatch
 def test_a_phase_that_nobody_updates_is_polled() -> None:
     """The reading of files; the next phase has figures of its own."""
     read = iter([0, 300, 600])
-    progress = console.Progress(None, "")
-    progress.begin("reading", "bytes", 1000)
-    progress.poll = lambda: next(read)
-    texts = [progress.text().split(",")[:2] for _ in range(3)]
-    assert [text[1].split(" of")[0] for text in texts] == [" 0 bytes", " 300 bytes", " 600 bytes"]
-    progress.begin("training", "tokens")
-    progress.update(5, None)
-    assert progress.text() == "training, 5 tokens"
+    with console.Progress(None, "") as progress:
+        progress.begin("reading", "bytes", 1000)
+        progress.poll = lambda: next(read)
+        texts = [progress.text().split(",")[1].split(" of")[0] for _ in range(3)]
+        assert texts == [" 0 bytes", " 300 bytes", " 600 bytes"]
+        progress.begin("training", "tokens")
+        progress.update(5, None)
+        assert progress.text() == "training, 5 tokens"
 
 
 def test_a_message_about_a_task_ends_the_progress_before_it(

@@ -86,6 +86,7 @@ REFUSED: dict[str, tuple[list[Act], str]] = {
     "always stalled": ([stall(0)] * 9, r"interrupted .*\(3 attempts\)"),
     "a web page": ([WEB_PAGE], f"has 6 bytes, expected {N}"),
     "more bytes": ([answer(CONTENT + b"more")], f"has {N + 4} bytes, expected {N}"),
+    "announces more": ([answer(b"", Content_Length=N + 1)], f"has {N + 1} bytes, expected {N}"),
     "wrong bytes": ([answer(b"x" * N, Content_Length=N)], f"SHA-256 .* expected {SHA256}"),
     "redirects to a file": ([redirect("file:///etc/passwd")], "HTTP 302 .*file:///etc/passwd"),
     "redirects to ftp": ([redirect("ftp://127.0.0.1/w")], "redirects to ftp"),
@@ -136,7 +137,7 @@ def test_a_corrupt_part_does_not_block_the_download(server: LocalServer, target:
 
 
 def test_mirrors_are_tried_in_turn(server: LocalServer, target: Path) -> None:
-    """All are named with their reasons."""
+    """All are named with their reasons; one that refuses does not cost the part of another."""
     server.acts["page"] = [WEB_PAGE] * 2
     with pytest.raises(DownloadError) as caught:
         fetch(remote(server, "gone", "page"), target)
@@ -145,12 +146,13 @@ def test_mirrors_are_tried_in_turn(server: LocalServer, target: Path) -> None:
     leave_part(server, target, 5000)
     server.acts["page"] = [WEB_PAGE]
     fetch(remote(server, "gone", "page", "w"), target)
-    assert server.ranges == ["5000-", "5000-", "", ""]
+    assert server.ranges == ["5000-"] * 3
 
 
-def test_the_size_of_options_is_limited(server: LocalServer, target: Path) -> None:
+@pytest.mark.parametrize("act", [answer(b"", Content_Length=1 << 30), answer(bytes(4 << 20))])
+def test_the_size_of_options_is_limited(server: LocalServer, target: Path, act: Act) -> None:
     """A server could fill the disk."""
-    server.acts["w"] = [answer(bytes(4 << 20), Content_Length=4 << 20)]
+    server.acts["w"] = [act]
     progress = [0]
     file = RemoteFile("options.json", (server.address("w"),))
     with pytest.raises(DownloadError, match="expected at most 1048576"):

@@ -91,8 +91,8 @@ def test_a_part_that_is_its_own_needs_no_warning(model: Path) -> None:
     assert load().warm_state_warning == ""
 
 
-@pytest.mark.parametrize("content", ["{", '{"weights": "", "weights": ""}'])
-def test_a_file_that_is_not_json_is_refused(content: str, model: Path) -> None:
+@pytest.mark.parametrize("content", ["[]", "{", '{"weights": "", "weights": ""}'])
+def test_a_file_that_is_not_an_object_is_refused(content: str, model: Path) -> None:
     (model / PARTS_FILE).write_text(content)
     with pytest.raises(ModelError, match=PARTS_FILE) as caught:
         load_language_model(model)

@@ -85,6 +85,16 @@ def test_facts_of_a_file_of_another_program(tmp_path: Path) -> None:
     assert facts["checksums"] is False
 
 
+@pytest.mark.parametrize("value", ["abc", "[[1, 2, 3]]", np.arange(3)])
+@pytest.mark.parametrize("name", ["tokens", "sources"])
+def test_attributes_that_are_not_ours_are_not_facts(name: str, value: Any, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.hdf5", lines(), layout="allennlp")
+    with h5py.File(path, "a") as file:
+        file.attrs[name] = value
+    assert describe(path)[name] is None
+    assert len(verify(path).listed) == (name == "tokens")
+
+
 def test_weights(tmp_path: Path) -> None:
     path = write_arrays(tmp_path / "weights.hdf5", weight_arrays(MODELS["tiny"], "tiny"))
     assert (describe(path)["kind"], describe(path)["weights"]) == ("weights", "biLM")

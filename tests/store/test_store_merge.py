@@ -140,6 +140,8 @@ SELF: dict[str, tuple[Change, str]] = {
     ),
     "no map": (lambda file: file.__delitem__("sentence_to_index"), "sentence_to_index is missing"),
     "fewer sentences": (attribute("sentences", 4), "it has 5 sentences, expected 4"),
+    "more tokens": (attribute("tokens", 99), "tokens, not 99"),
+    "no i/n": (attribute("shard", "x"), "`shard` is 'x'"),
     "a word for tokens": (attribute("tokens", "x"), "tokens is 'x'"),
     "a setting of the writer": (attribute("dtype", "cubes"), "its attributes are not those of a"),
     "no checksums": (lambda file: file.attrs.__delitem__("sentence_crc32"), "it has 0 checksums"),
@@ -172,7 +174,7 @@ def test_tokens_that_are_not_there(tmp_path: Path) -> None:
     paths = shards(tmp_path, lines(), 2, layout="flat")
     with h5py.File(paths[0], "r+") as file:
         file.attrs.modify("tokens", 99)
-    refused(paths, tmp_path / "m.hdf5", "vectors of 1 shapes", kind=EmbeddingsFileError)
+    refused(paths, tmp_path / "m.hdf5", "tokens, not 99", kind=EmbeddingsFileError)
 
 
 def test_output_paths(tmp_path: Path) -> None:

@@ -314,6 +314,16 @@ def test_only_a_finished_file_of_this_schema_is_resumed(name: str, value: int, o
         run(out, "bilm", resume=True)
 
 
+def test_a_passing_error_of_the_disk_is_no_reason_to_overwrite() -> None:
+    """A good file on a disk that fails for a moment would be replaced, as the hint said."""
+    unreadable = "/proc/self/mem"  # gives an input/output error from its beginning on
+    if not os.path.exists(unreadable):
+        pytest.skip(f"no {unreadable} here")
+    with pytest.raises(OutputError, match="exists and cannot be read") as caught:
+        finished_attributes(unreadable)
+    assert "overwrite" not in caught.value.hint
+
+
 def test_a_link_and_its_old_file_stay_until_the_end(tmp_path: Path, out: Path) -> None:
     """A run that fails must leave what existed, and a renaming would replace the link."""
     (tmp_path / "big").mkdir()

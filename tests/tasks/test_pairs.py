@@ -99,9 +99,11 @@ def test_relatedness_is_read(field: str) -> None:
     assert SimilarityTask().collect_labels(split) == {"mean": 3.75, "deviation": 0.75}
 
 
-@pytest.mark.parametrize("score", [None, "3.5", True, float("nan")])
+@pytest.mark.parametrize("score", [None, "3.5", True, float("nan"), 1e300])
 def test_bad_scores_are_refused(score: object) -> None:
-    with pytest.raises(InputError, match=r"line 2: (no valid rel|not JSON \(NaN is not)"):
+    with pytest.raises(
+        InputError, match=r"line 2: (no valid rel|not JSON \(NaN is not|.* too large)"
+    ):
         read_scores("a.jsonl", 1, score)
 
 

@@ -120,6 +120,9 @@ READABLE: dict[str, tuple[Any, ...]] = {
     "numbers among tokens": ("1 CD\n. .\n\n2 CD\nmen NNS\n\n", ["1 .", "2 men"], ""),
     "CoNLL-2012": ("#begin document (x); part 000\n" + conll_2012(0, "In", "#") + "#end document",
                    ["In #"], ""),
+    "CoNLL-2012, an odd row": ("#begin document (x); part 000\n" + conll_2012(0, *"abcdefghijk")
+                               + conll_2012(0, "l").replace("   0   0   l", "   0   -   l"),
+                               ["a b c d e f g h i j k", "l"], ""),
     "CoNLL-2012 of single words": ("#begin document (x); part 000\n" + conll_2012(0, "Yes") * 2,
                                    ["Yes", "Yes"], ""),
     "form feed": ("EU NNP\nran VBD\n\x0c\nPeter NNP\nsat VBD\n", ["EU ran", "Peter sat"], ""),
