@@ -73,6 +73,10 @@ def read_queries(
     """
     with open_embeddings(query_file or view.path) as embeddings:
         warnings = check_comparable(embeddings, view.embeddings)
+        if view.layer not in embeddings.layers:
+            layers = ", ".join(map(str, embeddings.layers))
+            what = f"contains layer {layers}, but layer {view.layer} of {view.path} is needed"
+            raise EmbeddingsFileError(f"{embeddings.path}: {what}", "embed it with this layer too")
         source = LayerView(embeddings, view.layer)
         queries = []
         for text in texts:

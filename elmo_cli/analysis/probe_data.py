@@ -109,10 +109,12 @@ def read_probe_data(
     _check_labels(splits, column)
     if dev is None:
         splits["train"], splits["dev"] = split_dev(splits["train"])
-    if len(set(splits["train"].labels)) < 2:
+    found = set(splits["train"].labels)
+    if len(found) < 2:
+        only = "".join(f", only `{label}`" for label in found)
         raise InputError(
-            f"{train[1]}: train has fewer than two different labels",
-            "give more text; with `dev`, all of the file is used to train",
+            f"{train[1]}: train has fewer than two different labels{only}",
+            "`column` names the column of the labels; with `dev`, all of the file is used to train",
         )
     return ProbeData(
         splits={name: splits[name] for name in SPLITS},
@@ -141,6 +143,11 @@ def _check_files(files: Sequence[Embeddings], layers: tuple[int, ...]) -> tuple[
         for difference in check_comparable(one, first):
             hint = "embed all texts with the same model and the same options"
             raise EmbeddingsFileError(difference, hint)
+        if not layers and one.layers != first.layers:
+            ours, theirs = (", ".join(map(str, file.layers)) for file in (one, first))
+            what = f"{one.path}: layers are {ours}, those of {first.path} are {theirs}"
+            hint = "embed all texts with the same layers, or choose layers that all files have"
+            raise EmbeddingsFileError(what, hint)
     return layers or first.layers
 
 

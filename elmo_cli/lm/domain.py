@@ -122,11 +122,12 @@ def read_domain(
 ) -> Domain:
     """Read the texts of a domain; where no held-out text is named, hold out a part.
 
-    At least 5 % of the tokens are held out, at least 3,000 for each half or an eighth of a smaller
-    text, as whole documents; blocks of up to 20 sentences where documents are too few, too large or
-    too small. Long and short ones are read in proportion to their tokens (see `choose_halves`);
-    what is not read of a document is not trained on either. Which ones depends on content alone, so
-    that equal ones are on the same side, and the same text is always split alike.
+    About 5 % of the tokens are held out, or about 3,000 for each half if that is more (an eighth of
+    a smaller text), as whole documents; blocks of up to 20 sentences where documents are too few or
+    too large. At least half of the text is trained on. Long and short documents are read in
+    proportion to their tokens (see `choose_halves`); what is not read of a document is not trained
+    on either. Which ones depends on content alone, so that equal ones are on the same side, and the
+    same text is always split alike.
     One half chooses, the other measures, unless files are named for measuring.
 
     Raises:
@@ -201,8 +202,10 @@ def _divide(corpus: Corpus, source: str, fraction: float) -> tuple[npt.NDArray[n
     ]
     for unit, units, least in candidates if n_sentences >= _MIN_SENTENCES or fraction == 1 else ():
         sides = _hold_out(corpus, units, fraction)
-        lengths = np.bincount(sides, np.diff(corpus.starts), minlength=_NOT_READ)
-        if lengths[_VALIDATION:_NOT_READ].min() > least * len(corpus.tokens):
+        lengths = np.bincount(sides, np.diff(corpus.starts), minlength=_NOT_READ + 1)
+        is_enough_left = fraction == 1 or 2 * lengths[0] >= len(corpus.tokens)
+        is_measured = lengths[_VALIDATION:_NOT_READ].min() > least * len(corpus.tokens)
+        if is_measured and is_enough_left:
             return sides, unit
     what = f"{source}: {n_sentences} sentence{'s' * (n_sentences > 1)}, too few or too similar to "
     what += "hold some out, half to choose the weights and half to measure them"
@@ -236,8 +239,9 @@ def choose_halves(lengths: Mapping[bytes, int], fraction: float) -> dict[bytes, 
 
     Long documents are often of another kind than short ones, and a few documents at random are
     mostly short, although most of the text may be in long ones. Therefore units are divided by
-    length into classes of equally many tokens, and as many tokens of each class are read in each
-    half, of the units with the smallest hashes.
+    length into classes of equally many tokens, and each half reads as many tokens of each class, of
+    the units with the smallest hashes. The validation half has no units of more than a sixteenth of
+    all tokens (or 1.5 times the mean, if that is more), so it may read fewer.
 
     Args:
         lengths: number of tokens of each unit, by hash.
@@ -245,8 +249,10 @@ def choose_halves(lengths: Mapping[bytes, int], fraction: float) -> dict[bytes, 
     """
     total, n = sum(lengths.values()), len(lengths)
     quota = largest = largest_validation = float(total)
-    n_classes = min(max(2, n // _UNITS_PER_CLASS), _MAX_CLASSES) if n >= _MIN_UNITS else 1
+    n_classes = 1
     if fraction < 1:
+        if n >= _MIN_UNITS:
+            n_classes = min(max(2, n // _UNITS_PER_CLASS), _MAX_CLASSES)
         quota = max(fraction * total / 2, min(_MIN_HALF, total / 8)) / n_classes
         largest = _LARGEST * total
         largest_validation = min(1 / 4, max(_LARGEST_VALIDATION, 1.5 / n)) * total

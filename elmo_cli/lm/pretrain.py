@@ -6,7 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from elmo_cli.errors import UsageError
-from elmo_cli.lm.checkpoint import TrainingProgress, load_corpora, save_corpora
+from elmo_cli.lm.checkpoint import (
+    TrainingProgress,
+    as_resume_error,
+    load_corpora,
+    read_checkpoint,
+    save_corpora,
+)
 from elmo_cli.lm.corpus import Corpus, overlap, read_corpus, without
 from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.language_model import LanguageModel, load_language_model, new_bilm, write_options
@@ -17,9 +23,8 @@ from elmo_cli.lm.settings import SILENT, Reporter, TextSettings
 from elmo_cli.lm.step import TrainStep
 from elmo_cli.lm.stream import check_long_enough
 from elmo_cli.model.options import Options
-from elmo_cli.pretrained.catalogue import OPTIONS_FILE
 from elmo_cli.pretrained.load import locate
-from elmo_cli.pretrained.model_files import STATE_FILE, VOCABULARY_FILE
+from elmo_cli.pretrained.model_files import CHECKPOINT_FILE, STATE_FILE, VOCABULARY_FILE
 from elmo_cli.pretrained.warm_state import write_warm_state
 from elmo_cli.text.input import InputReport, check_inputs, shorten_list
 from elmo_cli.text.vocabulary import Vocabulary
@@ -134,9 +139,12 @@ def _check_texts(config: PretrainConfig, reporter: Reporter) -> None:
 
 def _options(config: PretrainConfig, folder: Path, mode: str) -> Options:
     """Return the sizes of the biLM."""
-    path = folder / OPTIONS_FILE if mode == "resume" else config.options_file
-    if path is not None:
-        return Options.from_file(path)
+    if mode == "resume":
+        # options.json cannot express a projection of equal size, as AllenNLP's models have.
+        with as_resume_error(path := folder / CHECKPOINT_FILE):
+            return Options(**read_checkpoint(path)["run"]["options"])
+    if config.options_file is not None:
+        return Options.from_file(config.options_file)
     filters = CHAR_FILTERS[config.char_filters]
     return Options(
         filters=filters,

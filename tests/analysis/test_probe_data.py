@@ -95,9 +95,9 @@ def test_without_dev_every_tenth_sentence_is_split_off(tmp_path):
         (("-0,1,2", "all", "0,1"), (1,), (1,)),
         (("0,2", "0,2", "0,2"), (1,), "train: `layer=1`: the file has layers 0, 2"),
         (("all", "2,1", "2,1"), (0,), "dev: `layer=0`: the file has layers 2, 1"),
-        (("all", "2,1", "2,1"), (), "dev: `layer=0`: the file has layers 2, 1"),
-        (("top", "all", "all"), (), "dev: `layer=top`: the file has layers 0, 1, 2"),
-        (("-1", "1", "1"), (), "dev: `layer=unknown`: the file has layer 1"),
+        (("all", "2,1", "2,1"), (), "dev: layers are 2, 1, those of train are 0, 1, 2"),
+        (("top", "all", "all"), (), "dev: layers are 0, 1, 2, those of"),
+        (("-1", "1", "1"), (), "dev: layers are 1, those of .* unknown"),
         (("-1", "-1", "-1"), (1,), "train: `layer=1`: .* only one layer, `unknown`"),
     ],
 )
@@ -141,7 +141,7 @@ def test_other_settings_are_refused(tmp_path, header, message):
     [
         ([["X"] * len(line) for line in LABELS], None, True, "fewer than two different labels"),
         ([["X"] * len(line) for line in LABELS[:4]] + [["Y", "Y"]], None, False, "fewer than two"),
-        (LABELS, "deprel", True, "a.conllu: train has fewer than two"),
+        (LABELS, "deprel", True, "a.conllu: train has fewer than two different labels, only `_`"),
         (LABELS, "form", True, "a.conllu: column form contains the tokens"),
     ],
 )

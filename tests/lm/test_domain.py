@@ -105,6 +105,15 @@ def test_long_documents_are_measured_too(
     assert left >= len(in_long) / 2
 
 
+def test_half_of_the_text_is_trained_on(split: Callable[[Texts], Domain]) -> None:
+    """Two documents of all the long ones would be held out, and hardly read."""
+    texts = [documents(1, k, 2)[0] for k in range(200)]
+    texts += [documents(1, 1000 + k, 120)[0] for k in range(2)]
+    domain = split(texts)
+    assert 2 * len(sentences(domain.train)) >= len(joined(texts)[0])
+    assert domain.unit == "sentences"
+
+
 def test_any_document_may_be_measured() -> None:
     """The shortest ones of a class would not be like the others."""
     n_chosen = Counter[int]()

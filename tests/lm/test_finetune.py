@@ -435,7 +435,8 @@ def test_run_without_its_fitted_softmax_is_not_continued(
     """Another fit would give another figure before."""
     out = shutil.copytree(fitted["output"], tmp_path / "out")
     (out / "fitted_softmax.hdf5").unlink()
-    refused(attempt("--resume --fit-softmax --max-steps 20"), 1, "fitted_softmax.hdf5")
+    done = attempt("--resume --fit-softmax --max-steps 20")
+    refused(done, 1, "fitted_softmax.hdf5", "`--overwrite` starts over")
 
 
 def test_run_that_failed_after_its_fit_is_resumed_with_the_fitted_softmax(
