@@ -147,7 +147,7 @@ input_options: Option = together(
          "Split raw English, one paragraph per line, into sentences and tokens."),
     encoding_option,
     value("Input", "--column N", "Token column of conll and conllu input, from 1; -1 is the last.  "
-          "[default: FORM in conllu, recognized in conll]", type=int),
+          "[default: FORM in conllu, 4 in CoNLL-2012, else 1]", type=int),
     _on_error,
 )
 raw_input_options: Option = together(encoding_option, _on_error)
