@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from elmo_cli.engine.gemm import make_gemm
 from elmo_cli.engine.runtime import DeviceTuning, run_parallel
-from elmo_cli.model.char_cnn import CharCNN, Highway
+from elmo_cli.model.bilm import CharCNN, Highway
 from elmo_cli.text.characters import PADDING, CharacterIds
 
 _CAPACITY = 65_536  # cached types; the rest of a vocabulary is rare by Zipf's law

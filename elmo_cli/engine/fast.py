@@ -21,8 +21,7 @@ from elmo_cli.engine.graphs import GraphRecorder, GraphRowStates
 from elmo_cli.engine.lstm import FastLSTM
 from elmo_cli.engine.packing import PackedBatch
 from elmo_cli.engine.runtime import run_parallel
-from elmo_cli.model.bilm import BiLM
-from elmo_cli.model.lstm import ProjectedLSTM
+from elmo_cli.model.bilm import BiLM, ProjectedLSTM
 from elmo_cli.model.state import State
 from elmo_cli.text.batching import Batch
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from elmo_cli.engine.lstm import RowStates, Step, read_rows
-from elmo_cli.model.lstm import ProjectedLSTM
+from elmo_cli.model.bilm import ProjectedLSTM
 
 _MAX_ROWS = 1024  # of a batch
 

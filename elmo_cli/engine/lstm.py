@@ -1,6 +1,6 @@
 """FastLSTM: one LSTM layer in one direction over a packed batch, and the states of its rows.
 
-It computes the function of `model.lstm`; `lm.forward` computes it with a backward pass.
+It computes the function of `model.bilm`; `lm.forward` computes it with a backward pass.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from elmo_cli.engine.gemm import make_gemm, pad_rows, padded_rows
 from elmo_cli.engine.packing import PackedBatch
-from elmo_cli.model.lstm import FORGET_BIAS, ProjectedLSTM
+from elmo_cli.model.bilm import FORGET_BIAS, ProjectedLSTM
 
 _MAX_TYPE_GATES = 1 << 28  # bytes, for the gates' parts of all types of a batch
 

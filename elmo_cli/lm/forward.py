@@ -2,7 +2,7 @@
 
 It computes the same function as `model.BiLM`, but one vector per distinct type instead of one per
 token and both directions in the same matrix products, and applies dropout as bilm-tf does. Its LSTM
-is deliberately a third implementation: `model.lstm` is the reference, and `engine.lstm` is for
+is deliberately a third implementation: `model.bilm` is the reference, and `engine.lstm` is for
 embedding. Here a batch is a single node of autograd: the backward pass visits each token once and
 computes the gradient of each weight in one matrix product over all tokens.
 """
@@ -20,9 +20,7 @@ from torch.autograd.function import once_differentiable
 
 from elmo_cli.engine.gemm import PackedWeight, can_pack
 from elmo_cli.lm.corpus import Int32Array
-from elmo_cli.model.bilm import BiLM
-from elmo_cli.model.char_cnn import CharCNN
-from elmo_cli.model.lstm import FORGET_BIAS, ProjectedLSTM
+from elmo_cli.model.bilm import FORGET_BIAS, BiLM, CharCNN, ProjectedLSTM
 from elmo_cli.model.state import State
 from elmo_cli.text.characters import PADDING
 

@@ -17,8 +17,7 @@ from torch import nn
 
 from elmo_cli.errors import ModelError, OutputError
 from elmo_cli.files import StrPath, output_errors, write_text
-from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
-from elmo_cli.model.lstm import ProjectedLSTM
+from elmo_cli.model.bilm import BiLM, NextTokenSoftmax, ProjectedLSTM
 from elmo_cli.model.options import Options
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
 from elmo_cli.pretrained.load import ModelSource, load_files, locate

@@ -1,4 +1,7 @@
-"""BiLM: two language models that share token vectors and read in opposite directions."""
+"""BiLM: the model of section 3 of the paper, written to be read.
+
+`engine` computes the same function faster; `lm.forward` adds a backward pass of its own.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,129 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmo_cli.model.char_cnn import CharCNN
-from elmo_cli.model.lstm import ProjectedLSTM
-from elmo_cli.model.options import Options
+from elmo_cli.model.options import N_CHARACTERS, Options
 from elmo_cli.model.state import State
+
+FORGET_BIAS = 1.0  # TensorFlow's cell adds it at run time; no file contains it
+
+
+class CharCNN(nn.Module):
+    """Character embeddings, filters, maximum over positions, highway layers, projection.
+
+    Source: Peters et al. 2018, 3.4 (after Kim et al. 2015); bilm-tf `bilm/model.py`.
+    """
+
+    def __init__(self, options: Options) -> None:
+        super().__init__()
+        self.options = options
+        self.embedding = nn.Embedding(N_CHARACTERS, options.char_dim)
+        self.filters = nn.ModuleList(
+            nn.Conv1d(options.char_dim, count, width) for width, count in options.filters
+        )
+        self.highways = nn.ModuleList(Highway(options.n_filters) for _ in range(options.n_highway))
+        self.projection: nn.Module = nn.Identity()
+        if options.has_cnn_projection:
+            self.projection = nn.Linear(options.n_filters, options.projection_dim)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """The vector of each token.
+
+        Args:
+            ids: character ids, (token, char) int64 in 0..260, padding 260.
+        Returns:
+            (token, projection_dim), in the dtype of the weights.
+        """
+        characters = self.embedding(ids).transpose(1, 2)  # (token, char_dim, char)
+        # The maximum is over all positions: padding has a learned vector and takes part.
+        maxima = [conv(characters).amax(2) for conv in self.filters]  # each (token, count)
+        return self.from_filters(torch.cat(maxima, 1))
+
+    def from_filters(self, maxima: Tensor) -> Tensor:
+        """From the filters' maxima to vectors: (token, filter) -> (token, projection_dim)."""
+        activation = torch.relu if self.options.activation == "relu" else torch.tanh
+        x = activation(maxima)  # (token, filter)
+        for highway in self.highways:
+            x = highway(x)  # (token, filter)
+        vectors: Tensor = self.projection(x)  # (token, projection_dim)
+        return vectors
+
+
+class Highway(nn.Module):
+    """One gated layer: a part of the input is carried through, the rest is transformed.
+
+    Source: Srivastava et al. 2015; bilm-tf `bilm/model.py`, whose `carry` gate is the weight of the
+    transformed input, and which uses relu here whatever the activation of the convolutions is.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.carry = nn.Linear(size, size)
+        self.transform = nn.Linear(size, size)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(token, filter) -> (token, filter)."""
+        gate = torch.sigmoid(self.carry(x))  # (token, filter)
+        transformed = torch.relu(self.transform(x))  # (token, filter)
+        mixed: Tensor = gate * transformed + (1 - gate) * x  # (token, filter)
+        return mixed
+
+
+class ProjectedLSTM(nn.Module):
+    """One LSTM layer, one direction, with cell clip, projection and projection clip.
+
+    Gates are in the order of the file: input i, candidate j, forget f, output o.
+    Source: Peters et al. 2018, 3.4; the cell is TensorFlow's `LSTMCell` with `num_proj`.
+    """
+
+    def __init__(self, options: Options) -> None:
+        super().__init__()
+        self.options = options
+        gates = 4 * options.lstm_dim
+        self.input = nn.Linear(options.projection_dim, gates)
+        self.recurrent = nn.Linear(options.projection_dim, gates, bias=False)
+        self.projection: nn.Module = nn.Identity()
+        if options.has_lstm_projection:
+            self.projection = nn.Linear(options.lstm_dim, options.projection_dim, bias=False)
+
+    def step(self, from_input: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        """New h, (batch, projection_dim), and c, (batch, lstm_dim), after one token.
+
+        Args:
+            from_input: input times weights plus bias, (batch, 4 * lstm_dim).
+        """
+        i, j, f, o = (from_input + self.recurrent(h)).chunk(4, 1)  # each (batch, lstm_dim)
+        c = torch.sigmoid(f + FORGET_BIAS) * c + torch.sigmoid(i) * torch.tanh(j)
+        if self.options.cell_clip is not None:
+            # The clipped cell is the one that is carried over.
+            c = c.clamp(-self.options.cell_clip, self.options.cell_clip)  # (batch, lstm_dim)
+        h = self.projection(torch.sigmoid(o) * torch.tanh(c))  # (batch, projection_dim)
+        if self.options.has_lstm_projection and self.options.proj_clip is not None:
+            h = h.clamp(-self.options.proj_clip, self.options.proj_clip)  # (batch, projection_dim)
+        return h, c
+
+    def forward(
+        self, x: Tensor, lengths: Tensor, h: Tensor, c: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Read the rows of a batch from their first token to their last.
+
+        Args:
+            x: (batch, token, projection_dim), rows padded at their end.
+            lengths: tokens of each row, (batch,) int64; a row of 0 keeps its state.
+            h: (batch, projection_dim), before the first token.
+            c: (batch, lstm_dim), before the first token.
+        Returns:
+            Outputs (batch, token, projection_dim), arbitrary past a row's end; h and c after each
+            row's last token.
+        """
+        from_input = self.input(x)  # (batch, token, 4 * lstm_dim)
+        outputs = []
+        for t in range(x.shape[1]):
+            new_h, new_c = self.step(from_input[:, t], h, c)
+            running = (t < lengths).unsqueeze(1)  # (batch, 1)
+            h = torch.where(running, new_h, h)  # (batch, projection_dim)
+            c = torch.where(running, new_c, c)  # (batch, lstm_dim)
+            outputs.append(h)
+        return torch.stack(outputs, 1), h, c
 
 
 class DirectionLM(nn.Module):

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from elmo_cli.errors import InputError
 from elmo_cli.lm.settings import at_least
-from elmo_cli.model.char_cnn import Highway
+from elmo_cli.model.bilm import Highway
 from elmo_cli.tasks.inputs import Inputs, Tokens
 from elmo_cli.tasks.layers import MASKED, BiLSTM, masked_softmax
 from elmo_cli.tasks.readers import checked_tokens, parse_json, read_lines
