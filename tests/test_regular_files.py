@@ -11,7 +11,7 @@ from elmo_cli.errors import ElmoError, OptionsError
 from elmo_cli.lm.pretrain_config import PretrainConfig
 from elmo_cli.model.options import Options
 from elmo_cli.plot.training_curves import read_run
-from elmo_cli.pretrained.cache import bundled_dir
+from elmo_cli.pretrained.catalogue import bundled_dir
 from elmo_cli.pretrained.load import ModelSource, locate
 from elmo_cli.pretrained.model_files import sha256_of
 from elmo_cli.regular_files import read_json

@@ -225,8 +225,7 @@ def _check_for_ray(job: EmbedJob) -> None:
     """Refuse, before Ray is imported, settings that cannot work on a cluster."""
     from elmo_cli.cluster.shard_folder import is_url, open_shard_folder, without_secrets
     from elmo_cli.files import is_folder
-    from elmo_cli.pretrained.cache import installed_dir
-    from elmo_cli.pretrained.catalogue import find_model
+    from elmo_cli.pretrained.catalogue import find_model, installed_dir
     from elmo_cli.text.input import require_files
 
     if not is_folder(job.output):

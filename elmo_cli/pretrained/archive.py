@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from elmo_cli.errors import ElmoError, ModelError
 from elmo_cli.filetypes import ZIP, identify
 from elmo_cli.isolate import run_isolated
-from elmo_cli.pretrained.cache import elmo_home, locked, writing
+from elmo_cli.pretrained.catalogue import elmo_home, locked, writing
 from elmo_cli.pretrained.model_files import HDF5_SUFFIXES, head_of, not_a_model, sha256_of
 
 _MODEL_FILE = re.compile(

@@ -21,8 +21,14 @@ from urllib.parse import urlsplit
 from elmo_cli import __version__
 from elmo_cli.errors import DownloadError, ElmoError, ModelError
 from elmo_cli.model.options import Options
-from elmo_cli.pretrained.cache import locked, model_dir, writing
-from elmo_cli.pretrained.catalogue import OPTIONS_FILE, Model, RemoteFile
+from elmo_cli.pretrained.catalogue import (
+    OPTIONS_FILE,
+    Model,
+    RemoteFile,
+    locked,
+    model_dir,
+    writing,
+)
 from elmo_cli.pretrained.load import installed_files
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.weightfile.describe import holds_bilm

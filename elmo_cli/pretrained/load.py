@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 from elmo_cli.errors import ModelError, UsageError
 from elmo_cli.files import StrPath
 from elmo_cli.pretrained.archive import extract_model, is_archive
-from elmo_cli.pretrained.cache import installed_dir, model_dir
 from elmo_cli.pretrained.catalogue import (
     BUNDLED,
     OPTIONS_FILE,
     WEIGHTS_FILE,
     Model,
     find_model,
+    installed_dir,
+    model_dir,
     no_such_model,
 )
 from elmo_cli.pretrained.model_files import (

@@ -15,9 +15,15 @@ from local_server import LocalServer, answer, cut, status
 from elmo_cli.errors import DownloadError, ModelError
 from elmo_cli.hdf5 import open_hdf5
 from elmo_cli.model.options import Options
-from elmo_cli.pretrained import cache
-from elmo_cli.pretrained.cache import bundled_dir, installed_dir, model_dir
-from elmo_cli.pretrained.catalogue import CATALOGUE, Model, find_model
+from elmo_cli.pretrained import catalogue
+from elmo_cli.pretrained.catalogue import (
+    CATALOGUE,
+    Model,
+    bundled_dir,
+    find_model,
+    installed_dir,
+    model_dir,
+)
 from elmo_cli.pretrained.download import pull
 from elmo_cli.pretrained.load import ModelSource, installed_files, load, locate
 from elmo_cli.weightfile.describe import describe_weights
@@ -150,7 +156,7 @@ def test_where_the_cache_is(
     variables = {"ELMO_HOME": elmo_home, "XDG_CACHE_HOME": xdg, "HOME": "/user"}
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert cache.elmo_home() == Path(expected)
+    assert catalogue.elmo_home() == Path(expected)
 
 
 ADDRESSES = {
@@ -189,7 +195,7 @@ def test_the_bundled_model_is_the_default(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The one inside the package (of a wheel) is preferred to the one next to it (in a clone)."""
-    monkeypatch.setattr(cache, "_PACKAGE", tmp_path / "elmo_cli")
+    monkeypatch.setattr(catalogue, "_PACKAGE", tmp_path / "elmo_cli")
     with pytest.raises(ModelError, match="`elmo-en` is not on this machine") as caught:
         locate()
     assert "wheel" in caught.value.hint
