@@ -1,30 +1,36 @@
-"""embed_on_cluster: a job on Ray, from text files to a folder of shards."""
+"""embed_on_cluster: a job on Ray, from text files to a folder of shards, one for each piece."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from elmo_cli.cluster.pieces import Piece, Work, plan_pieces, read_pieces
 from elmo_cli.cluster.shard_folder import open_shard_folder
-from elmo_cli.embed.blocks import TextScan, scan_text
+from elmo_cli.embed.blocks import Block, TextScan, read_blocks, scan_text
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.plan import run_spec
 from elmo_cli.embed.run import make_embedder, write_shard
 from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
 from elmo_cli.errors import ElmoError, ModelError, UsageError
+from elmo_cli.store.shards import shard_name
 from elmo_cli.text.input import InputReport
 
+# 4,000 sentences or 131,072 tokens: minutes of work, some hundred megabytes. With state "document"
+# a long document is one block of up to eight times as many.
+BLOCKS_PER_PIECE = 4
 _ATTEMPTS = 3  # workers that may die at a piece before it is given up
 _MAX_RESTARTS = 30  # of one worker
 
@@ -45,6 +51,32 @@ class ClusterSettings:
     workers: int = 1
     threads: int = 1
     gpus: float = 0.0
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of the text, and the outcome of the work on its shard.
+
+    Attributes:
+        number: from 1.
+        name: of the shard.
+        block_numbers: in the whole text; empty in the middle of a long document.
+        worker: host:pid of the process that computed the shard; "" if it existed, or is missing.
+        error, hint: why the shard is missing; "" if it exists.
+    """
+
+    number: int
+    n_pieces: int
+    name: str
+    block_numbers: range
+    n_sentences: int
+    n_tokens: int
+    worker: str = ""
+    error: str = ""
+    hint: str = ""
+
+
+Work = tuple[Piece, tuple[Block, ...]]
 
 
 @dataclass(frozen=True)
@@ -92,6 +124,34 @@ def embed_on_cluster(
     if not any(piece.error for piece in results):
         folder.remove_partial({piece.name for piece in results})
     return ClusterResult(results, scan.report)
+
+
+def plan_pieces(scan: TextScan, state: str, settings: Mapping[str, Any]) -> list[Piece]:
+    """Divide a text, which alone decides where, whatever the number of workers.
+
+    The name of a shard ends in a digest of the whole text and the settings.
+
+    Args:
+        settings: the attributes that decide about the file, from a worker that has the model.
+    """
+    identity = [dict(settings), scan.text_sha256, scan.report.sources, scan.n_skipped]
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
+    n_pieces = max(1, -(-len(scan.blocks) // BLOCKS_PER_PIECE))
+    pieces = []
+    for number in range(1, n_pieces + 1):
+        blocks = scan.shard((number, n_pieces), state=state)
+        name = f"{shard_name(number, n_pieces)}-{digest}.hdf5"
+        pieces.append(Piece(number, n_pieces, name, blocks, *scan.totals(blocks)))
+    return pieces
+
+
+def read_pieces(job: EmbedJob, pieces: Sequence[Piece]) -> Iterator[Work]:
+    """Read the inputs again, for the blocks of some pieces in order; memory holds one piece. Who
+    writes a shard checks that its blocks are still as they were scanned."""
+    all_blocks, n_read = read_blocks(job, InputReport()), 0
+    for piece in pieces:
+        start, n_read = piece.block_numbers.start - n_read, piece.block_numbers.stop
+        yield piece, tuple(islice(all_blocks, start, start + len(piece.block_numbers)))
 
 
 class EmbedWorker:

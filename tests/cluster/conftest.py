@@ -13,8 +13,6 @@ from command_line import made
 from embedders import cached_embedder
 from fake_ray import FakeRay
 
-from elmo_cli.cluster import pieces
-from elmo_cli.cluster.pieces import Piece
 from elmo_cli.embed import blocks
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.pretrained.load import ModelSource
@@ -28,10 +26,10 @@ class Scene:
     Attributes:
         job: writes to shards/.
         ray: its fake Ray.
-        worker: the class of its workers.
+        cluster: `elmo_cli.cluster.run`, imported with the fake Ray.
     """
 
-    worker: Any
+    cluster: Any
 
     def __init__(self, model: Path) -> None:
         Path("one.txt").write_text("\n".join(LINES[:10]) + "\n")
@@ -41,11 +39,10 @@ class Scene:
 
     def run(
         self, job: EmbedJob | None = None, progress: Any = lambda *tokens: None, **settings: Any
-    ) -> list[Piece]:
+    ) -> list[Any]:
         """Run a job with two workers, or other settings of the cluster; its pieces."""
-        cluster = importlib.import_module("elmo_cli.cluster.run")
-        where = cluster.ClusterSettings(**{"workers": 2, **settings})
-        return list(cluster.embed_on_cluster(job or self.job, where, progress).pieces)
+        where = self.cluster.ClusterSettings(**{"workers": 2, **settings})
+        return list(self.cluster.embed_on_cluster(job or self.job, where, progress).pieces)
 
     def check_merged(self, job: EmbedJob | None = None) -> None:
         """Check that the merged shards are the file of one process, byte for byte."""
@@ -62,14 +59,13 @@ def scene(tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setattr(blocks, "SENTENCES", 3)
-    monkeypatch.setattr(pieces, "BLOCKS_PER_PIECE", 2)
     scene = Scene(tiny)
     for name, module in scene.ray.modules.items():
         monkeypatch.setitem(sys.modules, name, module)
     sys.modules.pop("elmo_cli.cluster.run", None)
-    run = importlib.import_module("elmo_cli.cluster.run")
-    monkeypatch.setattr(run, "make_embedder", cached_embedder)
-    scene.worker = run.EmbedWorker
+    scene.cluster = importlib.import_module("elmo_cli.cluster.run")
+    monkeypatch.setattr(scene.cluster, "make_embedder", cached_embedder)
+    monkeypatch.setattr(scene.cluster, "BLOCKS_PER_PIECE", 2)
     yield scene
     sys.modules.pop("elmo_cli.cluster.run", None)
 

@@ -13,7 +13,6 @@ import pytest
 from disks import disk_of
 from fsspec.implementations.memory import MemoryFileSystem
 
-from elmo_cli.cluster.pieces import Piece
 from elmo_cli.cluster.shard_folder import LocalFolder
 from elmo_cli.embed import blocks
 from elmo_cli.embed.settings import EmbedderSettings
@@ -27,7 +26,7 @@ def contents(folder: str) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
 
 
-def computed(pieces: list[Piece]) -> list[int]:
+def computed(pieces: list[Any]) -> list[int]:
     """Numbers of the pieces that were computed; all shards exist."""
     assert not any(piece.error for piece in pieces)
     return [piece.number for piece in pieces if piece.worker]
@@ -123,7 +122,9 @@ def test_missing_shards_do_not_stop_the_others(
     scene.ray.dies = Deaths(4, 3 if how == "dies" else 0)
     with monkeypatch.context() as patch, disk_of(1000 if how == "full disk" else 1 << 30):
         if how == "raises":
-            patch.setattr(scene.worker, "embed", fail_at_4(scene.worker.embed))
+            patch.setattr(
+                scene.cluster.EmbedWorker, "embed", fail_at_4(scene.cluster.EmbedWorker.embed)
+            )
         if how == "elsewhere":
             patch.setattr(LocalFolder, "names", lambda folder: set())
         pieces = scene.run()
@@ -179,8 +180,10 @@ def test_machines_with_different_models_are_refused(
     scene: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their shards could not be merged."""
-    load, hashes = scene.worker.load, ["a", "b"]
-    monkeypatch.setattr(scene.worker, "load", lambda w: {**load(w), "model_sha256": hashes.pop()})
+    load, hashes = scene.cluster.EmbedWorker.load, ["a", "b"]
+    monkeypatch.setattr(
+        scene.cluster.EmbedWorker, "load", lambda w: {**load(w), "model_sha256": hashes.pop()}
+    )
     with pytest.raises(ModelError, match=r"model_sha256 is '.' on one machine, '.' on another"):
         scene.run()
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from elmo_cli.cluster.pieces import Piece, plan_pieces, read_pieces
 from elmo_cli.embed import blocks
 from elmo_cli.embed.blocks import Block, scan_text
 from elmo_cli.embed.job import EmbedJob
@@ -19,13 +20,19 @@ Blocks = tuple[Block, ...]
 SETTINGS = {"dtype": "float32"}
 
 
-def plan(job: EmbedJob) -> list[Piece]:
-    return plan_pieces(scan_text(job), job.embedder.state, SETTINGS)
+def plan(job: EmbedJob, settings: dict[str, str] = SETTINGS) -> list[Any]:
+    found: list[Any] = cluster().plan_pieces(scan_text(job), job.embedder.state, settings)
+    return found
 
 
-def read(job: EmbedJob, pieces: Sequence[Piece]) -> list[Blocks]:
+def cluster() -> Any:
+    """The module that `scene` has imported with the fake Ray."""
+    return sys.modules["elmo_cli.cluster.run"]
+
+
+def read(job: EmbedJob, pieces: Sequence[Any]) -> list[Blocks]:
     """The blocks of pieces."""
-    return [blocks for _, blocks in read_pieces(job, pieces)]
+    return [blocks for _, blocks in cluster().read_pieces(job, pieces)]
 
 
 def keys(pieces: Sequence[Blocks]) -> list[int]:
@@ -70,10 +77,10 @@ def test_names_of_shards_depend_on_the_whole_text_and_the_settings(
     job: EmbedJob, inputs: tuple[str, ...], change: Callable[[], object], is_other: bool
 ) -> None:
     """The shard of another text or model must never be used for this run."""
-    before, scan = plan(job), scan_text(job)
+    before = plan(job)
     for number, piece in enumerate(before, 1):
         assert piece.name == f"part-0000{number}-of-00005-{before[0].name[-17:]}"
-    assert before[0].name != plan_pieces(scan, job.embedder.state, {"dtype": "float16"})[0].name
+    assert before[0].name != plan(job, {"dtype": "float16"})[0].name
     change()
     after = plan(replace(job, inputs=inputs))
     assert [a.name != b.name for a, b in zip(before, after, strict=True)] == [is_other] * 5
