@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -163,11 +165,17 @@ def test_free_space(
 
 
 class Clock:
-    """An embedder that needs 6 s per time step, 2 s per token, 10 s per new type, 1 s per call."""
+    """An embedder that needs 6 s per time step, 2 s per token, 10 s per new type, 1 s per call.
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, state: str, batch_size: int) -> None:
+    On a GPU, 1,000 s more when it computes a number of sentences for the first and second time.
+    """
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, state: str, batch_size: int, device: str = "cpu"
+    ) -> None:
         self.state, self.batch_size, self.sizes = state, batch_size, list[int]()
         self.seconds, self.types = 0.0, set[str]()
+        self.device, self.calls = torch.device(device), Counter[int]()
         monkeypatch.setattr(time, "perf_counter", lambda: self.seconds)
         monkeypatch.setattr(blocks, "SENTENCES", 1000)
 
@@ -177,6 +185,9 @@ class Clock:
         n_steps = n_batches * (1 + max(len(one.tokens) for one in sentences))
         self.seconds += 1 + 6 * n_steps + 2 * len(tokens) + 10 * len(set(tokens) - self.types)
         self.types |= set(tokens)
+        self.calls[len(sentences)] += 1
+        if self.device.type == "cuda" and self.calls[len(sentences)] <= 2:
+            self.seconds += 1000
         self.sizes.append(len(sentences))
 
 
@@ -229,6 +240,16 @@ def test_measuring_speed_takes_limited_time(
     assert limit / 4 < clock.seconds < limit
     assert found.token_s == pytest.approx(2 + 6 * 10 / 3000, rel=0.02)
     assert measure_speed(job, clock, [Sentence((), 0)], 1.0) is None
+
+
+def test_speed_on_a_gpu_is_without_recording(
+    job: EmbedJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clocks: list[Any] = [Clock(monkeypatch, "zero", 100, "cpu")]
+    on_cpu = measure_speed(job, clocks[0], sample_of(4000), 1e6)
+    clocks.append(Clock(monkeypatch, "zero", 100, "cuda"))
+    assert measure_speed(job, clocks[1], sample_of(4000), 1e6) == on_cpu
+    assert clocks[1].calls == {n: 3 * calls for n, calls in clocks[0].calls.items()}
 
 
 def test_speed_of_a_text_of_one_type(job: EmbedJob, monkeypatch: pytest.MonkeyPatch) -> None:
