@@ -176,15 +176,15 @@ class TypeCache:
         """Whether a type has the same vector, bit for bit, in any row of a product."""
         tokens = [f"{n:x}tion" for n in range(self._n_rows)]
         ids = torch.from_numpy(self._characters.tokens(tokens)).to(self._device)
-        shift = self._n_rows // 2 - 1
+        # One cycle through all rows, which moves types by many distances: the blocks of rows that
+        # a product is computed in may have any size.
+        order = (5 * torch.arange(self._n_rows, device=self._device) + 1) % self._n_rows
         for bucket in self._char_cnn.buckets:
             maxima = self._char_cnn.max_over_windows(ids, bucket)
-            shifted = self._char_cnn.max_over_windows(ids.roll(shift, 0), bucket)
-            if not torch.equal(maxima.roll(shift, 0), shifted):
+            if not torch.equal(maxima[order], self._char_cnn.max_over_windows(ids[order], bucket)):
                 return False
         vectors = self._char_cnn.from_filters(maxima)
-        shifted = self._char_cnn.from_filters(maxima.roll(shift, 0))
-        return torch.equal(vectors.roll(shift, 0), shifted)
+        return torch.equal(vectors[order], self._char_cnn.from_filters(maxima[order]))
 
     def _in_full_product(self, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         """`function` of some rows, computed with as many as every product has."""
