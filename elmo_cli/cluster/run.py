@@ -94,13 +94,10 @@ def embed_on_cluster(
 ) -> ClusterResult:
     """Embed the inputs into a folder of shards, and skip shards that exist already.
 
-    A shard that cannot be computed does not stop the others; its piece has the error.
-
-    Args:
-        job: its output is the folder, at the same path or URL on all machines.
-        progress: called with the tokens that are done, and those of the whole text.
-    Raises:
-        ElmoError: the text, the model, the folder or the cluster cannot be used.
+    The output of the job is the folder, at the same path or URL on all machines; `progress` is
+    called with the tokens that are done, and those of the whole text. A shard that cannot be
+    computed does not stop the others; its piece has the error. Raises an ElmoError if the text, the
+    model, the folder or the cluster cannot be used.
     """
     folder = open_shard_folder(job.output)
     folder.check_writable()
@@ -129,10 +126,8 @@ def embed_on_cluster(
 def plan_pieces(scan: TextScan, state: str, settings: Mapping[str, Any]) -> list[Piece]:
     """Divide a text, which alone decides where, whatever the number of workers.
 
-    The name of a shard ends in a digest of the whole text and the settings.
-
-    Args:
-        settings: the attributes that decide about the file, from a worker that has the model.
+    The name of a shard ends in a digest of the whole text and the settings: the attributes that
+    decide about the file, from a worker that has the model.
     """
     identity = [dict(settings), scan.text_sha256, scan.report.sources, scan.n_skipped]
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from elmo_cli.embed.job import EmbedJob
+from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.errors import InputError
 from elmo_cli.store.layouts import Layout, UniqueNames
 from elmo_cli.store.shards import shard_range
@@ -25,20 +26,13 @@ _OPEN_DOCUMENT = 8  # full blocks after which a document is divided
 
 @dataclass(frozen=True)
 class BlockInfo:
-    """What a scan keeps of a block.
-
-    Attributes:
-        n_sentences, n_tokens: without sentence boundaries.
-        first_key: key of its first sentence.
-        starts_document: whether its first sentence starts a document.
-        text_sha256: of all sentences up to its last one.
-    """
+    """What a scan keeps of a block."""
 
     n_sentences: int
-    n_tokens: int
-    first_key: int
-    starts_document: bool
-    text_sha256: str
+    n_tokens: int  # without sentence boundaries
+    first_key: int  # key of its first sentence
+    starts_document: bool  # whether its first sentence starts a document
+    text_sha256: str  # of all sentences up to its last one
 
 
 @dataclass(frozen=True)
@@ -77,10 +71,8 @@ class TextScan:
 
     def first_key(self, blocks: range) -> int:
         """The key with which the input of a range of blocks begins."""
-        if blocks.start == 0:
-            return 0
-        is_last = blocks.start >= len(self.blocks)
-        return self.report.n_keys if is_last else self.blocks[blocks.start].first_key
+        keys = [0, *(block.first_key for block in self.blocks[1:]), self.report.n_keys]
+        return keys[blocks.start]
 
     def totals(self, blocks: range) -> tuple[int, int]:
         """Sentences and tokens of some blocks."""
@@ -93,19 +85,16 @@ class TextScan:
         return number
 
 
-def split_into_blocks(
-    sentences: Iterable[Sentence], *, state: str, batch_size: int | None = None
-) -> Iterator[Block]:
+def split_into_blocks(sentences: Iterable[Sentence], settings: EmbedderSettings) -> Iterator[Block]:
     """Divide an input into blocks; memory holds one of them.
 
     Args:
         sentences: the whole input, from its first sentence.
-        state: "carry" ends blocks between batches only, "document" between documents if possible.
-        batch_size: with state "carry"; None for `CARRY_BATCH_SIZE`.
+        settings: state "carry" ends blocks between batches only, "document" between documents if
+            possible.
     """
     text_digest = hashlib.sha256()
-    full = _full_lists(sentences, state, batch_size or CARRY_BATCH_SIZE)
-    for number, some in enumerate(full):
+    for number, some in enumerate(_full_lists(sentences, settings)):
         digest = hashlib.sha256(b"".join(map(_sentence_bytes, some)))
         text_digest.update(digest.digest())
         n_tokens = sum(len(sentence.tokens) for sentence in some)
@@ -115,8 +104,9 @@ def split_into_blocks(
 
 
 def _full_lists(
-    sentences: Iterable[Sentence], state: str, batch_size: int
+    sentences: Iterable[Sentence], settings: EmbedderSettings
 ) -> Iterator[list[Sentence]]:
+    state, batch_size = settings.state, settings.batch_size or CARRY_BATCH_SIZE
     some, n_tokens = list[Sentence](), 0
     for sentence in sentences:
         is_open = state == "document" and not sentence.starts_document
@@ -134,22 +124,19 @@ def _full_lists(
 def scan_text(
     job: EmbedJob, collect: Callable[[Iterable[Sentence]], Iterator[Sentence]] = iter
 ) -> TextScan:
-    """Read the inputs of a job, which can be read more than once.
+    """Read the inputs of a job, which can be read more than once; all sentences pass `collect`.
 
-    Args:
-        collect: all sentences pass through it.
-    Raises:
-        UsageError, InputError: as `read_sentences`, `UniqueNames` and `type_of`.
+    Raises a UsageError or InputError as `read_sentences`, `UniqueNames` and `type_of` do.
     """
     report = InputReport()
     sentences = collect(read_sentences(job.inputs, job.text, report))
-    blocks = _split(job, _checked(sentences, job.layout))
+    blocks = split_into_blocks(_checked(sentences, job.layout), job.embedder)
     return TextScan(tuple(block.info for block in blocks), report)
 
 
 def read_blocks(job: EmbedJob, report: InputReport) -> Iterator[Block]:
     """Read the inputs of a job in blocks."""
-    return _split(job, read_sentences(job.inputs, job.text, report))
+    return split_into_blocks(read_sentences(job.inputs, job.text, report), job.embedder)
 
 
 def type_of(sentence: Sentence) -> str:
@@ -160,11 +147,6 @@ def type_of(sentence: Sentence) -> str:
             "this layout needs one type per line; other layouts store sentences",
         )
     return sentence.tokens[0]
-
-
-def _split(job: EmbedJob, sentences: Iterable[Sentence]) -> Iterator[Block]:
-    state, batch_size = job.embedder.state, job.embedder.batch_size
-    return split_into_blocks(sentences, state=state, batch_size=batch_size)
 
 
 def _checked(sentences: Iterable[Sentence], layout: Layout) -> Iterator[Sentence]:
@@ -180,9 +162,9 @@ def _checked(sentences: Iterable[Sentence], layout: Layout) -> Iterator[Sentence
 
 def _sentence_bytes(sentence: Sentence) -> bytes:
     """All that a file records of a sentence, for digests."""
-    one = sentence
-    position = (one.key, one.document, one.starts_document, one.place, one.offset)
-    fields = "\x1f".join((*map(repr, position), one.text, *one.tokens))
+    names = ("key", "document", "starts_document", "place", "offset")
+    position = (repr(getattr(sentence, name)) for name in names)
+    fields = "\x1f".join((*position, sentence.text, *sentence.tokens))
     return f"\x1e{fields}".encode("utf-8", "surrogatepass")
 
 

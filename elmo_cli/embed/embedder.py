@@ -15,7 +15,7 @@ from torch import Tensor
 from elmo_cli.embed.blocks import CARRY_BATCH_SIZE, positions_by_document, split_into_blocks
 from elmo_cli.embed.output_reduction import Array, OutputReduction
 from elmo_cli.embed.settings import EmbedderSettings
-from elmo_cli.engine.contract import WeightsGuard, make_engine
+from elmo_cli.engine.engines import WeightsGuard, make_engine
 from elmo_cli.engine.runtime import (
     DeviceTuning,
     copy_to_cpu,
@@ -24,8 +24,7 @@ from elmo_cli.engine.runtime import (
     without_autocast,
 )
 from elmo_cli.errors import DeviceError
-from elmo_cli.model.bilm import BiLM
-from elmo_cli.model.state import State
+from elmo_cli.model.bilm import BiLM, State
 from elmo_cli.pretrained.warm_state import warm_state
 from elmo_cli.text.batching import Batch, Ids, TypeNumbers, batches_by_length
 from elmo_cli.text.input import Name, read_sentences
@@ -125,7 +124,10 @@ class Embedder:
             vectors, arrays = self.engine.embed_types(types.types), [self._empty] * len(rows)
             block = _Block(sentences, rows, vectors, arrays, batch_size or self.batch_size)
             if self._is_independent:
-                self._independent(block)
+                # As an ELMo embedder of AllenNLP that embeds one sentence only, from zeros.
+                filled = [p for p, sentence in enumerate(sentences) if sentence.tokens]
+                for batch in self._batches(block, filled):
+                    self._compute(block, batch, self.start)
                 return arrays, None
             if state is None:
                 state = State.zeros(self.bilm.options, 1)
@@ -135,9 +137,8 @@ class Embedder:
     def embed_types(self, types: Sequence[str]) -> Array:
         """Context-free vectors of types, (type, projection_dim): one half of layer 0.
 
-        Raises:
-            TypeError: they are no list of texts.
-            OutputError: a value does not fit the dtype.
+        Raises a TypeError if they are no list of texts, an OutputError for a value that does not
+        fit the dtype.
         """
         types = sentence_of(types, 0).tokens
         with self._computing():
@@ -148,17 +149,13 @@ class Embedder:
     def stream(
         self, source: Name | Iterable[Sentence | Sequence[str]]
     ) -> Iterator[tuple[Sentence, Array]]:
-        """Sentences with their arrays, in order.
-
-        Args:
-            source: a text file; or lists of tokens, or the sentences of a reader, such as
-                `read_sentences(file, settings)`.
-        """
+        """Sentences with their arrays, in order, of a text file; or of lists of tokens, or of the
+        sentences of a reader, such as `read_sentences(file, settings)`."""
         if isinstance(source, (str, os.PathLike)):
             source = read_sentences(source)
         sentences = sentences_of(source)
         state: State | None = None
-        for block in split_into_blocks(sentences, state=self.state, batch_size=self.batch_size):
+        for block in split_into_blocks(sentences, self.settings):
             arrays, state = self.embed_block(block.sentences, state)
             for sentence, array in zip(block.sentences, arrays, strict=True):
                 yield sentence, array.copy()  # a view would keep the whole batch in memory
@@ -168,15 +165,6 @@ class Embedder:
         self.weights.check()
         with without_autocast(self.device):
             yield
-
-    def _independent(self, block: _Block) -> None:
-        """Each sentence from the same state, in batches of similar length.
-
-        Source: an ELMo embedder of AllenNLP that embeds one sentence only starts from zeros.
-        """
-        filled = [p for p, sentence in enumerate(block.sentences) if sentence.tokens]
-        for batch in self._batches(block, filled):
-            self._compute(block, batch, self.start)
 
     def _carried(self, block: _Block, state: State) -> State:
         """Row r of a batch continues where row r of the previous batch stopped, in input order.
@@ -198,13 +186,8 @@ class Embedder:
         return state
 
     def _documents(self, block: _Block, state: State) -> State:
-        """Carry within a document, zeros at its start; a block's documents run in parallel.
-
-        Args:
-            state: one row, where the document that the previous block left open stopped.
-        Returns:
-            One row, where the last document of the block stopped.
-        """
+        """Carry within a document, zeros at its start; a block's documents run in parallel. The
+        state of one row is where the last document of the block, or the one before, stopped."""
         documents = positions_by_document(block.sentences)
         if block.sentences[0].starts_document:
             state = State.zeros(self.bilm.options, 1, device=self.device)
@@ -230,13 +213,8 @@ class Embedder:
         return [Batch(batch.rows, np.array(positions)[batch.source_rows]) for batch in batches]
 
     def _compute(self, block: _Block, batch: Batch, start: State | None) -> Any:
-        """Fill in the arrays of a batch, in halves if it does not fit in the device's memory.
-
-        Returns:
-            The final state; None if sentences are independent.
-        Raises:
-            DeviceError: a single sentence does not fit.
-        """
+        """Fill in the arrays of a batch, in halves if it does not fit in the device's memory; the
+        final state, None if sentences are independent."""
         n_rows, finals = len(batch.rows), []
         try:
             return self._forward(block, batch, start)
@@ -245,7 +223,12 @@ class Embedder:
                 raise
             if n_rows == 1:
                 sentence = block.sentences[int(batch.source_rows[0])]
-                raise _does_not_fit(sentence, self.device) from error
+                tokens = f"a sentence of {len(sentence.tokens)} tokens"
+                raise DeviceError(
+                    f"{sentence.where}: out of memory on {self.device} with {tokens}",
+                    "`max_tokens` refuses such sentences, `on_error=skip` skips them; "
+                    "`resume=True` continues after the last block that was written",
+                ) from error
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
         for half in (slice(0, n_rows // 2), slice(n_rows // 2, n_rows)):
@@ -292,12 +275,3 @@ class _Block:
     type_vectors: Tensor  # (type, projection_dim)
     arrays: list[Array]  # of each sentence; at first without tokens
     batch_size: int
-
-
-def _does_not_fit(sentence: Sentence, device: torch.device) -> DeviceError:
-    return DeviceError(
-        f"{sentence.where}: out of memory on {device} with a sentence of "
-        f"{len(sentence.tokens)} tokens",
-        "`max_tokens` refuses such sentences, `on_error=skip` skips them; `resume=True` continues "
-        "after the last block that was written",
-    )

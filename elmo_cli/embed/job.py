@@ -56,8 +56,13 @@ class EmbedJob:
                 "`overwrite=True` and `resume=True`: one starts over, the other continues",
                 "leave out `overwrite` to keep what is done",
             )
+        if self.shard is not None and self.embedder.state == "carry":
+            raise UsageError(
+                "`shard` and `state=carry`: each vector depends on all the text before it",
+                "a run with `state=zero` or `state=document` can be divided into shards",
+            )
         if self.shard is not None:
-            self._check_shard(self.shard)
+            require_files("`shard`", self.inputs)
         layers, pool, state = embedder.layers.strip(), embedder.pool, embedder.state
         if self.layout.unit == "types" and (layers, pool, state) != ("all", None, "zero"):
             raise UsageError(
@@ -124,11 +129,3 @@ class EmbedJob:
         is_started = is_finished(self.output) or log_path(part_path(self.output)).exists()
         is_own = self.overwrite or (self.resume and is_started)
         check_output_path(self.skipped_list, overwrite=is_own)
-
-    def _check_shard(self, shard: tuple[int, int]) -> None:
-        if self.embedder.state == "carry":
-            raise UsageError(
-                "`shard` and `state=carry`: each vector depends on all the text before it",
-                "a run with `state=zero` or `state=document` can be divided into shards",
-            )
-        require_files("`shard`", self.inputs)

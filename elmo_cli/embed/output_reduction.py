@@ -48,12 +48,8 @@ class OutputReduction:
         return values.to(_DTYPES[self.dtype])
 
     def to_array(self, selected: Tensor) -> Array:
-        """The array of one sentence from what `select` returned for its tokens, on the CPU.
-
-        Returns:
-            (layer, token, dim) or (token, dim); pooled (layer, dim) or (dim,), zeros for a sentence
-            without tokens.
-        """
+        """The array of one sentence from what `select` returned for its tokens, on the CPU: (layer,
+        token, dim) or (token, dim); pooled (layer, dim) or (dim,), zeros without tokens."""
         if self.pool is not None and selected.shape[-2] == 0:
             selected = selected.sum(-2)
         elif self.pool is not None:

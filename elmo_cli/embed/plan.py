@@ -12,6 +12,7 @@ from typing import NamedTuple
 from elmo_cli.embed.blocks import SENTENCES, scan_text, split_into_blocks
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
+from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.files import format_bytes, output_errors, resolve
 from elmo_cli.pretrained.warm_state import warm_state_id
 from elmo_cli.store.log_lines import is_finished, log_path, part_path, read_log
@@ -29,17 +30,11 @@ _ROW_TOKENS = 4, 32  # of the batches that are timed, at first and at most
 
 
 class FileSize(NamedTuple):
-    """Bytes of an embeddings file.
+    """Bytes of an embeddings file."""
 
-    Attributes:
-        total: of the complete file.
-        peak: the largest space that a run takes on the disk.
-        is_copied: whether the vectors exist twice on the disk while the file is completed.
-    """
-
-    total: int
-    peak: int
-    is_copied: bool
+    total: int  # of the complete file
+    peak: int  # the largest space that a run takes on the disk
+    is_copied: bool  # whether the vectors exist twice on the disk while the file is completed
 
 
 @dataclass(frozen=True)
@@ -65,13 +60,9 @@ class Plan:
 
 
 def plan_job(job: EmbedJob, embedder: Embedder, *, timing_s: float = 2.0) -> Plan:
-    """Read the text of a run, and estimate size and time.
+    """Read the text of a run whose paths `check_paths` has accepted, and estimate size and time.
 
-    Args:
-        job: whose paths `check_paths` has accepted.
-        timing_s: seconds that timing a sample may take, about.
-    Raises:
-        ElmoError: as the run, for a text that it would refuse.
+    Timing a sample takes about `timing_s` seconds. Raises an ElmoError where the run would.
     """
     job = job.with_max_characters(embedder.bilm.options.max_characters)
     sample = _Sample()
@@ -95,11 +86,8 @@ def plan_job(job: EmbedJob, embedder: Embedder, *, timing_s: float = 2.0) -> Pla
 
 
 def run_spec(job: EmbedJob, embedder: Embedder, first_sentence: int = 0) -> FileSpec:
-    """The settings of the file of a job; they must agree to resume its run or to merge shards.
-
-    Args:
-        first_sentence: the key with which its input begins.
-    """
+    """The settings of the file of a job whose input begins with the key `first_sentence`; they must
+    agree to resume its run or to merge shards."""
     bilm, start, text = embedder.bilm, embedder.start, job.text
     settings = {
         "model": bilm.name,
@@ -167,16 +155,13 @@ def measure_speed(
     """Time batches of few time steps and up to as many rows as those of the text.
 
     The time of a batch is modelled as steps * step_s + tokens * token_s; two batches, one with a
-    quarter of the rows of the other, determine both. Batches grow as long as time is left.
-
-    Args:
-        sample: sentences that represent the text.
-        seconds: that this may take, about; the model is warmed up before.
+    quarter of the rows of the other, determine both. The sample represents the text. Batches grow
+    until about `seconds` have passed, after the model was warmed up.
     """
     types, filled = _typical_types(sample), [one for one in sample if one.tokens]
     if not types:
         return None
-    block = next(split_into_blocks(filled, state="zero")).sentences
+    block = next(split_into_blocks(filled, EmbedderSettings())).sentences
     most_rows = min(_n_rows(embedder, block), len(types))
     n_columns, most_columns = (1, 1) if job.layout.unit == "types" else _ROW_TOKENS
     n_rows, n_known, type_s = min(4, most_rows), 1, 0.0

@@ -26,8 +26,7 @@ from elmo_cli.embed.output_reduction import Array
 from elmo_cli.embed.plan import estimate_bytes, run_spec, space_problem
 from elmo_cli.errors import InputError, OutputError, ResumeError
 from elmo_cli.files import check_distinct, tsv_line, write_text
-from elmo_cli.model.bilm import BiLM
-from elmo_cli.model.state import State
+from elmo_cli.model.bilm import BiLM, State
 from elmo_cli.pretrained.load import load_files, locate
 from elmo_cli.store.log_lines import Progress as Committed
 from elmo_cli.store.shards import parse_shard

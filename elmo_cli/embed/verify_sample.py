@@ -47,14 +47,10 @@ class RecomputedSentence:
 def embedder_of_file(
     path: str, attributes: Mapping[str, Any], bilm: BiLM, *, device: str = "auto"
 ) -> Embedder:
-    """Make an embedder that computes the vectors of an embeddings file.
+    """Make an embedder that computes the vectors of an embeddings file with the model that made it.
 
-    Args:
-        path: of the file, for messages.
-        attributes: what the file records of its run; defaults for what it does not record.
-        bilm: the model that made the file.
-    Raises:
-        EmbeddingsFileError: another model made the file.
+    `attributes` are what the file records of its run; for others there are defaults. Raises an
+    EmbeddingsFileError if another model made the file.
     """
     made_with = attributes.get("model_sha256")
     if made_with not in (None, bilm.sha256):

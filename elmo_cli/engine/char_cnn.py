@@ -26,11 +26,9 @@ class FastCharCNN:
     After its end a type has the same windows again and again: nothing but padding. One of them is
     enough for the maximum, so a type of 10 characters has 11 windows instead of 44 to 50. Filters
     are products of the windows' concatenated characters, which run at the CPU's full rate; on types
-    as short as these torch's convolution reaches a third of it.
+    as short as these torch's convolution reaches a third of it. The highways' products have the
+    `precision`, see `gemm`; filters and projection are float32.
 
-    Args:
-        char_cnn: the specification.
-        precision: of the highways' products, see `gemm`; filters and projection are float32.
     Attributes:
         buckets: the numbers of characters that types are padded to, ascending. The last one is
             `max_characters`, with every window of the specification.
@@ -67,13 +65,8 @@ class FastCharCNN:
             self._projection = make_gemm([weight], [bias], "float32")
 
     def max_over_windows(self, ids: Tensor, bucket: int) -> Tensor:
-        """The filters' maxima for types of one bucket.
-
-        Args:
-            ids: (type, max_characters) int64, padding from position `bucket` on.
-        Returns:
-            (type, filter).
-        """
+        """The filters' maxima for types of one bucket, whose padding starts at position `bucket`:
+        int64 (type, max_characters) -> (type, filter)."""
         n_characters = min(bucket + self._max_width, self.max_characters)
         x = nn.functional.embedding(ids[:, :n_characters], self._embedding)
         n_types, _, char_dim = x.shape
@@ -93,9 +86,7 @@ class FastCharCNN:
         for highway in self._highways:
             gate, transformed = highway.split(highway.linear(x))  # each (type, filter)
             x = torch.lerp(x, transformed.relu_(), gate.sigmoid_())
-        if self._projection is None:
-            return x
-        return self._projection.linear(x)[0]
+        return x if self._projection is None else self._projection.linear(x)[0]
 
 
 class TypeCache:

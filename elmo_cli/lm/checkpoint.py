@@ -21,7 +21,7 @@ from elmo_cli.files import new_file
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.settings import Estimate, TrainSettings
 from elmo_cli.lm.step import TrainStep
-from elmo_cli.model.state import State
+from elmo_cli.model.bilm import State
 from elmo_cli.text.characters import CharacterIds
 
 _VERSION = 5  # incremented when older checkpoints can no longer be read

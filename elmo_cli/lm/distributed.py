@@ -15,7 +15,7 @@ from torch import Tensor, distributed
 
 from elmo_cli.engine.runtime import select_device
 from elmo_cli.errors import ElmoError, TrainingError, UsageError
-from elmo_cli.model.state import State
+from elmo_cli.model.bilm import State
 
 _TIMEOUT = timedelta(hours=2)  # the others wait while the first process evaluates
 

@@ -25,8 +25,7 @@ from elmo_cli.lm.corpus import Corpus, Int32Array, Int64Array
 from elmo_cli.lm.forward import forward, type_vectors
 from elmo_cli.lm.language_model import LanguageModel
 from elmo_cli.lm.stream import BACKWARD, FORWARD, flatten
-from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
-from elmo_cli.model.state import State
+from elmo_cli.model.bilm import BiLM, NextTokenSoftmax, State
 from elmo_cli.text.vocabulary import Vocabulary
 
 _SENTENCES_AT_ONCE = 64

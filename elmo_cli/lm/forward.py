@@ -20,8 +20,7 @@ from torch.autograd.function import once_differentiable
 
 from elmo_cli.engine.gemm import PackedWeight, can_pack
 from elmo_cli.lm.corpus import Int32Array
-from elmo_cli.model.bilm import FORGET_BIAS, BiLM, CharCNN, ProjectedLSTM
-from elmo_cli.model.state import State
+from elmo_cli.model.bilm import FORGET_BIAS, BiLM, CharCNN, ProjectedLSTM, State
 from elmo_cli.text.characters import PADDING
 
 _TYPES_AT_ONCE = {"cpu": 384}  # so that their products stay in the cache

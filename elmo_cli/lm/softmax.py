@@ -21,8 +21,7 @@ from elmo_cli.lm.forward import Dropout, type_vectors
 from elmo_cli.lm.language_model import LanguageModel, new_softmax
 from elmo_cli.lm.perplexity import perplexity
 from elmo_cli.lm.settings import TrainSettings
-from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
-from elmo_cli.model.state import State
+from elmo_cli.model.bilm import BiLM, NextTokenSoftmax, State
 from elmo_cli.text.vocabulary import Vocabulary
 
 _PREDICTIONS_AT_ONCE = {"cpu": 256}  # so that their logits stay in the cache

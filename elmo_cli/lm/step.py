@@ -16,7 +16,7 @@ from elmo_cli.lm.language_model import LanguageModel
 from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.lm.softmax import LogUniformSampler, sampled_softmax_loss
 from elmo_cli.lm.stream import Batch
-from elmo_cli.model.state import State
+from elmo_cli.model.bilm import State
 
 LOSS_SCALE = 20  # bilm-tf clips the gradient of the loss summed over 20 tokens
 _LAST_FACTOR = 0.05  # of the peak learning rate

@@ -1,16 +1,17 @@
-"""BiLM: the model of section 3 of the paper, written to be read.
+"""BiLM and its State: section 3 of the paper, written to be read.
 
 `engine` computes the same function faster; `lm.forward` adds a backward pass of its own.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo_cli.model.options import N_CHARACTERS, Options
-from elmo_cli.model.state import State
 
 FORGET_BIAS = 1.0  # TensorFlow's cell adds it at run time; no file contains it
 
@@ -94,11 +95,8 @@ class ProjectedLSTM(nn.Module):
             self.projection = nn.Linear(options.lstm_dim, options.projection_dim, bias=False)
 
     def step(self, from_input: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-        """New h, (batch, projection_dim), and c, (batch, lstm_dim), after one token.
-
-        Args:
-            from_input: input times weights plus bias, (batch, 4 * lstm_dim).
-        """
+        """New h, (batch, projection_dim), and c, (batch, lstm_dim), after one token, of which
+        `from_input` is input times weights plus bias, (batch, 4 * lstm_dim)."""
         i, j, f, o = (from_input + self.recurrent(h)).chunk(4, 1)  # each (batch, lstm_dim)
         c = torch.sigmoid(f + FORGET_BIAS) * c + torch.sigmoid(i) * torch.tanh(j)
         if self.options.cell_clip is not None:
@@ -167,6 +165,69 @@ class DirectionLM(nn.Module):
         return outputs, torch.stack(new_h), torch.stack(new_c)
 
 
+@dataclass(frozen=True)
+class State:
+    """h and c of every layer and direction, for each row of a batch; direction 0 is forward."""
+
+    h: Tensor  # (layer, direction, batch, projection_dim)
+    c: Tensor  # (layer, direction, batch, lstm_dim)
+
+    @classmethod
+    def zeros(
+        cls,
+        options: Options,
+        batch: int,
+        *,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> State:
+        """The state before the first token."""
+
+        def zeros(size: int) -> Tensor:
+            return torch.zeros(options.n_layers, 2, batch, size, device=device, dtype=dtype)
+
+        return cls(zeros(options.projection_dim), zeros(options.lstm_dim))
+
+    def select_rows(self, index: Tensor | slice) -> State:
+        """The state of some rows, in the order of `index`."""
+        return State(self.h[:, :, index], self.c[:, :, index])
+
+    def expand(self, batch: int) -> State:
+        """Copies of a single row's state for each row of a batch."""
+        h, c = (part.expand(-1, -1, batch, -1).contiguous() for part in (self.h, self.c))
+        return State(h, c)
+
+    def with_rows(self, index: Tensor | slice, other: State) -> State:
+        """A copy whose rows `index` are those of `other`."""
+        h, c = self.h.clone(), self.c.clone()
+        h[:, :, index], c[:, :, index] = other.h, other.c
+        return State(h, c)
+
+    def with_rows_added(self, batch: int) -> State:
+        """At least `batch` rows; the new ones are zero."""
+        more = max(0, batch - self.h.shape[2])
+        pad = torch.nn.functional.pad
+        return State(pad(self.h, (0, 0, 0, more)), pad(self.c, (0, 0, 0, more)))
+
+    def to(self, device: torch.device | str) -> State:
+        """The same state on another device."""
+        return State(self.h.to(device), self.c.to(device))
+
+    def to_bytes(self) -> bytes:
+        """float32 values of h, then of c."""
+        return b"".join(part.cpu().float().numpy().tobytes() for part in (self.h, self.c))
+
+    @classmethod
+    def from_bytes(cls, content: bytes, options: Options) -> State:
+        """The state of `to_bytes`, with as many rows as it has."""
+        values = torch.frombuffer(bytearray(content), dtype=torch.float32)
+        sizes = (options.projection_dim, options.lstm_dim)
+        n_rows = len(values) // (2 * options.n_layers * sum(sizes))
+        shape = (options.n_layers, 2, n_rows)
+        n_h = 2 * options.n_layers * n_rows * sizes[0]
+        return cls(values[:n_h].view(*shape, sizes[0]), values[n_h:].view(*shape, sizes[1]))
+
+
 class BiLM(nn.Module):
     """Character CNN, forward LM and backward LM.
 
@@ -193,11 +254,6 @@ class BiLM(nn.Module):
         self.warm_state: State | None = None
         self.warm_state_warning = ""
 
-    def token_vectors(self, ids: Tensor) -> Tensor:
-        """Context-free token vectors: (batch, token, char) -> (batch, token, projection_dim)."""
-        vectors: Tensor = self.char_cnn(ids.flatten(0, 1)).unflatten(0, ids.shape[:2])
-        return vectors
-
     def forward(
         self, ids: Tensor, lengths: Tensor, state: State | None = None
     ) -> tuple[Tensor, State]:
@@ -213,7 +269,8 @@ class BiLM(nn.Module):
             it are forward | backward; values past a row's end are arbitrary. And the final state
             of each row.
         """
-        return self.forward_from_vectors(self.token_vectors(ids), lengths, state)
+        vectors = self.char_cnn(ids.flatten(0, 1)).unflatten(0, ids.shape[:2])
+        return self.forward_from_vectors(vectors, lengths, state)
 
     def forward_from_vectors(
         self, vectors: Tensor, lengths: Tensor, state: State | None = None
@@ -254,13 +311,11 @@ class NextTokenSoftmax(nn.Module):
         nn.init.normal_(self.weight, std=projection_dim**-0.5)
 
     def forward(self, h: Tensor, targets: Tensor) -> Tensor:
-        """Log-likelihoods over the full vocabulary.
+        """Log-likelihoods over the full vocabulary, (prediction,), natural logarithm.
 
         Args:
             h: the top layer's output in one direction, (prediction, projection_dim).
             targets: ids of the next tokens, (prediction,) int64.
-        Returns:
-            (prediction,), natural logarithm.
         """
         scores = functional.linear(h, self.weight, self.bias)  # (prediction, type)
         return -functional.cross_entropy(scores, targets, reduction="none")

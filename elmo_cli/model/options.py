@@ -62,11 +62,8 @@ class Options:
 
     @classmethod
     def from_dict(cls, content: Any, *, where: str = "options") -> Options:
-        """Check the parsed JSON of an options.json, named `where`; keys of training are ignored.
-
-        Raises:
-            OptionsError: a key is missing or has a value that no biLM can have.
-        """
+        """Check the parsed JSON of an options.json, named `where`, without the keys of training; an
+        OptionsError for a key that is missing or has a value that no biLM can have."""
         sections = _sections(content, where)
         values = {field.attribute: field.read(sections, where) for field in _FIELDS}
         filters, max_characters = values["filters"], values["max_characters"]
@@ -177,6 +174,7 @@ _SECTIONS = ("char_cnn", "char_cnn.embedding", "lstm")
 def _sections(content: Any, where: str) -> dict[str, Mapping[str, Any]]:
     """The JSON objects of an options.json by their paths, "" for the file."""
     sections: dict[str, Mapping[str, Any]] = {}
+    paths = (*_SECTIONS, *(field.path for field in _FIELDS))
     for path in ("", *_SECTIONS):
         parent, _, name = path.rpartition(".")
         section = sections[parent].get(name) if path else content
@@ -184,19 +182,12 @@ def _sections(content: Any, where: str) -> dict[str, Mapping[str, Any]]:
             what = f"{where}: {path or 'the content'} is missing or not a JSON object"
             raise OptionsError(what, _HINT)
         sections[path] = section
-        if path:
-            _check_keys(section, path, where)
-    return sections
-
-
-def _check_keys(section: Mapping[str, Any], path: str, where: str) -> None:
-    """Refuse keys that nothing reads: a misspelled clip would be no clip."""
-    paths = (one.rpartition(".") for one in (*_SECTIONS, *(field.path for field in _FIELDS)))
-    known = [key for parent, _, key in paths if parent == path]
-    for key in section:
-        if key not in known:
-            what = f"{where}: unknown key {_shown(key)} in {path}"
+        # Keys that nothing reads are refused: a misspelled clip would be no clip.
+        known = [one.rpartition(".")[2] for one in paths if one.rpartition(".")[0] == path]
+        if path and (unknown := [key for key in section if key not in known]):
+            what = f"{where}: unknown key {_shown(unknown[0])} in {path}"
             raise OptionsError(what, f"known are {', '.join(known)}")
+    return sections
 
 
 def _refused(where: str, path: str, value: Any, expected: str) -> OptionsError:

@@ -57,10 +57,10 @@ def pull(
     on_bytes: Callable[[int, int], None] = lambda done, total: None,
     on_wait: Callable[[], None] | None = None,
 ) -> ModelFiles:
-    """Download the files of a model that are missing or not the published ones.
+    """Download the files of a model that are missing or not the published ones, or all of them with
+    `overwrite`; an old file stays until the new one is verified.
 
     Args:
-        overwrite: download all of them; an old file stays until the new one is verified.
         on_bytes: called with the bytes of all files received so far and in total (0 if unknown).
         on_wait: called once if another process is downloading the same model.
     Raises:
@@ -92,10 +92,8 @@ def _files_to_fetch(model: Model, overwrite: bool) -> list[RemoteFile]:
 def download(file: RemoteFile, folder: Path, on_bytes: Callable[[int], None]) -> None:
     """Download a file into a folder from the first of its addresses that provides it.
 
-    Args:
-        on_bytes: called with the number of bytes received so far.
-    Raises:
-        DownloadError, OutputError: no address provides it; it cannot be written.
+    `on_bytes` is called with the number of bytes received so far. Raises a DownloadError if no
+    address provides the file, an OutputError if it cannot be written.
     """
     target, reasons = folder / file.name, []
     attempts = _Download(file, target.with_name(f"{target.name}.part"), on_bytes)

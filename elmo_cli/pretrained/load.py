@@ -59,10 +59,9 @@ def load(
     options: StrPath | None = None,
     weights: StrPath | None = None,
 ) -> BiLM:
-    """Load a biLM in float32 on the CPU, ready for inference, with the warm state it may have.
+    """Load a biLM in float32 on the CPU, ready for inference, with the warm state it may have; the
+    arguments are those of `ModelSource`.
 
-    Args:
-        name_or_path, options, weights: as of `ModelSource`.
     Raises:
         ModelError: the model is unknown, not on this machine, or of another family, or its warm
             state is that of another model.

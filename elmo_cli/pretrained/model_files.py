@@ -179,12 +179,10 @@ def remove_parts(folder: Path) -> None:
 
 
 def check_parts(files: ModelFiles, used: Mapping[str, Path]) -> str:
-    """Compare files that are used with the parts.json of their model; ModelError if they differ.
+    """Compare files that are used, as "softmax", "vocabulary" or "state", with the parts.json of
+    their model; ModelError if they differ.
 
-    Args:
-        used: "softmax", "vocabulary" or "state" -> the file that is read.
-    Returns:
-        a warning about the files of which only the sizes can be checked, "" for none.
+    Returns a warning about the files of which only the sizes can be checked, "" for none.
     """
     record, unknown, tied = files.weights.parent / PARTS_FILE, [], {"weights": files.weights}
     known, hint = {}, f"remove {PARTS_FILE}, or get the model again"

@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from elmo_cli.model.bilm import BiLM
-from elmo_cli.model.state import State
+from elmo_cli.model.bilm import BiLM, State
 from elmo_cli.pretrained.load import load
 from elmo_cli.pretrained.model_files import STATE_FILE, remove_parts, write_parts
 from elmo_cli.text.batching import TypeNumbers
@@ -46,7 +45,7 @@ def warm_state_id(bilm: BiLM, state: State) -> str:
     The last bits of a computed state depend on the processor, so it is identified by what it is
     computed from; a stored one, or one of weights that were never in a file, by its bits.
     """
-    content = b"".join(part.cpu().float().numpy().tobytes() for part in (state.h, state.c))
+    content = state.to_bytes()
     if bilm.warm_state is None and bilm.sha256:
         content = "\n".join([f"computed, version {_VERSION}", bilm.sha256, *TEXT]).encode()
     return hashlib.sha256(content).hexdigest()
@@ -70,9 +69,7 @@ def state_after_text(bilm: BiLM, sentences: list[list[str]]) -> State:
 
 def write_warm_state(folder: Path) -> None:
     """Compute the state after TEXT and write it to `state.hdf5` of a model folder; or OutputError.
-
-    parts.json is removed first and written last.
-    """
+    parts.json is removed first and written last."""
     state = state_after_text(load(folder), [line.split() for line in TEXT])
     remove_parts(folder)
     write_state(state, folder / STATE_FILE)

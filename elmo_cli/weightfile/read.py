@@ -16,9 +16,8 @@ from torch.overrides import TorchFunctionMode
 from elmo_cli.errors import WeightFileError
 from elmo_cli.files import StrPath
 from elmo_cli.hdf5 import open_hdf5, reading
-from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
+from elmo_cli.model.bilm import BiLM, NextTokenSoftmax, State
 from elmo_cli.model.options import N_CHARACTERS, Options
-from elmo_cli.model.state import State
 from elmo_cli.regular_files import check_regular
 from elmo_cli.weightfile.describe import find_dataset, read_values
 from elmo_cli.weightfile.table import CHAR_EMBED, lstm_path, rows

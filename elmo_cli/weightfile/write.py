@@ -12,8 +12,7 @@ import torch
 
 from elmo_cli.errors import OutputError
 from elmo_cli.files import new_file
-from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
-from elmo_cli.model.state import State
+from elmo_cli.model.bilm import BiLM, NextTokenSoftmax, State
 from elmo_cli.weightfile.describe import Array
 from elmo_cli.weightfile.table import rows
 

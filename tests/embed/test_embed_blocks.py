@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from elmo_cli.embed import blocks
 from elmo_cli.embed.blocks import Block, split_into_blocks
+from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.text.sentence import Sentence
 
 SENTENCES, TOKENS, OPEN = 4, 20, 3
@@ -51,7 +52,7 @@ def test_every_sentence_once_and_in_order(
     given_: list[Sentence], state: str, batch_size: int
 ) -> None:
     """Without it a sentence at a border could be lost or computed twice."""
-    found = list(split_into_blocks(given_, state=state, batch_size=batch_size))
+    found = list(split_into_blocks(given_, EmbedderSettings(state, batch_size=batch_size)))
     assert [s for block in found for s in block.sentences] == given_
     assert [block.number for block in found] == list(range(len(found)))
     assert all(block.sentences for block in found)
@@ -66,8 +67,8 @@ def test_blocks_depend_on_what_came_before_only(
 ) -> None:
     """Without it a shard or a resumed run would do other arithmetic than an undisturbed one."""
     stop = drawn.draw(st.integers(0, len(given_)))
-    whole = list(split_into_blocks(given_, state=state, batch_size=batch_size))
-    begun = list(split_into_blocks(given_[:stop], state=state, batch_size=batch_size))
+    whole = list(split_into_blocks(given_, EmbedderSettings(state, batch_size=batch_size)))
+    begun = list(split_into_blocks(given_[:stop], EmbedderSettings(state, batch_size=batch_size)))
     assert begun[:-1] == whole[: max(0, len(begun) - 1)]
     assert (
         not begun
@@ -78,7 +79,7 @@ def test_blocks_depend_on_what_came_before_only(
 @given(inputs(), st.sampled_from(["zero", "warm"]), BATCH_SIZES)
 def test_limits(given_: list[Sentence], state: str, batch_size: int) -> None:
     """Without it memory would grow with the input, or a block end before it is full."""
-    found = list(split_into_blocks(given_, state=state, batch_size=batch_size))
+    found = list(split_into_blocks(given_, EmbedderSettings(state, batch_size=batch_size)))
     for block in found:
         assert len(block.sentences) <= SENTENCES
         assert sum(len(s.tokens) for s in block.sentences[:-1]) < TOKENS
@@ -88,7 +89,7 @@ def test_limits(given_: list[Sentence], state: str, batch_size: int) -> None:
 @given(inputs(), BATCH_SIZES)
 def test_carry_is_cut_between_its_batches(given_: list[Sentence], batch_size: int) -> None:
     """Without it row r of a batch would go on from another row than in the originals."""
-    found = list(split_into_blocks(given_, state="carry", batch_size=batch_size))
+    found = list(split_into_blocks(given_, EmbedderSettings("carry", batch_size=batch_size)))
     for block in found[:-1]:
         assert len(block.sentences) % batch_size == 0
         assert is_full(block)
@@ -100,7 +101,7 @@ def test_carry_is_cut_between_its_batches(given_: list[Sentence], batch_size: in
 @given(inputs(), BATCH_SIZES)
 def test_document_is_cut_between_documents(given_: list[Sentence], batch_size: int) -> None:
     """Without it documents would be cut where they need not be, or never."""
-    found = list(split_into_blocks(given_, state="document", batch_size=batch_size))
+    found = list(split_into_blocks(given_, EmbedderSettings("document", batch_size=batch_size)))
     for block, following in pairwise(found):
         assert is_full(block)
         very_long = len(block.sentences) >= OPEN * SENTENCES or block.info.n_tokens >= OPEN * TOKENS
@@ -110,7 +111,8 @@ def test_document_is_cut_between_documents(given_: list[Sentence], batch_size: i
 
 def digests(given_: list[Sentence]) -> list[str]:
     return [
-        block.info.text_sha256 for block in split_into_blocks(given_, state="zero", batch_size=1)
+        block.info.text_sha256
+        for block in split_into_blocks(given_, EmbedderSettings("zero", batch_size=1))
     ]
 
 

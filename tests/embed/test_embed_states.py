@@ -15,8 +15,7 @@ from tolerance import ATOL, ATOL_ORDER
 
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.output_reduction import Array
-from elmo_cli.model.bilm import BiLM
-from elmo_cli.model.state import State
+from elmo_cli.model.bilm import BiLM, State
 from elmo_cli.pretrained.warm_state import TEXT, state_after_text, warm_state, warm_state_id
 from elmo_cli.text.sentence import Sentence
 

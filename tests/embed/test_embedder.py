@@ -19,11 +19,10 @@ from elmo_cli.embed import blocks
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.output_reduction import Array, OutputReduction
 from elmo_cli.embed.settings import EmbedderSettings
-from elmo_cli.engine.contract import Engine
+from elmo_cli.engine.engines import Engine
 from elmo_cli.engine.runtime import DeviceTuning
 from elmo_cli.errors import DeviceError, InputError, UsageError
-from elmo_cli.model.bilm import BiLM
-from elmo_cli.model.state import State
+from elmo_cli.model.bilm import BiLM, State
 from elmo_cli.pretrained.load import load
 from elmo_cli.text.batching import Batch
 from elmo_cli.text.sentence import Sentence

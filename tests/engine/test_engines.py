@@ -17,13 +17,11 @@ from oracle import Oracle
 from tolerance import ATOL, ATOL_ORDER
 
 from elmo_cli.engine import gemm, lstm
-from elmo_cli.engine.contract import Engine, make_engine
-from elmo_cli.engine.fast import FastEngine
+from elmo_cli.engine.engines import Engine, FastEngine, make_engine
 from elmo_cli.engine.graphs import GraphRecorder, GraphRowStates
 from elmo_cli.engine.names import PRECISIONS
 from elmo_cli.errors import DeviceError, UsageError
-from elmo_cli.model.bilm import BiLM
-from elmo_cli.model.state import State
+from elmo_cli.model.bilm import BiLM, State
 from elmo_cli.text.batching import Batch, TypeNumbers
 
 Paired = Callable[..., tuple[BiLM, Oracle]]

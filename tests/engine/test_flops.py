@@ -9,7 +9,7 @@ import torch
 from operations import counter
 from test_engines import batch_of
 
-from elmo_cli.engine.contract import make_engine
+from elmo_cli.engine.engines import make_engine
 from elmo_cli.engine.gemm import padded_rows
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options

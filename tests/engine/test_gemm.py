@@ -12,7 +12,7 @@ from test_engines import CPU, SENTENCES, Paired, forward, random_state
 from torch import Tensor
 
 from elmo_cli.engine import gemm
-from elmo_cli.engine.contract import make_engine
+from elmo_cli.engine.engines import make_engine
 from elmo_cli.engine.gemm import Gemm, make_gemm, pad_rows, padded_rows
 from elmo_cli.engine.names import PRECISIONS
 

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.forward import Dropout, forward, token_vectors, type_vectors
-from elmo_cli.model.bilm import BiLM
-from elmo_cli.model.state import State
+from elmo_cli.model.bilm import BiLM, State
 
 TOKENS = ["a", "cat", "naïve", "x" * 30, "y" * 46, "z" * 60, "我爱你", "<S>", "don't", "."]
 Paired = Callable[..., tuple[BiLM, Any]]

@@ -18,8 +18,8 @@ from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.step import TrainStep
 from elmo_cli.lm.stream import Batch, batches
+from elmo_cli.model.bilm import State
 from elmo_cli.model.options import Options
-from elmo_cli.model.state import State
 
 OPTIONS = Options(
     filters=((1, 2), (3, 4)),

@@ -22,7 +22,7 @@ from elmo_cli.lm.loop import stop_on_signal
 from elmo_cli.lm.perplexity import perplexity_of
 from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.lm.step import learning_rate_at
-from elmo_cli.model.state import State
+from elmo_cli.model.bilm import State
 from elmo_cli.pretrained.model_files import CHECKPOINT_FILE
 
 SAMPLED = replace(SETTINGS, negative_samples=8)

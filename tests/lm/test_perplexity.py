@@ -20,7 +20,7 @@ from elmo_cli.lm.evaluation import prediction_starts, score
 from elmo_cli.lm.language_model import LanguageModel, load_language_model
 from elmo_cli.lm.perplexity import ByteModel, perplexity, perplexity_of
 from elmo_cli.lm.stream import BACKWARD, FORWARD
-from elmo_cli.model.state import State
+from elmo_cli.model.bilm import State
 from elmo_cli.text.vocabulary import SPECIALS, Vocabulary
 
 KEYS = ("forward_ll", "backward_ll_reading_order")

@@ -12,8 +12,7 @@ from oracle import Oracle
 from tolerance import ATOL
 from torch import Tensor
 
-from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
-from elmo_cli.model.state import State
+from elmo_cli.model.bilm import BiLM, NextTokenSoftmax, State
 from elmo_cli.text.characters import CharacterIds
 
 # Tokens that are spelled as sentence boundaries, that are truncated, within a character too, and

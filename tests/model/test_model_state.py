@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from elmo_cli.model.bilm import State
 from elmo_cli.model.options import Options
-from elmo_cli.model.state import State
 
 OPTIONS = Options(filters=((1, 4),), projection_dim=3, lstm_dim=5, n_layers=2)
 

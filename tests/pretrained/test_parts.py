@@ -12,8 +12,7 @@ import torch
 
 from elmo_cli.errors import ModelError
 from elmo_cli.lm.language_model import load_language_model
-from elmo_cli.model.bilm import NextTokenSoftmax
-from elmo_cli.model.state import State
+from elmo_cli.model.bilm import NextTokenSoftmax, State
 from elmo_cli.pretrained.load import load, locate
 from elmo_cli.pretrained.model_files import PARTS_FILE, check_parts, remove_parts, write_parts
 from elmo_cli.pretrained.warm_state import write_warm_state

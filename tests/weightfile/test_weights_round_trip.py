@@ -18,9 +18,8 @@ from make_weights import MODELS, SHAPES, weight_arrays, write_arrays
 
 from elmo_cli.errors import OutputError
 from elmo_cli.hdf5 import dataset_names
-from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
+from elmo_cli.model.bilm import BiLM, NextTokenSoftmax, State
 from elmo_cli.model.options import Options
-from elmo_cli.model.state import State
 from elmo_cli.weightfile.describe import describe_weights, weight_problems
 from elmo_cli.weightfile.read import read_bilm, read_softmax, read_state
 from elmo_cli.weightfile.table import rows
