@@ -162,9 +162,9 @@ def _checked(sentences: Iterable[Sentence], layout: Layout) -> Iterator[Sentence
 
 def _sentence_bytes(sentence: Sentence) -> bytes:
     """All that a file records of a sentence, for digests."""
-    names = ("key", "document", "starts_document", "place", "offset")
-    position = (repr(getattr(sentence, name)) for name in names)
-    fields = "\x1f".join((*position, sentence.text, *sentence.tokens))
+    one = sentence
+    position = (one.key, one.document, one.starts_document, one.place, one.offset)
+    fields = "\x1f".join((*map(repr, position), one.text, *one.tokens))
     return f"\x1e{fields}".encode("utf-8", "surrogatepass")
 
 
