@@ -13,6 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
 from elmo_cli.errors import UsageError
+from elmo_cli.files import plural
 from elmo_cli.store.reader import Embeddings, open_embeddings
 
 Array = np.ndarray[Any, Any]
@@ -91,7 +92,8 @@ class EmbeddingsDataset(Dataset[LabelledSentence]):
         if _is_one(label):
             return LabelledSentence(layers, np.array(self._number(label, key)))
         if len(label) != layers.shape[-2]:
-            what = f"sentence {key!r} has {layers.shape[-2]} tokens, but {len(label)} labels"
+            n_tokens, n_labels = plural(layers.shape[-2], "token"), plural(len(label), "label")
+            what = f"sentence {key!r} has {n_tokens}, but {n_labels}"
             raise self._error(what, "give one label per token")
         numbers = [self._number(one, key) for one in label]
         return LabelledSentence(layers, np.array(numbers, np.int64))
@@ -124,7 +126,7 @@ class EmbeddingsDataset(Dataset[LabelledSentence]):
             hint = "give `labels` as a mapping from keys"
             raise self._error("does not keep the order of the text", hint)
         if len(labels) != len(self.keys):
-            what = f"{len(self.keys)} sentences, but labels for {len(labels)}"
+            what = f"{plural(len(self.keys), 'sentence')}, but labels for {len(labels)}"
             raise self._error(what, "give one entry per sentence")
         return list(labels)
 

@@ -238,6 +238,11 @@ def _lock(descriptor: int, flags: int = 0) -> bool:
     return True
 
 
+def plural(n: int, noun: str) -> str:
+    """A number with its noun: "1 sentence", "1,200 sentences"."""
+    return f"{n:,} {noun}" + "s" * (n != 1)
+
+
 def format_bytes(n_bytes: int) -> str:
     """Bytes as a person reads them: "12.3 GiB", "4.0 MiB", "17 bytes"."""
     power = min(4, max(0, n_bytes.bit_length() - 1) // 10)

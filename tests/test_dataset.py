@@ -91,7 +91,7 @@ def test_worker_processes(file: Path) -> None:
     ("labels", "names", "what"),
     [
         (TAGS[:-1], (), "12 sentences, but labels for 11"),
-        ([["a"], *TAGS[1:]], (), "sentence 0 has 7 tokens, but 1 labels"),
+        ([["a"], *TAGS[1:]], (), "sentence 0 has 7 tokens, but 1 label"),
         ({1: TAGS[1]}, (), "no labels for sentence 0"),
         (TAGS, ("t0", "t2"), "the label 't1', which is not in `label_names`"),
     ],

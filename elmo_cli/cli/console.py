@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, TypeVar
 import click
 
 from elmo_cli.errors import OutputError, SkippedError
+from elmo_cli.files import plural
 
 if TYPE_CHECKING:
     import torch
@@ -206,11 +207,6 @@ def warn_of_slow_bf16(precision: str, device: torch.device) -> None:
 
     if precision == "bf16" and not has_fast_bf16(device):
         warn("this processor computes in bfloat16 far slower than in float32")
-
-
-def plural(n: int, noun: str) -> str:
-    """Return a number with its noun: "1 sentence", "1,200 sentences"."""
-    return f"{n:,} {noun}" + "s" * (n != 1)
 
 
 def duration(seconds: float) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import argument, command, value
 from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.files import plural
 
 
 @command
@@ -40,5 +41,5 @@ def convert(file: str, output: str, **settings: Any) -> None:
     done = run_isolated(converted, [file], EmbeddingsFileError)
     console.warn(*done["warnings"])
     console.print_result(done)
-    sentences = console.plural(done["sentences"], "sentence")
+    sentences = plural(done["sentences"], "sentence")
     console.note(f"{output}: {sentences}, layout {done['layout']}")

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from elmo_cli.cli import console, options
-from elmo_cli.cli.console import plural
 from elmo_cli.cluster.shard_folder import SKIPPED_LIST, is_url, without_secrets
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
@@ -25,7 +24,7 @@ from elmo_cli.embed.plan import Plan, expected_rate, plan_job
 from elmo_cli.embed.run import RunSummary, make_embedder, run_job
 from elmo_cli.embed.stream_formats import sentence_writer
 from elmo_cli.errors import InputError, ModelError
-from elmo_cli.files import format_bytes
+from elmo_cli.files import format_bytes, plural
 from elmo_cli.pretrained.load import load_files
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.text.input import InputReport, is_stream, read_sentences

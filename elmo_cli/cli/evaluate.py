@@ -7,6 +7,7 @@ from typing import Any
 
 from elmo_cli.cli import console, options, task_options
 from elmo_cli.cli.click_options import argument, command, output_option, value
+from elmo_cli.files import plural
 
 
 @command
@@ -43,5 +44,5 @@ def evaluate(*, folder: str, test: str, **given: Any) -> None:
         lines = trained.task.format_lines(split, predictions, output_format)
         console.write_lines(output, lines, overwrite=given["overwrite"])
     facts = {"test": test, "examples": len(split.examples), **scores.to_dict()}
-    title = f"{test}, {console.plural(len(split.examples), 'example')}"
+    title = f"{test}, {plural(len(split.examples), 'example')}"
     console.print_result(facts, partial(task_options.print_scores, title, facts))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import argument, command, flag, text_names, together, value
-from elmo_cli.cli.console import plural
 from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.files import plural
 
 if TYPE_CHECKING:
     from elmo_cli.store.inspection import Sample
@@ -148,7 +148,7 @@ def _rows(facts: dict[str, Any], *, is_verified: bool) -> list[str]:
         rows = _embeddings_rows(facts, size)
     elif facts["kind"] == "unfinished":
         sentences, tokens = plural(facts["sentences"], "sentence"), plural(facts["tokens"], "token")
-        rows = {"unfinished": f"{sentences} and {tokens} are committed", "size": size}
+        rows = {"unfinished": f"{sentences} and {tokens} committed", "size": size}
     else:
         rows = {"weights": facts["weights"], "values": f"{', '.join(facts['dtypes'])}, {size}"}
         rows |= {"parameters": f"{facts['parameters']:,}", "sha256": facts["sha256"]}

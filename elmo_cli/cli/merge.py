@@ -6,8 +6,8 @@ from functools import partial
 
 from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import argument, command
-from elmo_cli.cli.console import plural
 from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.files import plural
 
 
 @command

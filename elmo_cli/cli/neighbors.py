@@ -12,6 +12,7 @@ from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import argument, command, flag, together, value
 from elmo_cli.cli.kwic import as_facts, in_context, print_in_context
 from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.files import plural
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.neighbors import Query
@@ -132,7 +133,7 @@ def _find(
 
             tokens = read_neighbors(view, queries, found.neighbors)
     if n := found.sentences_without_tokens:
-        skipped = console.plural(n, "sentence")
+        skipped = plural(n, "sentence")
         warnings.append(f"{file}: skipped {skipped} whose tokens are not stored")
     facts = {"file": file, "query_file": query_file, "layer": view.layer, "same_word": same_word}
     facts |= {"n_compared": found.n_compared, "sentences_without_tokens": n, "warnings": warnings}
@@ -146,7 +147,7 @@ def _notes(pairs: Sequence[_Pair]) -> Iterator[str]:
         if n is not None:
             shown = sum(query.text == text for query, _ in pairs)
             more = "; `--occurrence all` searches with all" if shown < n else ""
-            times = console.plural(n, "occurrence")
+            times = plural(n, "occurrence")
             yield f"{shown} of {times} of {text.lstrip('=')}{more}"
     if any(occurrence.tokens is None for _, near in pairs for occurrence, _ in near):
         yield "the tokens of some sentences are not stored"

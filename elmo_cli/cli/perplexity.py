@@ -10,6 +10,7 @@ import click
 
 from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import command, output_option, together, value
+from elmo_cli.files import plural
 
 if TYPE_CHECKING:
     from elmo_cli.lm.evaluation import Scores
@@ -143,7 +144,7 @@ def _table(scores: Scores) -> Iterator[str]:
 
 
 def _summary(measured: Perplexity, model: str, state: str) -> Iterator[str]:
-    bits, plural = measured.bits_per_byte, console.plural
+    bits = measured.bits_per_byte
     yield f"{'':<14}" + "".join(f"{name:>10}" for name in _DIRECTIONS)
     for title, row, digits in (("perplexity", measured, 2), ("bits per byte", bits, 4)):
         values = (getattr(row, name) for name in _DIRECTIONS)

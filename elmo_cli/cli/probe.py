@@ -12,6 +12,7 @@ import click
 from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import command, flag, text_names, together, value
 from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.files import plural
 from elmo_cli.lm.settings import MOST_SEED
 
 if TYPE_CHECKING:
@@ -134,8 +135,8 @@ def _warnings(data: ProbeData) -> Iterator[str]:
     n_labels = len(data.targets["train"])
     if (n := n_steps(n_labels)) < _FEW_STEPS:
         yield (
-            f"train has only {console.plural(n_labels, 'label')}, so the probe is trained for "
-            f"{console.plural(n, 'step')} and may be less accurate than the vectors allow"
+            f"train has only {plural(n_labels, 'label')}, so the probe is trained for "
+            f"{plural(n, 'step')} and may be less accurate than the vectors allow"
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import command, output_option
-from elmo_cli.cli.console import plural
+from elmo_cli.files import plural
 
 _RAW = {"format": "plain", "tokenize": True, "column": None}
 

@@ -17,6 +17,7 @@ from elmo_cli.files import (
     check_output_path,
     lock_own,
     output_errors,
+    plural,
     publish,
     resolve,
 )
@@ -75,9 +76,9 @@ def convert(
             overwrite=overwrite,
         )
         n = source.count("duplicate_sentences") + source.count("skipped_sentences")
-        what = f"{source.path}: lacks {n:,} sentences of the text; the new keys do not count them"
+        what = f"lacks {plural(n, 'sentence')} of the text; the new keys do not count them"
         is_numbered = source.is_keyed_by_name and target.keyed_by == "number"
-        return {**done, "warnings": [what] if n and is_numbered else []}
+        return {**done, "warnings": [f"{source.path}: {what}"] if n and is_numbered else []}
 
 
 def write_copy(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from elmo_cli.errors import EmbeddingsFileError, UsageError
-from elmo_cli.files import StrPath
+from elmo_cli.files import StrPath, plural
 from elmo_cli.hdf5 import open_hdf5, reading
 from elmo_cli.store.layouts import Array, Handle, Key, tokens_digest
 from elmo_cli.store.log_lines import log_path, read_log
@@ -137,7 +137,7 @@ def verify(path: StrPath) -> Problems:
     path, found = Path(path), Problems()
     kind = kind_of_file(path)
     if kind == "unfinished":
-        found.add_all([f"unfinished: {read_log(path)[2].sentences} sentences are committed"])
+        found.add_all([f"unfinished: {plural(read_log(path)[2].sentences, 'sentence')} committed"])
     elif kind != "embeddings":
         with reading(path, EmbeddingsFileError), open_hdf5(path) as file:
             found.add_all(weight_problems(file))
@@ -166,7 +166,7 @@ def _sentences(embeddings: Embeddings, found: Problems) -> Iterator[str]:
             continue
         floats = values if scales is None else scales
         if wrong := int(floats.size - np.isfinite(floats).sum()):
-            yield f"{name}: {wrong} of {floats.size} values are not finite"
+            yield f"{name}: not finite: {wrong} of {plural(floats.size, 'value')}"
         if not is_intact:
             yield f"{name}: corrupt: its key, tokens or values do not match their checksum"
         can_count &= len(shape) > 1 or not by_token
@@ -177,7 +177,7 @@ def _sentences(embeddings: Embeddings, found: Problems) -> Iterator[str]:
             yield f"{name}: shape {shape}, others have axes of {' and '.join(map(str, axes))}"
     found.tokens = tokens if can_count else None
     if can_count and not np.array_equal(attributes.get("tokens", tokens), tokens):
-        yield f"it has {tokens} tokens, its attribute says {attributes['tokens']}"
+        yield f"it has {plural(tokens, 'token')}, its attribute says {attributes['tokens']}"
 
 
 def compare_with_text(path: StrPath, sentences: Iterable[Sentence]) -> Problems:
@@ -207,7 +207,7 @@ def _differences(embeddings: Embeddings, sentences: Iterable[Sentence]) -> Itera
         try:
             handle = reader.find(embeddings.key_of(sentence))
         except KeyError:
-            what = f"not in the file, {len(sentence.tokens)} tokens in the text"
+            what = f"not in the file, {plural(len(sentence.tokens), 'token')} in the text"
             n_missing += 1
         else:
             position = positions.get(handle, len(positions))
@@ -219,16 +219,16 @@ def _differences(embeddings: Embeddings, sentences: Iterable[Sentence]) -> Itera
     if n != n_read:
         shard = embeddings.attributes.get("shard")
         of_shard = f" for shard {shard}" if shard is not None else ""
-        yield f"the file was made from {n_read} sentences, the text has {n}{of_shard}"
+        yield f"the file was made from {plural(n_read, 'sentence')}, the text has {n}{of_shard}"
     elif (n_left := len(embeddings) - len(seen)) > n_missing:
-        yield f"the text does not have {n_left} sentences of the file"
+        yield f"the text lacks {plural(n_left, 'sentence')} of the file"
 
 
 def _difference(embeddings: Embeddings, handle: Handle, position: int, expected: Tokens) -> str:
     reader, digests = embeddings.reader, embeddings.attributes.get("token_digests")
     tokens, shape = reader.info(handle).tokens, reader.shape(handle)
     if embeddings.unit == "tokens" and len(shape) > 1 and shape[-2] != len(expected):
-        return f"{shape[-2]} tokens in the file, {len(expected)} in the text"
+        return f"{plural(shape[-2], 'token')} in the file, {len(expected)} in the text"
     if tokens is None:  # a digest after the last one is empty
         is_equal = digests is None or digests[position:][:1].tobytes() == tokens_digest(expected)
         return "" if is_equal else "its tokens are not those of the text"

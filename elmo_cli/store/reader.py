@@ -12,6 +12,7 @@ import h5py
 import numpy as np
 
 from elmo_cli.errors import EmbeddingsFileError, UnfinishedError, UsageError
+from elmo_cli.files import plural
 from elmo_cli.hdf5 import open_hdf5, reading, reason_of
 from elmo_cli.isolate import CORRUPT_HINT
 from elmo_cli.store.layouts import (
@@ -207,13 +208,14 @@ class Embeddings(Mapping[Key, Array]):
         digests, dtype = attributes.get("token_digests"), str(self.stored_dtype) if n else None
         crc32, digests = np.ravel(crc32), None if digests is None else np.ravel(digests)
         for what, has, said in (
-            ("sentences", n, attributes.get("sentences", n)),
-            ("checksums", len(crc32), n),
-            ("token digests", n_read if digests is None else len(digests), n_read),
+            ("sentence", n, attributes.get("sentences", n)),
+            ("checksum", len(crc32), n),
+            ("token digest", n_read if digests is None else len(digests), n_read),
             ("values", dtype, attributes.get("dtype", dtype)),
         ):
             if None not in (has, said) and has != said:
-                yield f"it has {has} {what}, expected {said}"
+                held = plural(has, what) if isinstance(has, int) else f"{has} {what}"
+                yield f"it has {held}, expected {said}"
         sha256 = attributes.get("tokens_sha256")
         if digests is not None and tokens_sha256(digests.tobytes()) != sha256:
             yield "its attributes token_digests and tokens_sha256 contradict each other"

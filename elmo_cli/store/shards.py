@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from elmo_cli.errors import EmbeddingsFileError, UsageError
-from elmo_cli.files import StrPath, check_distinct
+from elmo_cli.files import StrPath, check_distinct, plural
 from elmo_cli.store.convert import other_attributes, write_copy
 from elmo_cli.store.layouts import Array, layout_of_spec
 from elmo_cli.store.reader import Embeddings
@@ -163,4 +163,5 @@ def _sentences(shards: list[_Shard]) -> Iterator[tuple[Sentence, Array]]:
                 n += len(sentence.tokens)
                 yield sentence, array
             if embeddings.unit == "tokens" and n != said:
-                raise EmbeddingsFileError(f"{shard.path}: it has {n} tokens, not {said}", _AGAIN)
+                what = f"{shard.path}: it has {plural(n, 'token')}, not {said}"
+                raise EmbeddingsFileError(what, _AGAIN)

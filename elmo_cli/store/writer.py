@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from elmo_cli.errors import OutputError, ResumeError
-from elmo_cli.files import StrPath, check_output_path, output_errors, publish
+from elmo_cli.files import StrPath, check_output_path, output_errors, plural, publish
 from elmo_cli.hdf5 import open_hdf5, reading, reason_of
 from elmo_cli.store.block_log import BlockLog
 from elmo_cli.store.layouts import UniqueNames, layout_of_spec, tokens_digest
@@ -74,7 +74,7 @@ class EmbeddingsWriter:
             if not overwrite:
                 check_output_path(path)
                 if log.exists and (n_committed := read_log(log.part)[2].sentences):
-                    what = f"{log.name}: unfinished, {n_committed} sentences"
+                    what = f"{log.name}: unfinished, {plural(n_committed, 'sentence')}"
                     hint = "`resume=True` continues it, `overwrite=True` starts over"
                     raise OutputError(what, hint, resumable=True)
             log.create(spec, overwrite=overwrite)

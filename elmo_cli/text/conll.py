@@ -10,6 +10,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from elmo_cli.errors import InputError, UsageError
+from elmo_cli.files import plural
 from elmo_cli.text.lines import LineReader
 from elmo_cli.text.sentence import DocumentCounter, LineError, Sentence, shortened
 
@@ -92,7 +93,8 @@ def _groups(reader: LineReader, is_boundary: Callable[[str], bool]) -> Iterator[
                 yield held
             held = []
         elif len(held) > most + _MAX_COMMENTS:  # an endless sentence must not fill the memory
-            what = f"a sentence of more than {most} tokens, with comments {len(held)} lines"
+            what = f"a sentence of more than {plural(most, 'token')}, with comments "
+            what += plural(len(held), "line")
             raise InputError(f"{reader.name}, line {held[0][0]}: {what}", _TOO_LONG_HINT)
         if line is None or line.strip():
             held.append((number, line))
@@ -158,7 +160,8 @@ def _tokens(cells: list[tuple[int, str]], most: int) -> list[str]:
         what = "a sentence of ranges or empty nodes, no words"
         raise LineError(what, "add its words", cells[0][0])
     if len(tokens) > most:
-        raise LineError(f"a sentence of more than {most} tokens", _TOO_LONG_HINT, cells[0][0])
+        what = f"a sentence of more than {plural(most, 'token')}"
+        raise LineError(what, _TOO_LONG_HINT, cells[0][0])
     return tokens
 
 

@@ -16,6 +16,7 @@ from itertools import chain
 from typing import Any, cast
 
 from elmo_cli.errors import InputError
+from elmo_cli.files import plural
 from elmo_cli.filetypes import GZIP, XZ, identify
 from elmo_cli.text.input_settings import InputReport, InputSettings
 
@@ -87,7 +88,7 @@ class LineReader:
             return True
         if n_tokens > most:
             hint = "split the sentence, or raise the limit (`max_tokens`)"
-            self.reject(line, f"more than {most} tokens", hint)
+            self.reject(line, f"more than {plural(most, 'token')}", hint)
             return False
         self.report.blank_lines += 1
         if blank == "error":

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elmo_cli.errors import InputError, UsageError
-from elmo_cli.files import write_text
+from elmo_cli.files import plural, write_text
 from elmo_cli.regular_files import check_regular
 from elmo_cli.text.characters import BEGIN, END
 
@@ -106,7 +106,7 @@ class TypeCounts:
         """A warning about types that no vocabulary file can hold; empty if there are none."""
         types = [token for token in self.counts if not _is_writable(token)]
         what = "with a line end or white space at their ends, or a reserved name; the first is"
-        return f"{len(types):,} types are left out, {what} {types[0]!r}" if types else ""
+        return f"left out {plural(len(types), 'type')} {what} {types[0]!r}" if types else ""
 
     def vocabulary(self, *, min_count: int = 1, max_types: int | None = None) -> Vocabulary:
         """The types by descending count, after `<S>`, `</S>`, `<UNK>`; at most `max_types`.
@@ -119,7 +119,7 @@ class TypeCounts:
         types = [token for n, token in sorted(usable) if -n >= min_count]
         if not types:
             most = -min(usable)[0] if usable else 0
-            what = f"the most frequent type of the text occurs {most} times"
+            what = f"the most frequent type of the text occurs {plural(most, 'time')}"
             hint = "give a smaller number, or more text"
             raise UsageError(f"`min_count={min_count}`: {what}", hint)
         return Vocabulary([*SPECIALS, *types][:max_types])

@@ -14,7 +14,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from elmo_cli.errors import WeightFileError
-from elmo_cli.files import StrPath
+from elmo_cli.files import StrPath, plural
 from elmo_cli.hdf5 import open_hdf5, reading
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax, State
 from elmo_cli.model.options import N_CHARACTERS, Options
@@ -118,7 +118,7 @@ def _resolve_optional_matrices(file: h5py.File, options: Options) -> Options:
     # published practice. Other arrays must not be left unread.
     for name, stated in (
         (f"CNN_high_{options.n_highway}/W_carry", f"n_highway {options.n_highway}"),
-        (f"CNN/W_cnn_{len(options.filters)}", f"{len(options.filters)} filters"),
+        (f"CNN/W_cnn_{len(options.filters)}", plural(len(options.filters), "filter")),
     ):
         if find_dataset(file, name) is not None:
             what = f"holds {name}, options.json says {stated}"

@@ -97,7 +97,7 @@ def test_problems_are_listed_and_counted() -> None:
         file["1"][0, 0, 0] = np.nan
         file["3"][2, 0, 5] += 1
     done = elmo("inspect", "a.hdf5")
-    not_finite = "sentence 1: 1 of 96 values are not finite"
+    not_finite = "sentence 1: not finite: 1 of 96 values"
     refused(done, 1, f"a.hdf5: {not_finite} (and 2 more problems)", "--json")
     assert rows_of(done)["checked"].startswith(f"{not_finite}; sentence 1: corrupt: ")
     done = elmo("inspect", "a.hdf5", "--json", "--recompute", "7", "--text", "d.jsonl")
@@ -114,7 +114,7 @@ def test_only_some_of_many_problems_are_listed() -> None:
     made("embed", "a.txt", "-o", "a.hdf5", "-q")
     made("inspect", "a.hdf5", "--text", "a.txt")
     done = elmo("inspect", "a.hdf5", "--text", "a.txt", "--text", "b.txt")
-    first = "sentence 1: not in the file, 1 tokens in the text"
+    first = "sentence 1: not in the file, 1 token in the text"
     refused(done, 1, f"a.hdf5: {first} (and 60 more problems)", "`elmo inspect --json` lists")
     assert rows_of(done)["checked"].endswith("; and 56 more")
     done = elmo("inspect", "a.hdf5", "--text", "a.txt", "--text", "b.txt", "--json")
@@ -141,8 +141,8 @@ def test_tokens_of_the_original_programs_are_counted(
 def test_an_unfinished_file(stop_run: Any) -> None:
     stop_run("embed", "d.jsonl", "-o", "a.hdf5")
     done = elmo("inspect", "a.hdf5.part")
-    refused(done, 1, "a.hdf5.part: unfinished: 3 sentences are committed", "`--resume`")
-    assert rows_of(done)["unfinished"] == "3 sentences and 9 tokens are committed"
+    refused(done, 1, "a.hdf5.part: unfinished: 3 sentences committed", "`--resume`")
+    assert rows_of(done)["unfinished"] == "3 sentences and 9 tokens committed"
     done = elmo("inspect", "a.hdf5")
     refused(done, 1, "a.hdf5: the run that writes it has not finished", "resume")
 

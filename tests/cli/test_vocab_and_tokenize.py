@@ -62,7 +62,7 @@ def test_types_that_do_not_fit_a_line_are_left_out() -> None:
     """They would move the numbers of all following types when the file is read again."""
     tokens = ["New York", "a\nb", " c", "d\u2028", "!!!MAXTERMID", "e\rf"]
     Path("text.jsonl").write_text(json.dumps({"tokens": tokens}) + "\n")
-    assert "4 types are left out" in made("vocab", "text.jsonl", "-o", "out").err
+    assert "left out 4 types" in made("vocab", "text.jsonl", "-o", "out").err
     assert Vocabulary.read(Path("out")).types == ("<S>", "</S>", "<UNK>", "New York", "e\rf")
 
 

@@ -104,7 +104,7 @@ def test_types_that_a_vocabulary_cannot_hold_are_reported(tmp_path: Path) -> Non
     text, out = tmp_path / "text.jsonl", tmp_path / "model"
     text.write_text('{"tokens": ["the", "cat\\n", "sees", "."]}\n' * 60)
     err = made("pretrain", text, "-o", out, *SIZES, "--max-steps", 1, "--prepare").err
-    assert "1 types are left out" in err
+    assert "left out 1 type " in err
     made("pretrain", "-o", out, "--resume")
     for name in ("checkpoint.pt", "text.npz"):  # which only `--resume` needs
         (out / name).unlink()

@@ -114,7 +114,7 @@ def test_an_unfinished_file(tmp_path: Path) -> None:
     facts = describe(part)
     assert (facts["kind"], facts["sentences"], facts["tokens"]) == ("unfinished", 4, 11)
     assert (facts["settings"]["state"], facts["is_complete"]) == ("x", False)
-    assert verify(part).listed == ["unfinished: 4 sentences are committed"]
+    assert verify(part).listed == ["unfinished: 4 sentences committed"]
 
 
 @pytest.mark.parametrize("ask", [describe, verify])
@@ -220,7 +220,7 @@ def other_type(file: h5py.File) -> None:
 
 
 CHANGES: dict[str, tuple[Any, tuple[str, ...]]] = {
-    "not finite": (lambda f: f["3"].__setitem__((1, 0, 2), np.nan), ("sentence 3: 1 of 36",)),
+    "not finite": (lambda f: f["3"].__setitem__((1, 0, 2), np.nan), ("3: not finite: 1 of 36 values",)),
     "missing sentence": (lambda f: f.__delitem__("9"), ("11 sentences", "12 checksums")),
     "another name": (lambda f: f.create_dataset("x", data=[1.0]), ("'x'",)),
     "other types": (other_type, ("sentence 4: shape", "float64 values, expected float32")),
@@ -254,7 +254,7 @@ def test_a_sentence_that_cannot_be_read(allennlp: Path) -> None:
         raw.write(b"\xff" * 40)
     found = verify(allennlp)
     assert any("'3'" in one for one in found.listed)
-    assert any("sentence 10: 1 of" in one for one in found.listed)
+    assert any("sentence 10: not finite: 1 of" in one for one in found.listed)
     assert found.tokens is None
 
 
@@ -324,9 +324,7 @@ def test_another_text_is_found_by_its_tokens(tmp_path: Path, name: str) -> None:
 def test_a_text_that_repeats_a_line_lacks_another(tmp_path: Path) -> None:
     path = write(tmp_path / "a.hdf5", BARE[:2], layout="allennlp", keys="sentence")
     text = [BARE[0], replace(BARE[0], key=1)]
-    assert compare_with_text(path, text).listed == [
-        "the text does not have 1 sentences of the file"
-    ]
+    assert compare_with_text(path, text).listed == ["the text lacks 1 sentence of the file"]
 
 
 def test_what_differs_is_said(tmp_path: Path) -> None:
@@ -337,7 +335,7 @@ def test_what_differs_is_said(tmp_path: Path) -> None:
     assert compare_with_text(path, [*text, Sentence(("more",), 12)]).listed == [
         "sentence 1: its tokens are not those of the text: token 1 is `dog`, not `cat`",
         "sentence 3: 2 tokens in the file, 4 in the text",
-        "sentence 12: not in the file, 1 tokens in the text",
+        "sentence 12: not in the file, 1 token in the text",
         "the file was made from 12 sentences, the text has 13",
     ]
 

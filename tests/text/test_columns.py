@@ -96,7 +96,7 @@ def test_a_sentence_over_max_tokens_is_refused(
     monkeypatch.setattr("elmo_cli.text.conll._MAX_COMMENTS", 1)
     write(conll, "a\n\n" + "# c\n" * 4)  # an endless one, of which comments are a part
     message = refused(conll, max_tokens=1, on_error="skip").message
-    assert message.startswith(f"{conll}, line 3: a sentence of more than 1 tokens, with comments")
+    assert message.startswith(f"{conll}, line 3: a sentence of more than 1 token, with comments")
     assert tokens(conll, max_tokens=2) == ["a"]
 
 

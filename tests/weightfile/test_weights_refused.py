@@ -132,7 +132,7 @@ def test_a_changed_file_is_refused(case: str, tmp_path: Path) -> None:
     ("part", "change", "said"),
     [
         ("char_cnn", {"n_highway": 0}, "holds CNN_high_0/W_carry, options.json says n_highway 0"),
-        ("char_cnn", {"filters": [[1, 4]]}, "holds CNN/W_cnn_1, options.json says 1 filters"),
+        ("char_cnn", {"filters": [[1, 4]]}, "holds CNN/W_cnn_1, options.json says 1 filter"),
         ("char_cnn", {"n_highway": 2}, "CNN_high_1/W_carry is missing"),
         ("char_cnn", {"embedding": {"dim": 5}}, "char_embed is of shape (261, 4), expected shape"),
         ("lstm", {"n_layers": 3}, "RNN_0/RNN/MultiRNNCell/Cell2/LSTMCell/W_0 is missing"),

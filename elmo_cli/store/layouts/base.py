@@ -11,6 +11,7 @@ import h5py
 import numpy as np
 
 from elmo_cli.errors import EmbeddingsFileError, InputError, OutputError, UsageError
+from elmo_cli.files import plural
 from elmo_cli.isolate import CORRUPT_HINT
 from elmo_cli.store.layouts.stored_sentence import (
     INT8,
@@ -172,9 +173,11 @@ class Layout(ABC):
             OutputError: a value is beyond the range of the dtype.
         """
         if not self.holds(array, n_tokens := len(sentence.tokens), pooled=spec.pooled):
-            what = f"layout {self.name} holds no array of shape {array.shape} for {n_tokens} tokens"
+            of_tokens = f"of shape {array.shape} for {plural(n_tokens, 'token')}"
             hint = "(layer, token, dim) or (token, dim); pooled (layer, dim) or (dim,)"
-            raise UsageError(f"{sentence.where}: {what}", hint)
+            raise UsageError(
+                f"{sentence.where}: layout {self.name} holds no array {of_tokens}", hint
+            )
         values = self.to_file(array, pooled=spec.pooled)
         values, scales = _converted(sentence, values, DTYPES[spec.dtype])
         crc32 = checksum(self.identity(sentence), values, scales)
