@@ -14,17 +14,20 @@ import numpy as np
 
 from elmo_cli import hdf5
 from elmo_cli.errors import EmbeddingsFileError, InputError
-from elmo_cli.store.layouts.base import SENTENCE_MAP, Layout, Sample, is_number
-from elmo_cli.store.layouts.sentence_datasets import DatasetLayout, DatasetReader, NameLayout
-from elmo_cli.store.layouts.stored_sentence import (
+from elmo_cli.store.layouts.base import (
+    SENTENCE_MAP,
     Facts,
     Handle,
     Key,
+    Layout,
+    Sample,
     SentenceInfo,
     Stored,
     StoredSentence,
     ValueSink,
+    is_number,
 )
+from elmo_cli.store.layouts.sentence_datasets import DatasetLayout, DatasetReader, NameLayout
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence
 

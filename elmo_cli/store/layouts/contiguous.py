@@ -12,7 +12,7 @@ from h5py import h5d, h5p, h5s, h5t
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.hdf5 import NoSuchNameError, open_dataset, read_dataset, reading
 from elmo_cli.isolate import CORRUPT_HINT
-from elmo_cli.store.layouts.stored_sentence import Array
+from elmo_cli.store.layouts.base import Array
 
 TRACKED = h5p.CRT_ORDER_TRACKED | h5p.CRT_ORDER_INDEXED
 

@@ -9,9 +9,8 @@ from typing import ClassVar
 import h5py
 
 from elmo_cli.errors import InputError, UsageError
-from elmo_cli.store.layouts.base import Sample, is_number
+from elmo_cli.store.layouts.base import Array, Key, Sample, SentenceInfo, is_number
 from elmo_cli.store.layouts.sentence_datasets import NameLayout
-from elmo_cli.store.layouts.stored_sentence import Array, Key, SentenceInfo
 from elmo_cli.text.sentence import Sentence
 
 

@@ -14,20 +14,23 @@ import h5py
 import numpy as np
 
 from elmo_cli.errors import EmbeddingsFileError
-from elmo_cli.store.layouts.base import Layout, Sample, SentenceReader, is_number
-from elmo_cli.store.layouts.contiguous import Rows, create_dataset
-from elmo_cli.store.layouts.documents import document_and_place
-from elmo_cli.store.layouts.stored_sentence import (
+from elmo_cli.store.layouts.base import (
     INT8,
     Array,
     Facts,
     Handle,
     Key,
+    Layout,
+    Sample,
     SentenceInfo,
+    SentenceReader,
     Stored,
     StoredSentence,
     ValueSink,
+    is_number,
 )
+from elmo_cli.store.layouts.contiguous import Rows, create_dataset
+from elmo_cli.store.layouts.documents import document_and_place
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence
 

@@ -15,21 +15,19 @@ from elmo_cli import hdf5
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.store.layouts.base import (
     SENTENCE_MAP,
-    Layout,
-    SentenceReader,
-    is_name,
-    is_number,
-)
-from elmo_cli.store.layouts.contiguous import TRACKED, contiguous
-from elmo_cli.store.layouts.stored_sentence import (
     Array,
     Facts,
     Handle,
     Key,
+    Layout,
     SentenceInfo,
+    SentenceReader,
     Stored,
     ValueSink,
+    is_name,
+    is_number,
 )
+from elmo_cli.store.layouts.contiguous import TRACKED, contiguous
 from elmo_cli.store.spec import DTYPES, FileSpec
 
 
