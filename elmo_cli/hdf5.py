@@ -1,7 +1,8 @@
 """Open HDF5 files safely: refuse data that is not in the file, and translate the errors of h5py.
 
 An HDF5 file can make its reader open other files (links, external storage, virtual data sets), and
-HDF5 fills in zeros for what was never written; `open_dataset` refuses both.
+HDF5 fills in zeros for what was never written; `open_dataset` refuses both. What elmo writes is
+contiguous, so that it can be mapped, and written beside HDF5.
 """
 
 from __future__ import annotations
@@ -10,19 +11,21 @@ import math
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any
 
 import h5py
+import numpy as np
 import numpy.typing as npt
-from h5py import h5, h5d, h5g, h5l, h5o, h5p
+from h5py import h5, h5d, h5g, h5l, h5o, h5p, h5s, h5t
 
 from elmo_cli.errors import ElmoError
 from elmo_cli.files import NO_LOCKS, StrPath
 from elmo_cli.isolate import CORRUPT_HINT, MEMORY_PER_BYTE, MIN_MEMORY
 from elmo_cli.regular_files import is_regular
 
+TRACKED = h5p.CRT_ORDER_TRACKED | h5p.CRT_ORDER_INDEXED
 _LOSSLESS = {1, 2, 3, 4, 32000}  # deflate, shuffle, fletcher32, szip, lzf
 _LAST_NUMBER = re.compile(r"[0-9]{1,18}$")
 # h5py has as many kinds of error for a corrupt file as Python has.
@@ -104,6 +107,35 @@ def read_dataset(dataset: h5py.Dataset, selection: Any = ()) -> npt.NDArray[Any]
     except _H5PY_ERRORS as error:
         raise OSError(f"{dataset.name} can't be read: {reason_of(error)}") from None
     return values
+
+
+def mapped_values(dataset: h5py.Dataset) -> npt.NDArray[Any] | None:
+    """The values as a memory map; None where they are not contiguous or cannot be mapped."""
+    offset = dataset.id.get_offset()  # None where the values are not contiguous
+    is_plain = dataset.dtype.kind in "fiu" and not dataset.file.userblock_size
+    if offset is not None and is_plain and dataset.size:
+        with suppress(OSError, ValueError):  # a file system that cannot map files
+            name, shape = dataset.file.filename, dataset.shape
+            return np.memmap(name, dataset.dtype, "r", int(offset), shape).view(np.ndarray)
+    return None
+
+
+def create_contiguous(
+    file: h5py.File, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> h5py.Dataset:
+    """Create a contiguous data set in the root, with space for its values and no values yet."""
+    space, kind = h5s.create_simple(shape), h5t.py_create(dtype)
+    return h5py.Dataset(h5d.create(file.id, name.encode("ascii"), kind, space, contiguous()))
+
+
+def contiguous() -> h5p.PropDCID:
+    """Properties of a data set: contiguous, allocated at once, never filled, without times."""
+    properties = h5p.create(h5p.DATASET_CREATE)
+    properties.set_layout(h5d.CONTIGUOUS)
+    properties.set_alloc_time(h5d.ALLOC_TIME_EARLY)
+    properties.set_fill_time(h5d.FILL_TIME_NEVER)
+    properties.set_obj_track_times(False)
+    return properties
 
 
 def dataset_names(group: h5py.Group, limit: int | None = None) -> Iterator[str]:

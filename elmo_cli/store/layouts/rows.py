@@ -13,7 +13,9 @@ from typing import Any, ClassVar
 import h5py
 import numpy as np
 
+from elmo_cli import hdf5
 from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.isolate import CORRUPT_HINT
 from elmo_cli.store.layouts.base import (
     INT8,
     Array,
@@ -29,13 +31,46 @@ from elmo_cli.store.layouts.base import (
     ValueSink,
     is_number,
 )
-from elmo_cli.store.layouts.contiguous import Rows, create_dataset
 from elmo_cli.store.layouts.documents import document_and_place
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence
 
 # Name of a data set -> kinds of dtype, numbers of axes; columns are integers with one axis.
-_KINDS = {"vectors": (("f", "i1"), (2, 3)), "scales": (("f",), (1, 2))}
+_KINDS = {"vectors": ("f i1", (2, 3)), "scales": ("f", (1, 2)), "embedding": ("f", (2,))}
+
+
+class Rows:
+    """Reads rows of a data set, which has to exist and to be of a type and shape in `_KINDS`."""
+
+    def __init__(self, file: h5py.File, name: str) -> None:
+        self._where = f"{file.filename}: data set {name!r}"
+        with hdf5.reading(self._where, EmbeddingsFileError):
+            try:
+                self._dataset = hdf5.open_dataset(file, name)
+            except hdf5.NoSuchNameError:
+                raise self.corrupt("is missing") from None
+            self.shape: tuple[int, ...] = tuple(self._dataset.shape or ())
+            self.dtype: np.dtype[Any] = self._dataset.dtype
+            self._mapped = hdf5.mapped_values(self._dataset)
+        kinds, n_axes = _KINDS.get(name, ("i u", (1,)))
+        kind = "i1" if self.dtype == INT8 else self.dtype.kind
+        if kind not in kinds.split() or len(self.shape) not in n_axes:
+            raise self.corrupt(f"has {self.dtype} in shape {self.shape}")
+
+    def read(self, begin: int, end: int, layer: int | None = None) -> Array:
+        """Read rows `begin` to `end` as a new array; of one index of the second axis if given."""
+        if not 0 <= begin <= end <= self.shape[0]:
+            raise self.corrupt(f"has {self.shape[0]} rows, not {begin} to {end}")
+        rows = slice(begin, end)
+        selection = rows if layer is None else (rows, slice(layer, layer + 1))
+        if self._mapped is not None:
+            return np.array(self._mapped[selection])
+        with hdf5.reading(f"{self._where}, rows {begin} to {end}", EmbeddingsFileError):
+            return hdf5.read_dataset(self._dataset, selection)
+
+    def corrupt(self, what: str) -> EmbeddingsFileError:
+        """The error for something wrong in the data set."""
+        return EmbeddingsFileError(f"{self._where} {what}", CORRUPT_HINT)
 
 
 class RowLayout(Layout):
@@ -51,7 +86,7 @@ class RowLayout(Layout):
             values = stored.values
             if not shapes:
                 shape = sink.n_rows, *values.shape[1:]
-                vectors = create_dataset(file, self.rows_name, shape, values.dtype)
+                vectors = hdf5.create_contiguous(file, self.rows_name, shape, values.dtype)
                 address = vectors.id.get_offset() or 0  # nothing has no address
             if values.size:
                 sink.put(address, values)
@@ -201,13 +236,8 @@ class FlatReader(SentenceReader):
             raise self.corrupt(f"data set '{name}_bytes': {error}") from None
 
     def _rows(self, name: str) -> Rows:
-        """One of the data sets, of a type and shape that the layout allows."""
         if name not in self._opened:
-            rows, (kinds, n_axes) = Rows(self.file, name), _KINDS.get(name, (("i", "u"), (1,)))
-            kind = "i1" if rows.dtype == INT8 else rows.dtype.kind
-            if kind not in kinds or len(rows.shape) not in n_axes:
-                raise rows.corrupt(f"has {rows.dtype} in shape {rows.shape}")
-            self._opened[name] = rows
+            self._opened[name] = Rows(self.file, name)
         return self._opened[name]
 
 
@@ -241,7 +271,7 @@ class Flat(RowLayout):
         columns = _Columns()
         attributes = super().write(file, map(columns.add, sentences), spec, sink)
         for name, values in columns.finished().items():
-            dataset = create_dataset(file, name, values.shape, values.dtype)
+            dataset = hdf5.create_contiguous(file, name, values.shape, values.dtype)
             if values.size:
                 dataset[...] = values
         return attributes

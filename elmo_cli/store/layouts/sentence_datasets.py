@@ -27,7 +27,6 @@ from elmo_cli.store.layouts.base import (
     is_name,
     is_number,
 )
-from elmo_cli.store.layouts.contiguous import TRACKED, contiguous
 from elmo_cli.store.spec import DTYPES, FileSpec
 
 
@@ -182,11 +181,11 @@ class DatasetWriter:
     def __init__(self, file: h5py.File, dtype: np.dtype[Any], sink: ValueSink) -> None:
         self._sink = sink
         self._type = h5t.py_create(dtype)
-        self._properties = contiguous()
+        self._properties = hdf5.contiguous()
         self._utf8 = h5p.create(h5p.LINK_CREATE)
         self._utf8.set_char_encoding(h5t.CSET_UTF8)
         self._group_properties = h5p.create(h5p.GROUP_CREATE)
-        self._group_properties.set_link_creation_order(TRACKED)
+        self._group_properties.set_link_creation_order(hdf5.TRACKED)
         self._group_properties.set_obj_track_times(False)
         self._spaces: dict[tuple[int, ...], h5s.SpaceID] = {}
         self._root = file.id
