@@ -128,20 +128,30 @@ class BlockLog:
 
         After an error, OUT.part.tmp is removed unless it is complete.
         """
-        digests, extents = bytearray(), list[tuple[int, int]]()
+        digests, position, stay = bytearray(), self._layout.data_start, False
 
-        def note_extent(address: int, values: Array) -> None:
-            start, n_bytes = extents[-1] if extents else (0, 0)
-            if start + n_bytes == address and n_bytes:
-                extents[-1] = start, n_bytes + values.nbytes
-            else:
-                extents.append((address, values.nbytes))
+        def put(address: int, values: Array) -> None:
+            """Copy values of OUT.part, unless the first belongs where it is: then all stay."""
+            nonlocal position, stay
+            if position == self._layout.data_start:
+                stay = address == position > 0
+            if not stay:
+                copy_bytes(self._part, position, file, address, values.nbytes)
+            elif address != position:
+                raise ValueError("a layout with `data_start` has one data set for all values")
+            position += values.nbytes
 
         try:
             self._allocate()
-            stored, sink = self._without_values(digests), ValueSink(self.n_rows, note_extent)
-            write_hdf5(self.temporary, self.spec, stored, digests, attributes, sink)
-            self._copy_values(extents)
+            with open(self.temporary, "r+b", buffering=0) as opened:
+                file = opened.fileno()
+                stored, sink = self._without_values(digests), ValueSink(self.n_rows, put)
+                write_hdf5(self.temporary, self.spec, stored, digests, attributes, sink)
+                if stay:
+                    self._enclose_values(file)
+                else:
+                    os.fsync(file)
+                    self.part.unlink()
         except BaseException:
             if self.part.exists():  # otherwise OUT.part.tmp is the whole file
                 self.temporary.unlink(missing_ok=True)
@@ -207,21 +217,11 @@ class BlockLog:
                 "`resume=True` computes it and the following ones again",
             )
 
-    def _copy_values(self, extents: Sequence[tuple[int, int]]) -> None:
-        """Bring the values into OUT.part.tmp, where they belong at `extents`; remove OUT.part."""
-        start, end = self._layout.data_start, self._end
-        with open(self.temporary, "r+b", buffering=0) as opened:
-            file = opened.fileno()
-            if start and extents == [(start, end - start)]:  # where they are in OUT.part
-                size = self.temporary.stat().st_size
-                copy_bytes(file, 0, self._part, 0, start)
-                copy_bytes(file, end, self._part, end, size - end)
-                os.ftruncate(self._part, size)
-                os.fsync(self._part)
-                os.replace(self.part, self.temporary)
-                return
-            for address, n_bytes in extents:
-                copy_bytes(self._part, start, file, address, n_bytes)
-                start += n_bytes
-            os.fsync(file)
-        self.part.unlink()
+    def _enclose_values(self, file: int) -> None:
+        """Bring the rest of OUT.part.tmp into OUT.part, which takes its name."""
+        start, end, size = self._layout.data_start, self._end, os.fstat(file).st_size
+        copy_bytes(file, 0, self._part, 0, start)
+        copy_bytes(file, end, self._part, end, size - end)
+        os.ftruncate(self._part, size)
+        os.fsync(self._part)
+        os.replace(self.part, self.temporary)
