@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from elmo_cli.errors import UsageError
+from elmo_cli.files import plural
 from elmo_cli.store.reader import Embeddings
 
 _SYNTAX = "`layers` is all, top, average, layer numbers such as 0,2, or mix:w0,w1,w2[,gamma]"
@@ -114,7 +115,8 @@ def _mix_weights(name: str, n_layers: int | None, owner: str) -> tuple[float, ..
     if not np.isfinite(values).all():
         raise _refused(name, "the weights are not finite numbers")
     if len(values) not in (n, n + 1):
-        raise _refused(name, f"{len(values)} numbers; {owner} needs {n} weights, optionally gamma")
+        what = f"{plural(len(values), 'number')}; {owner} needs {plural(n, 'weight')}"
+        raise _refused(name, f"{what}, optionally gamma")
     weights = tuple(value * (values[n:] or [1.0])[0] for value in values[:n])
     float32 = np.finfo(np.float32)
     if not float(float32.tiny) <= max(map(abs, weights)) <= float(float32.max):

@@ -60,7 +60,7 @@ class Rows:
     def read(self, begin: int, end: int, layer: int | None = None) -> Array:
         """Read rows `begin` to `end` as a new array; of one index of the second axis if given."""
         if not 0 <= begin <= end <= self.shape[0]:
-            raise self.corrupt(f"has {self.shape[0]} rows, not {begin} to {end}")
+            raise self.corrupt(f"has no rows {begin} to {end}, it ends at {self.shape[0]}")
         rows = slice(begin, end)
         selection = rows if layer is None else (rows, slice(layer, layer + 1))
         if self._mapped is not None:
@@ -94,7 +94,7 @@ class RowLayout(Layout):
             address += values.nbytes
             n += len(values)
         if n != sink.n_rows or len(shapes) > 1:
-            what = f"{n} vectors of {len(shapes)} shapes, expected {sink.n_rows} of one"
+            what = f"expected {sink.n_rows} vectors of one shape, found {n} of {len(shapes)}"
             raise EmbeddingsFileError(f"{file.filename}: {what}", "embed the text again")
         return {}
 

@@ -13,6 +13,7 @@ from h5py import h5d, h5g, h5p, h5s, h5t
 
 from elmo_cli import hdf5
 from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.files import plural
 from elmo_cli.store.layouts.base import (
     SENTENCE_MAP,
     Array,
@@ -134,7 +135,7 @@ class DatasetReader(SentenceReader):
         if order is None:
             return names
         if not np.array_equal(np.sort(np.ravel(order)), np.arange(len(names))):
-            raise self.corrupt(f"sentence_order does not fit {len(names)} sentences")
+            raise self.corrupt(f"sentence_order does not fit {plural(len(names), 'sentence')}")
         return [names[i] for i in np.argsort(order)]
 
     @property
