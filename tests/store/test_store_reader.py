@@ -334,6 +334,8 @@ READING: dict[str, tuple[str, Change]] = {
     "rows that are only claimed": ("flat", huge("vectors", (1 << 40, 3, 2))),
     "no vectors": ("flat", lambda file: file.__delitem__("vectors")),
     "offsets beyond the rows": ("flat", dataset("offsets", np.array([0, 1, 2, 10**6]))),
+    "offsets that are no integers": ("flat", dataset("offsets", np.array([0.0, 1, 4, 9]))),
+    "vectors with one axis": ("flat", dataset("vectors", np.ones(9, "f4"))),
     "no map": ("allennlp", lambda file: file.__delitem__("sentence_to_index")),
     "a count that is a word": ("manylangs", attribute("first_sentence", "x")),
     "repeated lines that do not exist": ("allennlp", attribute("repeated_lines", "[[0, 77]]")),
