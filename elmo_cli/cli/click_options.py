@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
@@ -183,10 +183,15 @@ def together(*options: Option) -> Option:
 
 def text_names(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
     """Callback of click: refuse a terminal as standard input."""
-    if "-" in (value or ()) and is_terminal(sys.stdin):
+    check_no_terminal(value or ())
+    return value
+
+
+def check_no_terminal(texts: Sequence[str]) -> None:
+    """Raise a UsageError if one of the texts would be read from a terminal."""
+    if "-" in texts and is_terminal(sys.stdin):
         hint = "name a file, or pipe the text in"
         raise UsageError("standard input is a terminal: no text is coming", hint)
-    return value
 
 
 def local_path(ctx: click.Context, parameter: click.Parameter, value: str) -> str:

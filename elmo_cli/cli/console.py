@@ -77,13 +77,18 @@ def say(*lines: str) -> None:
         _print(printable(line))
 
 
-def print_result(facts: Any, show: Callable[[], None] = lambda: None) -> None:
+def print_result(
+    facts: Any,
+    show: Callable[[], None] = lambda: None,
+    other: Callable[[object], str] | None = None,
+) -> None:
     """Print the result of a command: one line of JSON for `--json`, else what `show` prints.
 
-    In JSON, a number that is not finite becomes null, and an object without JSON its `str`.
+    In JSON, a number that is not finite becomes null, and a value of a type without JSON what
+    `other` returns.
     """
     if mode.as_json:
-        _print(json.dumps(_finite(facts), allow_nan=False, default=str))
+        _print(json.dumps(_finite(facts), allow_nan=False, default=other))
     else:
         show()
 

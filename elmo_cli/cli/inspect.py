@@ -82,7 +82,7 @@ def inspect(**given: Any) -> None:
             console.say(path, *_rows(facts, is_verified=not given["no_verify"]))
             console.say(*(("", "read it:", "", *example) if example else ()))
 
-    console.print_result(facts, show)
+    console.print_result(facts, show, str)  # attributes of other programs may have any type
     if problems := facts["problems"]:
         n_more = facts["problem_count"] - 1
         more = f" (and {plural(n_more, 'more problem')})" if n_more else ""

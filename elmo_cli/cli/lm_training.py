@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import (
     Option,
+    check_no_terminal,
     flag,
     output_option,
     setting,
@@ -93,6 +94,7 @@ class ConsoleReporter(console.Progress, Reporter):
         console.note(text)
 
     def reading(self, paths: Sequence[str], notes: InputReport) -> None:
+        check_no_terminal(paths)  # a recipe may name it
         sizes = [os.path.getsize(path) for path in paths if os.path.isfile(path)]
         total = sum(sizes) if sizes and len(sizes) == len(paths) else None
         self.begin("reading", "bytes")

@@ -6,8 +6,9 @@ import ctypes
 import platform
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -86,6 +87,17 @@ def is_out_of_memory(error: BaseException) -> bool:
     message = str(error).lower()
     is_known = message == _ONEDNN_OUT_OF_MEMORY or any(text in message for text in _OUT_OF_MEMORY)
     return isinstance(error, RuntimeError) and is_known
+
+
+@contextmanager
+def out_of_memory_as_device_error(device: torch.device, what: str, hint: str) -> Iterator[None]:
+    """Raise a DeviceError if memory does not suffice: for `what`, with a hint."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise DeviceError(f"{device}: out of memory, with {what}", hint) from None
 
 
 def copy_to_cpu(values: Tensor) -> Tensor:

@@ -71,6 +71,12 @@ def finetune(job: FinetuneJob, *, reporter: Reporter = SILENT) -> FinetuneResult
     named = [Path(name) for name in (job.softmax, job.vocabulary) if name is not None]
     with RunFolder(job.output, "finetune") as folder:
         folder.open(job.mode, reads=[*files.paths, *named])
+        started_with = {"model": f"sha256 {files.sha256}", **job.settings.fixed()}
+        started_with["batch_size"] = job.settings.n_streams
+        record = None
+        if job.mode == "resume":
+            record = FinetuneRecord.read(record_file := folder.path / RECORD_FILE)
+            record.check_same(started_with, record_file)
         texts = find_texts(job.domain, job.heldout)
         names = check_inputs([*texts.train, *texts.heldout, *texts.test], job.reading)
         source = load_source(job, files)
@@ -85,8 +91,9 @@ def finetune(job: FinetuneJob, *, reporter: Reporter = SILENT) -> FinetuneResult
         halves = [describe_text(domain.describe()[half]) for half in ("validation", "test")]
         held_out = f"{halves[0]}, choose the weights, and {halves[1]}, only measure them"
         reporter.message(f"{domain.train.n_tokens:,} tokens to train on; held out: {held_out}")
-        run = _Run(job, source, domain, folder, reporter)
-        run.start(list(texts.train))
+        record = record or FinetuneRecord(started_with, list(texts.train))
+        run = _Run(job, source, domain, folder, record, reporter)
+        run.start()
         return run.finish(run.train())
 
 
@@ -94,17 +101,23 @@ class _Run:
     """A run of which all text is read; its clock starts now."""
 
     def __init__(
-        self, job: FinetuneJob, source: Source, domain: Domain, folder: RunFolder, report: Reporter
+        self,
+        job: FinetuneJob,
+        source: Source,
+        domain: Domain,
+        folder: RunFolder,
+        record: FinetuneRecord,
+        reporter: Reporter,
     ) -> None:
         self._job, self._source, self._domain = job, source, domain
-        self._folder, self._reporter = folder, report
+        self._folder, self._record, self._reporter = folder, record, reporter
         self._noted_at_s = time.monotonic()
         self._settings = finetune_settings(job.settings, domain.train)
         self._is_fitted = job.fit_softmax or source.softmax is None
         self._vocabulary = source.vocabulary or domain.train.vocabulary(
             min_count=job.min_count or _MIN_COUNT,
             max_types=job.vocabulary_size or _VOCABULARY_SIZE,
-            warn=report.message,
+            warn=reporter.message,
         )
         if source.softmax is not None:
             self._model = self._with_softmax(source.softmax)
@@ -113,20 +126,17 @@ class _Run:
         model = LanguageModel(self._source.bilm, softmax, self._vocabulary)
         return model.to(self._job.device)
 
-    def start(self, texts: list[str]) -> None:
-        """Create or continue the record, and measure the model before training."""
+    def start(self) -> None:
+        """Complete or continue the record, and measure the model before training."""
         kind = "fitted" if self._is_fitted else "model"
-        run = {
-            "model": f"sha256 {self._source.files.sha256}",
-            "text": self._domain.fingerprint,
-            "softmax": f"{kind}, of {self._vocabulary.fingerprint}",
-        }
-        self._record = FinetuneRecord(run, texts)
+        softmax = f"{kind}, of {self._vocabulary.fingerprint}"
+        found = {"text": self._domain.fingerprint, "softmax": softmax}
         if self._job.mode == "resume":
-            self._record = FinetuneRecord.read(self._folder.path / RECORD_FILE, run)
+            self._record.check_same(found, self._folder.path / RECORD_FILE)
         else:
             check_long_enough(self._domain.train, self._settings)
             self._folder.start()
+            self._record.run |= found
             self._note()
             self._vocabulary.write(self._folder.path / VOCABULARY_FILE)
         samples = self._record.samples or self._sample_sizes()

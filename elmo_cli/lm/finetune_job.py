@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -180,7 +180,7 @@ class FinetuneRecord:
     """The contents of finetune.json.
 
     Attributes:
-        run: what a resumed run must agree with.
+        run: what a resumed run must agree with: model, text, softmax, and settings.
         train: files to train on.
         seconds, measuring_s: time spent so far, except on training, and on measuring before it.
         samples: number of tokens to measure of "validation" and of "test".
@@ -188,7 +188,7 @@ class FinetuneRecord:
         fit: `tokens`, `passes` and `seconds` of the fit.
     """
 
-    run: dict[str, str]
+    run: dict[str, Any]
     train: list[str]
     seconds: float = 0.0
     measuring_s: float = 0.0
@@ -201,18 +201,20 @@ class FinetuneRecord:
     result: dict[str, Any] | None = None
 
     @classmethod
-    def read(cls, path: Path, run: dict[str, str]) -> FinetuneRecord:
-        """Read the record of a run to resume, which must agree with `run`; or ResumeError."""
+    def read(cls, path: Path) -> FinetuneRecord:
+        """Read the record of a run to resume; raises ResumeError."""
         try:
-            record = cls(**read_json(path, ResumeError, START_OVER))
+            return cls(**read_json(path, ResumeError, START_OVER))
         except (OSError, TypeError) as error:
             what = f"{path}: corrupt or of another version ({error})"
             raise ResumeError(what, START_OVER) from None
-        for name, now in run.items():
-            if (before := record.run.get(name)) != now:
+
+    def check_same(self, facts: Mapping[str, Any], path: Path) -> None:
+        """Raise a ResumeError if the run started with something else."""
+        for name, now in facts.items():
+            if (before := self.run.get(name, now)) != now:
                 what = f"{path}: the run started with {name} {before}, now {now}"
                 raise ResumeError(what, f"use the same model, text and settings, or {START_OVER}")
-        return record
 
 
 def write_card(path: Path, result: FinetuneResult, sha256: str, texts: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from elmo_cli.engine.runtime import out_of_memory_as_device_error
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.forward import Dropout, forward, token_vectors
@@ -20,6 +21,7 @@ from elmo_cli.model.bilm import State
 
 LOSS_SCALE = 20  # bilm-tf clips the gradient of the loss summed over 20 tokens
 _LAST_FACTOR = 0.05  # of the peak learning rate
+_SMALLER_HINT = "choose a smaller `batch_size`; more `gradient_accumulation_steps` make up for it"
 _TRIAL_STEPS = 3  # the first one is slower
 Negatives = tuple[Tensor, Tensor]
 
@@ -103,7 +105,15 @@ class TrainStep:
             The loss before the update, averaged over directions and the streams of all processes,
             and the state after the batch. If loss or gradient is not finite, the weights stay
             unchanged and the loss is NaN.
+        Raises:
+            DeviceError: the device has no memory left.
         """
+        settings = self.settings
+        sizes = f"a batch of {settings.batch_size} streams of {settings.bptt} tokens"
+        with out_of_memory_as_device_error(self.group.device, sizes, _SMALLER_HINT):
+            return self._step(batch, state, learning_rate)
+
+    def _step(self, batch: Batch, state: State, learning_rate: float) -> tuple[float, State]:
         settings, size = self.settings, self.settings.batch_size
         batch, negatives = batch.streams(self.own_streams), self._draw_negatives()
         self._optimizer.zero_grad(set_to_none=True)

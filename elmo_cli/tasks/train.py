@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from elmo_cli.engine.runtime import select_device
+from elmo_cli.engine.runtime import out_of_memory_as_device_error, select_device
 from elmo_cli.errors import InputError, ModelError, ResumeError, TrainingError
 from elmo_cli.files import write_text
 from elmo_cli.lm.checkpoint import as_resume_error, read_tensors, write_tensors
@@ -100,25 +100,33 @@ class TaskTrainer:
 
     def _train_epoch(self, reporter: Reporter) -> float:
         """Train for one epoch, and return the mean loss; TrainingError if it is not finite."""
-        model, settings, epoch = self._model, self._settings, len(self.log)
+        settings, epoch = self._settings, len(self.log)
         torch.manual_seed((settings.seed * 1_000_003 + epoch) % 2**63)
         lengths = [example.n_tokens(self._inputs.sentences) for example in self._examples]
         total, n_read = 0.0, epoch * sum(lengths)
-        model.train()
+        self._model.train()
         for numbers in _batches(lengths, settings.batch_size):
-            examples = [self._examples[number] for number in numbers]
-            self._optimizer.zero_grad()
-            loss = model.loss(examples, self._inputs) + model.representation.penalty()
-            if not math.isfinite(value := loss.item()):
-                what = f"epoch {epoch + 1}: the loss is {value} ({examples[0].where})"
-                raise TrainingError(what, "choose a lower `learning_rate`")
-            loss.backward()  # type: ignore[no-untyped-call]
-            nn.utils.clip_grad_norm_(model.parameters(), settings.max_grad_norm)
-            self._optimizer.step()
-            total += len(numbers) * value
+            most = max(lengths[number] for number in numbers)
+            sizes = f"a batch of {len(numbers)} examples of up to {most} tokens"
+            hint = "choose a smaller `batch_size`"
+            with out_of_memory_as_device_error(self._inputs.device, sizes, hint):
+                total += len(numbers) * self._step([self._examples[n] for n in numbers])
             n_read += sum(lengths[number] for number in numbers)
             reporter.progress(n_read, settings.epochs * sum(lengths))
         return total / len(self._examples)
+
+    def _step(self, examples: Sequence[Any]) -> float:
+        """Update the weights, and return the loss before."""
+        model = self._model
+        self._optimizer.zero_grad()
+        loss = model.loss(examples, self._inputs) + model.representation.penalty()
+        if not math.isfinite(value := loss.item()):
+            what = f"epoch {len(self.log) + 1}: the loss is {value} ({examples[0].where})"
+            raise TrainingError(what, "choose a lower `learning_rate`")
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(model.parameters(), self._settings.max_grad_norm)
+        self._optimizer.step()
+        return value
 
     def _n_worse(self) -> int:
         """Return the number of epochs since the best one; 0 until a model has learned anything."""

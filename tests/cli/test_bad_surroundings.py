@@ -65,6 +65,7 @@ class Terminal(io.StringIO):
         "perplexity -",
         "pretrain - -o m --max-steps 1",
         "pretrain a.txt --heldout - -o m --max-steps 1",
+        "pretrain --recipe r.json -o m --max-steps 1",
         "finetune --domain - -o m",
         "inspect ok.hdf5 --text -",
     ],
@@ -72,6 +73,7 @@ class Terminal(io.StringIO):
 def test_a_terminal_as_standard_input(line: str, scene: Scene) -> None:
     """Without it a command waits for ever for a text that nobody types."""
     stocked("ok.hdf5")(scene)
+    file("r.json", '{"texts": ["a.txt"], "heldout": ["-"]}')(scene)
     before = files(scene)
     done = elmo(*line.split(), stdin=Terminal())
     refused(done, 2, "standard input is a terminal: no text is coming", "pipe the text in")

@@ -83,6 +83,8 @@ def test_numbers_that_are_not_finite_are_null_in_json(
     monkeypatch.setattr(console, "mode", console.Mode(as_json=True))
     console.print_result({"a": [math.inf, 1.5], "b": {"c": math.nan}})
     assert capsys.readouterr().out == '{"a": [null, 1.5], "b": {"c": null}}\n'
+    with pytest.raises(TypeError):  # a string would hide the slip
+        console.print_result({"a": Path("b")})
 
 
 def test_only_console_prints() -> None:

@@ -12,7 +12,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from elmo_cli.engine.runtime import is_out_of_memory, select_device, set_num_threads
+from elmo_cli.engine.runtime import (
+    is_out_of_memory,
+    out_of_memory_as_device_error,
+    select_device,
+    set_num_threads,
+)
 from elmo_cli.errors import DeviceError, UsageError
 
 
@@ -68,6 +73,19 @@ OTHER = [
 def test_out_of_memory_errors() -> None:
     found = [error for error in OUT_OF_MEMORY + OTHER if is_out_of_memory(error)]
     assert found == OUT_OF_MEMORY
+
+
+def test_out_of_memory_is_reported_with_what_did_not_fit() -> None:
+    for error in (*OUT_OF_MEMORY, *OTHER):
+        is_known = error in OUT_OF_MEMORY
+        with (
+            pytest.raises(DeviceError if is_known else type(error)) as caught,
+            out_of_memory_as_device_error(torch.device("cpu"), "9 rows", "take 8"),
+        ):
+            raise error
+        assert is_known or caught.value is error
+        assert (str(caught.value) == "cpu: out of memory, with 9 rows") == is_known
+        assert getattr(caught.value, "hint", "") == ("take 8" if is_known else "")
 
 
 def test_number_of_threads() -> None:

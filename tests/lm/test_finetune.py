@@ -416,7 +416,9 @@ def test_another_run_is_not_continued(
         ("-m /other", "started with model"),
         ("--fit-softmax", "started with softmax"),
         ("--domain /few.txt", "started with text"),
-        ("--batch-size 3", "batch_size"),
+        # Before the text is read, which may take long:
+        ("--domain /bad.txt --batch-size 3", "started with batch_size 4, now 3"),
+        ("--domain /bad.txt --dtype float16", "started with dtype float32, now float16"),
     ):
         refused(attempt(f"--resume {words}"), 1, "out/", place)
     assert digests(finished) == before
@@ -439,30 +441,24 @@ def test_run_without_its_fitted_softmax_is_not_continued(
     refused(done, 1, "fitted_softmax.hdf5", "`--overwrite` starts over")
 
 
-def test_run_that_failed_after_its_fit_is_resumed_with_the_fitted_softmax(
-    fitted: Facts, attempt: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(
+    ("owner", "name", "words"),
+    [(vocabulary.Vocabulary, "write", ""), (Trainer, "save", "--fit-softmax --softmax-tokens 500")],
+    ids=["at its start", "after its fit"],
+)
+def test_run_that_failed_is_resumed(
+    owner: type, name: str, words: str, fitted: Facts, usual: Facts, attempt: Callable[..., Done],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The fitted softmax, which took long, is not fitted again."""
+
     def broken(*args: object, **facts: object) -> None:
         raise OutputError("out: no space left", "make room")
 
-    words = "--fit-softmax --softmax-tokens 500"
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "save", broken)
+        patch.setattr(owner, name, broken)
         refused(attempt(words), 1, "no space left")
-    done = attempt(f"{words} --resume")
+    done, whole = attempt(f"{words} --resume"), fitted if words else usual
     assert done.code == 0
-    assert json.loads(done.out)["after"] == fitted["after"]
-    assert is_same_model(tmp_path / "out", Path(fitted["output"]))
-
-
-def test_run_that_failed_at_its_start_is_resumed(
-    attempt: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*args: object, **facts: object) -> None:
-        raise OutputError("out: no space left", "make room")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(vocabulary.Vocabulary, "write", broken)
-        refused(attempt(), 1, "no space left")
-    assert attempt("--resume").code == 0
-    assert (tmp_path / "out" / "README.md").exists()
+    assert json.loads(done.out)["after"] == whole["after"]
+    assert is_same_model(tmp_path / "out", Path(whole["output"]))
