@@ -89,10 +89,9 @@ class TrainingProgress:
     def limits_used(self, settings: TrainSettings, seconds: float) -> dict[str, float]:
         """Return the used fraction of each limit after some seconds; a run ends when one is 1."""
         patience = settings.patience or math.inf
-        used = {"patience": float(self.evaluations_since_best >= patience)}
-        for name, (done, end) in self._limits(settings, seconds).items():
-            used[name] = done / end
-        return used
+        limits = self._limits(settings, seconds).items()
+        used = {name: done / end for name, (done, end) in limits}
+        return {**used, "patience": float(self.evaluations_since_best >= patience)}
 
     def estimate(self, settings: TrainSettings, *, step: int, epoch: int, rate: float) -> Estimate:
         """Return how long a run will take.

@@ -75,6 +75,11 @@ class Corpus:
         return len(self.tokens) - self.n_sentences
 
     @property
+    def prediction_starts(self) -> Int64Array:
+        """The first prediction of each sentence, and the number of all, (sentence + 1,)."""
+        return np.asarray(self.starts - np.arange(len(self.starts)))
+
+    @property
     def fingerprint(self) -> str:
         """Identify the text: its length and a CRC-32 over types, tokens and document starts."""
         types = "\n".join(self.types).encode("utf-8", "surrogatepass")

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo_cli.engine.runtime import is_out_of_memory
-from elmo_cli.errors import DeviceError, UsageError, WeightFileError
+from elmo_cli.engine.runtime import out_of_memory_as_device_error
+from elmo_cli.errors import UsageError, WeightFileError
 from elmo_cli.lm.corpus import Corpus, Int32Array, Int64Array
 from elmo_cli.lm.forward import forward, type_vectors
 from elmo_cli.lm.language_model import LanguageModel
@@ -55,12 +55,10 @@ class Scores:
 
     Attributes:
         values: natural logarithm, (direction, position) float32; NaN where not scored.
-        starts: see `prediction_starts`.
         vocabulary: the vocabulary of the softmax.
     """
 
     values: npt.NDArray[np.float32]
-    starts: Int64Array
     corpus: Corpus
     vocabulary: Vocabulary
 
@@ -76,12 +74,13 @@ class Scores:
     def sums(self) -> npt.NDArray[np.float64]:
         """Return the log-likelihood of the scored predictions, (direction, sentence)."""
         values = np.nan_to_num(self.values, nan=0.0)
-        return np.add.reduceat(values, self.starts[:-1], 1, dtype=np.float64)
+        return np.add.reduceat(values, self.corpus.prediction_starts[:-1], 1, dtype=np.float64)
 
     def sentences(self) -> Iterator[SentenceScore]:
         """Yield the sentences with a scored prediction, in text order."""
         is_unknown = self.corpus.ids(self.vocabulary) == self.vocabulary.unknown
-        n_scored = np.add.reduceat(self.is_scored, self.starts[:-1], dtype=np.int64)
+        starts = self.corpus.prediction_starts[:-1]
+        n_scored = np.add.reduceat(self.is_scored, starts, dtype=np.int64)
         sums = self.sums()
         for k in np.flatnonzero(n_scored).tolist():
             tokens = self.corpus.tokens[self.corpus.starts[k] + 1 : self.corpus.starts[k + 1] - 1]
@@ -122,10 +121,11 @@ def score(
     """
     bilm, softmax, device = model.bilm, model.softmax, model.softmax.weight.device
     schedules = [carried(corpus, batch_size)] if carry else length_sorted(corpus)
-    starts = prediction_starts(corpus)
-    values = np.full((2, int(starts[-1])), np.nan, np.float32)
+    values = np.full((2, corpus.n_predictions), np.nan, np.float32)
     state = State.zeros(bilm.options, 1) if initial_state is None else initial_state
-    try:
+    what = f"{len(corpus.types):,} distinct types and a vocabulary of {len(model.vocabulary):,}"
+    hint = "choose `device=cpu`, or score less text at a time"
+    with out_of_memory_as_device_error(device, what, hint):
         ids = torch.from_numpy(corpus.ids(model.vocabulary)).to(device)
         table = type_vectors(bilm.char_cnn, corpus.characters)
         for schedule in schedules:
@@ -136,31 +136,20 @@ def score(
                     found = _log_likelihoods(softmax, top[:, way][mask], ids[targets[:, way][mask]])
                     values[way, positions[exists]] = found.cpu().numpy()
                 on_progress(int(exists.sum()))
-    except RuntimeError as error:
-        if not is_out_of_memory(error):
-            raise
-        what = f"{device}: out of memory, with {len(corpus.types):,} distinct types in the text and"
-        hint = "choose `device=cpu`, or score less text at a time"
-        raise DeviceError(f"{what} {len(model.vocabulary):,} in the vocabulary", hint) from None
     if np.isnan(values).all():
         what = f"`batch_size={batch_size}`: the text has {corpus.n_sentences} sentences, and "
         what += "nothing is left to score when the first stream has ended"
         raise UsageError(what, "choose a smaller number; `batch_size=1` scores the whole text")
-    return Scores(values, starts, corpus, model.vocabulary)
+    return Scores(values, corpus, model.vocabulary)
 
 
-def prediction_starts(corpus: Corpus) -> Int64Array:
-    """Return the first position of each sentence, then the number of all, (sentence + 1,)."""
-    return np.asarray(corpus.starts - np.arange(len(corpus.starts)))
-
-
-def length_sorted(corpus: Corpus, batch_size: int = _SENTENCES_AT_ONCE) -> Iterator[Int64Array]:
+def length_sorted(corpus: Corpus) -> Iterator[Int64Array]:
     """Yield schedules with one sentence per stream, grouped by similar length."""
-    starts = prediction_starts(corpus)
+    starts = corpus.prediction_starts
     lengths = np.diff(starts)
     order = np.argsort(lengths, kind="stable")
-    for first in range(0, len(order), batch_size):
-        batch = order[first : first + batch_size]
+    for first in range(0, len(order), _SENTENCES_AT_ONCE):
+        batch = order[first : first + _SENTENCES_AT_ONCE]
         steps = np.arange(lengths[batch].max())[:, None]
         yield np.where(steps < lengths[batch], starts[batch] + steps, -1)
 
@@ -173,7 +162,7 @@ def carried(corpus: Corpus, batch_size: int) -> Int64Array:
 
     Source: bilm-tf `bilm/data.py` `_get_batch`, with windows of one step as in its `test`.
     """
-    starts = prediction_starts(corpus)
+    starts = corpus.prediction_starts
     streams: list[list[Int64Array]] = [[np.empty(0, np.int64)] for _ in range(batch_size)]
     ends = [(0, k) for k in range(batch_size)]  # (step at which a stream ends, stream): a heap
     for first, last in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
@@ -197,7 +186,7 @@ def top_layer_outputs(
         top layer, (step, direction, stream, projection). Where there is no prediction, targets and
         outputs are undefined.
     """
-    starts, tokens = prediction_starts(corpus), corpus.tokens
+    starts, tokens = corpus.prediction_starts, corpus.tokens
     state = initial_state.to(table.device).expand(schedule.shape[1])
     for first in range(0, len(schedule), _STEPS_AT_ONCE):
         positions = schedule[first : first + _STEPS_AT_ONCE]

@@ -80,7 +80,7 @@ def perplexity_of(scores: Scores) -> Perplexity:
     corpus, vocabulary, is_scored = scores.corpus, scores.vocabulary, scores.is_scored
     n_predictions = int(is_scored.sum())
     is_token = is_scored.copy()
-    is_token[scores.starts[1:] - 1] = False
+    is_token[corpus.prediction_starts[1:] - 1] = False
     # Number of times each type was a target, (direction, type); the directions differ if streams
     # end within a sentence.
     targets = [scores.targets(direction)[is_token] for direction in (FORWARD, BACKWARD)]

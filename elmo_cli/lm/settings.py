@@ -16,8 +16,7 @@ _FULL_SOFTMAX = 8192  # number of types up to which the full softmax is the defa
 _NEGATIVE_SAMPLES = 2048
 MOST_SEED = 2**63 - 1  # NumPy refuses negative seeds, torch those of more than 64 bits
 _NOT_FIXED = (
-    *(*LIMITS, "learning_rate", "patience", "precision"),
-    *("log_steps", "eval_seconds", "eval_steps"),
+    *(*LIMITS, "learning_rate", "patience", "precision", "log_steps", "eval_seconds", "eval_steps"),
     *("batch_size", "gradient_accumulation_steps"),  # their product is fixed, see `checkpoint`
 )
 _KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}

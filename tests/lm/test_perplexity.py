@@ -16,7 +16,7 @@ import torch
 from elmo_cli.errors import WeightFileError
 from elmo_cli.lm import evaluation
 from elmo_cli.lm.corpus import Corpus, read_corpus
-from elmo_cli.lm.evaluation import prediction_starts, score
+from elmo_cli.lm.evaluation import score
 from elmo_cli.lm.language_model import LanguageModel, load_language_model
 from elmo_cli.lm.perplexity import ByteModel, perplexity, perplexity_of
 from elmo_cli.lm.stream import BACKWARD, FORWARD
@@ -77,7 +77,7 @@ def test_four_streams_equal_a_batch_of_bilm_tf(
     batch = expected["bilm_tf_float64"]["stream_batch4"]
     scores = score(model, corpus, carry=True, batch_size=4)
     pairs = np.asarray(batch["rows"])[:, :, 0]  # sentence and prediction: (step, stream, 2)
-    positions = prediction_starts(corpus)[pairs[..., 0]] + pairs[..., 1]
+    positions = corpus.prediction_starts[pairs[..., 0]] + pairs[..., 1]
     for direction, name in ((FORWARD, "forward"), (BACKWARD, "backward")):
         losses = -scores.values[direction][positions].mean(1)
         np.testing.assert_allclose(losses, batch[f"{name}_loss"], rtol=0, atol=1e-5)
@@ -107,7 +107,7 @@ def test_any_initial_state_is_that_of_the_model(
         length = torch.tensor([len(numbers) - 1])  # the last symbol is only predicted
         ahead = bilm(ids[:, :-1], length, initial)[0][-1, 0, :, :size]
         back = bilm(ids[:, 1:], length, initial)[0][-1, 0, :, size:]
-        found = scores.values[:, scores.starts[k] : scores.starts[k + 1]]
+        found = scores.values[:, slice(*corpus.prediction_starts[k : k + 2])]
         expected = model.softmax(ahead, wanted[1:]), model.softmax(back, wanted[:-1]).flip(0)
         np.testing.assert_allclose(found, torch.stack(expected), atol=1e-5)
 
