@@ -104,7 +104,8 @@ def probe(*, threads: int | None, seed: int, **given: Any) -> None:
     with console.Progress(n_epochs(data, **measures), "epochs") as progress:
         results = dict(probe_layers(data, seed=seed, **measures, advance=progress.advance))
     facts = {**_as_facts(data, results), "seed": seed, "warnings": warnings}
-    console.print_result(facts, partial(_print, data, facts))
+    # The model that a file of another program names may be of any type.
+    console.print_result(facts, partial(_print, data, facts), str)
 
 
 def _read(given: dict[str, Any]) -> ProbeData:

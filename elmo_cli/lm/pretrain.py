@@ -57,16 +57,16 @@ def pretrain(
         settings.check(has_heldout=bool(config.text.heldout))
         group.run_on_first(lambda: run_folder.open(mode, reads=_files_read(config, mode)))
         is_kept = mode == "resume" and _keeps_text(config, folder)
-        if not is_kept:
-            _check_texts(config, reporter)
+        paths = () if is_kept else _paths_to_train_on(config.text, reporter)
         source, is_new = None, mode != "resume"
         if config.init_from is not None and is_new:
             source = load_language_model(config.init_from)
         options = source.bilm.options if source else _options(config, folder, mode)
         vocabulary = config.vocabulary if is_new else folder / VOCABULARY_FILE
         types = Vocabulary.read(Path(vocabulary)) if vocabulary else None
-        stored = folder / TEXT_FILE if is_kept else None
-        train, heldout = _read_text(config.text, stored, options.max_characters, reporter)
+        text = replace(config.text, texts=paths)
+        stored, width = folder / TEXT_FILE if is_kept else None, options.max_characters
+        train, heldout = _read_text(text, stored, width, reporter)
         if is_new:  # a resumed run first reports that the text differs
             check_long_enough(train, settings, group.size)
         model = source or _new_model(config, options, types, train, reporter)
@@ -122,9 +122,9 @@ def _keeps_text(config: PretrainConfig, folder: Path) -> bool:
     return config.text == saved.text and (folder / TEXT_FILE).exists()
 
 
-def _check_texts(config: PretrainConfig, reporter: Reporter) -> None:
-    """Check the names of all texts before any is read."""
-    texts, heldout = config.text.texts, config.text.heldout
+def _paths_to_train_on(text: TextSettings, reporter: Reporter) -> tuple[str, ...]:
+    """Check the names of all texts before any is read; return those that are not held out."""
+    texts, heldout = text.texts, text.heldout
     if not texts:
         raise UsageError("no text is given", "name text files, or `texts` in a recipe")
     train = without(texts, heldout)
@@ -132,9 +132,10 @@ def _check_texts(config: PretrainConfig, reporter: Reporter) -> None:
         what = f"{shorten_list(texts)}: only held-out texts, so nothing is left to train on"
         hint = "name texts to train on, or choose other held-out texts with `heldout`"
         raise UsageError(what, hint)
-    check_inputs([*train, *heldout], config.text.reading)
+    check_inputs([*train, *heldout], text.reading)
     if left_out := without(texts, train):
         reporter.message(f"held out, so not trained on: {shorten_list(left_out)}")
+    return train
 
 
 def _options(config: PretrainConfig, folder: Path, mode: str) -> Options:
@@ -159,20 +160,19 @@ def _read_text(
     text: TextSettings, stored: Path | None, max_characters: int, reporter: Reporter
 ) -> tuple[Corpus, Corpus | None]:
     """Read the texts to train and to evaluate on, from `stored` if given; report their size."""
-    notes = InputReport()
+    notes, reading = InputReport(), replace(text.reading, max_characters=max_characters)
     reporter.reading([] if stored else [*text.texts, *text.heldout], notes)
     if stored is not None:
         train, heldout = load_corpora(stored, max_characters=max_characters)
     else:
-        reading = replace(text.reading, max_characters=max_characters)
-        n_train, n_heldout = text.train_tokens_per_file, text.heldout_tokens_per_file
-        fraction, paths = text.treebank_fraction, without(text.texts, text.heldout)
+        n_train, fraction = text.train_tokens_per_file, text.treebank_fraction
         train = read_corpus(
-            paths, reading, tokens_per_file=n_train, treebank_fraction=fraction, notes=notes
+            text.texts, reading, tokens_per_file=n_train, treebank_fraction=fraction, notes=notes
         )
         heldout = None
         if text.heldout:
-            heldout = read_corpus(text.heldout, reading, tokens_per_file=n_heldout, notes=notes)
+            n_tokens = text.heldout_tokens_per_file
+            heldout = read_corpus(text.heldout, reading, tokens_per_file=n_tokens, notes=notes)
             overlap(heldout, train, notes)  # warns
     found = f"text: {train.n_sentences:,} sentences, {train.n_tokens:,} tokens"
     if heldout is not None:

@@ -128,6 +128,14 @@ def test_a_large_document_is_not_held_out(seed: int, split: Callable[[Texts], Do
     assert set(large[0]) <= set(sentences(domain.train))
 
 
+def test_a_document_that_occurs_often_is_not_held_out(split: Callable[[Texts], Domain]) -> None:
+    """All its occurrences would be: most of the text."""
+    texts = [documents(1, k, 9 + k)[0] for k in range(8)]
+    domain = split(texts + [texts[6]] * 20)
+    assert domain.unit == "documents"
+    assert set(texts[6]) <= set(sentences(domain.train))
+
+
 @pytest.mark.parametrize(
     ("texts", "unit"),
     [
