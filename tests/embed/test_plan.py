@@ -245,10 +245,11 @@ def test_measuring_speed_takes_limited_time(
 def test_speed_on_a_gpu_is_without_recording(
     job: EmbedJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    sample = [Sentence((str(k),), k) for k in range(200)]
     clocks: list[Any] = [Clock(monkeypatch, "zero", 100, "cpu")]
-    on_cpu = measure_speed(job, clocks[0], sample_of(4000), 1e6)
+    on_cpu = measure_speed(job, clocks[0], sample, 1e6)
     clocks.append(Clock(monkeypatch, "zero", 100, "cuda"))
-    assert measure_speed(job, clocks[1], sample_of(4000), 1e6) == on_cpu
+    assert measure_speed(job, clocks[1], sample, 1e6) == on_cpu
     assert clocks[1].calls == {n: 3 * calls for n, calls in clocks[0].calls.items()}
 
 
