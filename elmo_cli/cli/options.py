@@ -134,7 +134,9 @@ def _device(ctx: click.Context, parameter: click.Parameter, name: str) -> str:
 
 texts_argument = partial(argument, nargs=-1, callback=text_names)
 # fmt: off
-encoding_option: Option = value("Input", "--encoding NAME", "Text encoding.", default="utf-8")
+encoding_option: Option = value(
+    "Input", "--encoding NAME", "Character encoding of the input.", default="utf-8"
+)
 _on_error: Option = value(
     "Input", "--on-error ACTION", "On an unreadable line: stop, or skip it and exit with code 3.",
     type=click.Choice(ON_ERROR), default="stop",

@@ -1,6 +1,6 @@
 """FastLSTM: one LSTM layer in one direction over a `PackedBatch`, and the states of its rows.
 
-It computes the function of `model.bilm`; `lm.forward` computes it with a backward pass.
+It computes the function of `model.bilm`; `lm.lstm` computes it with a backward pass.
 """
 
 from __future__ import annotations

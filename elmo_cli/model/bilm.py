@@ -1,6 +1,6 @@
 """BiLM and its State: section 3 of the paper, written to be read.
 
-`engine` computes the same function faster; `lm.forward` adds a backward pass of its own.
+`engine` computes the same function faster; `lm.lstm` adds a backward pass of its own.
 """
 
 from __future__ import annotations
