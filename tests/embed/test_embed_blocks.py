@@ -98,6 +98,12 @@ def test_carry_is_cut_between_its_batches(given_: list[Sentence], batch_size: in
         assert sum(len(s.tokens) for s in shorter) < TOKENS
 
 
+def test_carry_is_cut_between_batches_of_its_default_size() -> None:
+    given_ = [sentence(key, 1) for key in range(2 * blocks.CARRY_BATCH_SIZE + 1)]
+    found = list(split_into_blocks(given_, EmbedderSettings("carry")))
+    assert [len(block.sentences) for block in found] == [64, 64, 1]
+
+
 @given(inputs(), BATCH_SIZES)
 def test_document_is_cut_between_documents(given_: list[Sentence], batch_size: int) -> None:
     """Without it documents would be cut where they need not be, or never."""
