@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console
 from elmo_cli.cli.click_options import Option, together, value
+from elmo_cli.cli.lm_training import ConsoleReporter
 from elmo_cli.cli.options import device_option, threads_option_with, use_threads
 from elmo_cli.errors import UsageError
 from elmo_cli.pretrained.catalogue import BUNDLED
@@ -54,26 +55,16 @@ def load_model(folder: str, given: dict[str, Any]) -> tuple[TrainedTask, str]:
     return trained, chosen
 
 
-class TaskReporter(console.Progress):
-    """Reporter that prints messages and a line per epoch, and shows progress in between."""
+class TaskReporter(ConsoleReporter):
+    """Reporter that prints a line per epoch, and shows progress in between."""
 
     def __init__(self) -> None:
-        super().__init__(None, "tokens", is_estimate=True)
+        super().__init__("the dev data")
 
-    def message(self, text: str) -> None:
-        """Print a line about the run."""
-        console.note(text)
-        self.begin("", "tokens")
-
-    def progress(self, done: int, total: int | None) -> None:
-        """Show the progress since the last message."""
-        self.update(done, total)
-
-    def epoch(self, line: dict[str, Any]) -> None:
-        """Print the loss and the dev scores of an epoch."""
+    def log_line(self, line: dict[str, Any]) -> None:
         scores = ", ".join(f"{name} {score:.2f}" for name, score in line["dev"].items())
         what = f"epoch {line['epoch']}: loss {line['loss']:.3f}, dev {scores}"
-        console.note(f"{what}, {line['seconds']:.1f} s")
+        self.message(f"{what}, {line['seconds']:.1f} s")
 
 
 def print_scores(title: str, facts: dict[str, Any]) -> None:

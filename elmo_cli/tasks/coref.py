@@ -18,6 +18,8 @@ from elmo_cli.text.input import InputSettings, read_sentences
 
 Row = tuple[str, str, str]  # "FILE, line N", the token and the mentions that begin or end at it
 Counts = tuple[float, float, float, float]  # recall's numerator and denominator, then precision's
+_METRICS = ("muc", "b_cubed", "ceaf_phi4", "mentions")  # "f1" is the mean of the first three
+_TINY = 1e-30
 _NO_MENTION = ("", "-", "_", "*")  # cells of tokens where no mention begins or ends
 _TOKEN_COLUMN = 3  # of CoNLL-2012; files of up to four columns have the token before the mentions
 _BEGIN, _END = "#begin document", "#end document"
@@ -39,7 +41,6 @@ class CorefTask(Task):
         "spans_per_token=0.4 max_antecedents=100 span_dim=400 scorer_dim=150 scorer_layers=2 "
         "window_tokens=1500 epochs=150 patience=10"
     }
-    formats = ("jsonl", "conll")
     reads_text = True
 
     def fill(self, split: Split, *, labelled: bool) -> None:
@@ -73,13 +74,6 @@ class CorefTask(Task):
         if example.target is not None:
             fields["clusters"] = [sorted(cluster) for cluster in example.target]
         return {**fields, "predicted_clusters": [sorted(cluster) for cluster in prediction]}
-
-    def to_text(self, example: Document, sentences: list[Tokens], prediction: Clusters) -> str:
-        cells = iter(_cells(prediction, sum(map(len, sentences))))
-        lines = [f"{_BEGIN} {example.heading}".rstrip()]
-        for tokens in sentences:
-            lines += [*(f"{token}\t{next(cells)}" for token in tokens), ""]
-        return "\n".join([*lines, _END])
 
 
 def _read_conll(split: Split, labelled: bool) -> None:
@@ -159,19 +153,6 @@ def _json_clusters(where: str, value: Any, n_tokens: int) -> Clusters:
     return _merge_overlapping(clusters)
 
 
-def _cells(clusters: Clusters, n_tokens: int) -> list[str]:
-    """Return the cells of the last column of CoNLL-2012, one per token."""
-    named = [(*mention, entity) for entity, cluster in enumerate(clusters) for mention in cluster]
-    named.sort(key=lambda one: (one[0], -one[1]))  # outer mentions begin first and end last
-    marks: list[list[str]] = [[] for _ in range(n_tokens)]
-    for first, last, entity in named:
-        marks[first].append(f"({entity})" if first == last else f"({entity}")
-    for first, last, entity in reversed(named):
-        if first < last:
-            marks[last].append(f"{entity})")
-    return ["|".join(one) or "-" for one in marks]
-
-
 def score_clusters(documents: Sequence[tuple[Clusters, Clusters]]) -> Scores:
     """Score the clusters of documents, given as (true, predicted).
 
@@ -193,13 +174,19 @@ def _score_metrics(
     documents: Sequence[tuple[Clusters, Clusters]], least: int
 ) -> dict[str, dict[str, float]]:
     """Return the scores of each metric for clusters of at least `least` mentions."""
-    kept = [[[c for c in side if len(c) >= least] for side in document] for document in documents]
-    counts = [_count(true, predicted) for true, predicted in kept]
-    return {name: _percentages([one[name] for one in counts]) for name in counts[0]}
+    kept = ([[c for c in side if len(c) >= least] for side in document] for document in documents)
+    counts = np.sum([_count(true, predicted) for true, predicted in kept], 0)
+    recall, precision = (counts[:, 0::2] / np.maximum(counts[:, 1::2], 1)).T
+    f1 = 2 * precision * recall / np.maximum(precision + recall, _TINY)
+    rows = zip(*(100 * one for one in (precision, recall, f1)), strict=True)
+    return {
+        name: dict(zip(("precision", "recall", "f1"), map(float, row), strict=True))
+        for name, row in zip(_METRICS, rows, strict=True)
+    }
 
 
-def _count(true: Clusters, predicted: Clusters) -> dict[str, Counts]:
-    """Return what each metric counts in a document; UsageError if scipy is not installed.
+def _count(true: Clusters, predicted: Clusters) -> list[Counts]:
+    """Return what each of `_METRICS` counts in a document; UsageError if scipy is not installed.
 
     MUC counts the links between mentions (Vilain et al. 1995), B-cubed adds up the overlaps of the
     two clusters of each mention (Bagga and Baldwin 1998), CEAF aligns clusters one to one by
@@ -218,23 +205,13 @@ def _count(true: Clusters, predicted: Clusters) -> dict[str, Counts]:
     n_true, n_predicted, n_shared = rows.sum(), columns.sum(), shared.sum()
     n_links = n_shared - np.count_nonzero(shared)
     recalled, precise = (shared**2 / rows[:, None]).sum(), (shared**2 / columns).sum()
-    return {
-        "muc": (n_links, n_true - len(true), n_links, n_predicted - len(predicted)),
-        "b_cubed": (recalled, n_true, precise, n_predicted),
-        "ceaf_phi4": (aligned, len(true), aligned, len(predicted)),
-        "mentions": (n_shared, n_true, n_shared, n_predicted),
-    }
-
-
-def _percentages(counts: Sequence[Counts]) -> dict[str, float]:
-    """Return precision, recall and F1 in percent; 0 where a denominator is 0."""
-    found, true, correct, predicted = np.sum(counts, 0).tolist()
-    precision = correct / predicted if predicted else 0.0
-    recall = found / true if true else 0.0
-    total = precision + recall
-    f1 = 2 * precision * recall / total if total else 0.0
-    return {"precision": 100 * precision, "recall": 100 * recall, "f1": 100 * f1}
+    return [
+        (n_links, n_true - len(true), n_links, n_predicted - len(predicted)),
+        (recalled, n_true, precise, n_predicted),
+        (aligned, len(true), aligned, len(predicted)),
+        (n_shared, n_true, n_shared, n_predicted),
+    ]
 
 
 def _mean_f1(scores: dict[str, dict[str, float]]) -> float:
-    return sum(scores[name]["f1"] for name in ("muc", "b_cubed", "ceaf_phi4")) / 3
+    return sum(scores[name]["f1"] for name in _METRICS[:3]) / 3

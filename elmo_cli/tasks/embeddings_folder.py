@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from elmo_cli.embed.run import run_job
 from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.errors import EmbeddingsFileError, ModelError, UnfinishedError, UsageError
 from elmo_cli.files import write_text
+from elmo_cli.lm.settings import Reporter
 from elmo_cli.pretrained.catalogue import BUNDLED
 from elmo_cli.pretrained.load import load_files, locate
 from elmo_cli.pretrained.model_files import ModelFiles
@@ -29,19 +31,6 @@ from elmo_cli.text.input import InputSettings, stem
 
 _INDEPENDENT = ("zero", "warm")  # states in which sentences do not depend on each other
 _SLICES = {"all": slice(None), "last": slice(-1, None), "type": slice(0, 1)}  # of `elmo.layers`
-
-
-class Reporter(Protocol):
-    """Receives what a run reports."""
-
-    def message(self, text: str) -> None:
-        """Report a line of text about the run."""
-
-    def progress(self, done: int, total: int | None) -> None:
-        """Report the number of tokens done, and their total if it is known."""
-
-    def epoch(self, line: dict[str, Any]) -> None:
-        """Report an epoch of training by its line of the log."""
 
 
 @dataclass(frozen=True)
@@ -209,7 +198,8 @@ class EmbeddingsFolder:
             resume=True,
         )
         warn = lambda text: reporter.message(f"warning: {text}")  # noqa: E731
-        run_job(job, embedder=embedder, progress=reporter.progress, warn=warn)
+        progress = partial(reporter.progress, f"embedding {name}")
+        run_job(job, embedder=embedder, progress=progress, warn=warn)
         text.unlink()
         return open_embeddings(output)
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from elmo_cli.lm.settings import at_least
+from elmo_cli.lm.settings import at_least, one_of
 from elmo_cli.tasks.inputs import Inputs, Tokens
 from elmo_cli.tasks.labels import score_labels
 from elmo_cli.tasks.layers import BiLSTM, align, masked_max, masked_mean
 from elmo_cli.tasks.readers import JsonLine, read_json_lines
-from elmo_cli.tasks.settings import ElmoSettings, TaskSettings, probability
+from elmo_cli.tasks.settings import TaskSettings, probability
 from elmo_cli.tasks.task import Example, Json, Scores, Split, Task, TaskModel
 
 _NO_LABEL = ("-", "-1")  # of pairs whose annotators disagree
@@ -24,7 +24,8 @@ _NO_LABEL = ("-", "-1")  # of pairs whose annotators disagree
 class PairSettings(TaskSettings):
     """Settings of sentence-pair tasks; ELMo is at input and output, as in A.7 of the paper."""
 
-    elmo: ElmoSettings = field(default_factory=lambda: ElmoSettings(where="both", dropout=0.2))
+    elmo_where: str = one_of("both", "input", "output")
+    elmo_dropout: float = probability(0.2)
     # With 0.5 the model hardly learns SICK without ELMo (docs/elmo-in-tasks.md).
     dropout: float = probability(0.2)
     epochs: int = at_least(1, 14)

@@ -17,7 +17,7 @@ from elmo_cli.errors import InputError, UsageError
 from elmo_cli.model.mix import ElmoMix
 from elmo_cli.regular_files import check_regular
 from elmo_cli.tasks.layers import SequenceDropout
-from elmo_cli.tasks.settings import ElmoSettings, TaskSettings
+from elmo_cli.tasks.settings import TaskSettings
 
 Array = npt.NDArray[Any]
 Tokens = tuple[str, ...]
@@ -169,12 +169,12 @@ def character_ids(token: str) -> list[int]:
 class MixedLayers(nn.Module):
     """Equation (1) of the paper, then dropout and a projection."""
 
-    def __init__(self, n_layers: int, dim: int, settings: ElmoSettings) -> None:
+    def __init__(self, n_layers: int, dim: int, settings: TaskSettings) -> None:
         super().__init__()
-        self.mix = ElmoMix(n_layers, layer_norm=settings.layer_norm, l2=settings.l2)
-        self.dropout = SequenceDropout(settings.dropout)
-        self.dim = settings.projection or dim
-        has_projection = bool(settings.projection)
+        self.mix = ElmoMix(n_layers, layer_norm=settings.elmo_layer_norm, l2=settings.elmo_l2)
+        self.dropout = SequenceDropout(settings.elmo_dropout)
+        self.dim = settings.elmo_projection or dim
+        has_projection = bool(settings.elmo_projection)
         self.projection = nn.Linear(dim, self.dim, bias=False) if has_projection else nn.Identity()
 
     def forward(self, batch: SentenceBatch) -> Tensor:
@@ -201,7 +201,7 @@ class TokenRepresentation(nn.Module):
         self, settings: TaskSettings, table: Tensor | None, n_layers: int, elmo_dim: int
     ) -> None:
         super().__init__()
-        elmo, n_filters = settings.elmo, settings.char_filters
+        n_filters, has_elmo = settings.char_filters, settings.elmo_layers != "none"
         self._char_width = settings.char_width
         self.words = self.characters = self.filters = self.input_mix = self.output_mix = None
         if table is not None:
@@ -210,10 +210,10 @@ class TokenRepresentation(nn.Module):
         if n_filters:
             self.characters = nn.Embedding(_N_CHARACTERS, settings.char_dim, padding_idx=_PADDING)
             self.filters = nn.Linear(settings.char_dim * settings.char_width, n_filters)
-        if elmo.layers != "none" and elmo.where != "output":
-            self.input_mix = MixedLayers(n_layers, elmo_dim, elmo)
-        if elmo.layers != "none" and elmo.where != "input":
-            self.output_mix = MixedLayers(n_layers, elmo_dim, elmo)
+        if has_elmo and settings.elmo_where != "output":
+            self.input_mix = MixedLayers(n_layers, elmo_dim, settings)
+        if has_elmo and settings.elmo_where != "input":
+            self.output_mix = MixedLayers(n_layers, elmo_dim, settings)
         self.dropout = SequenceDropout(settings.dropout)
         self.output_dim = self.output_mix.dim if self.output_mix else 0
         self.dim = n_filters + (0 if table is None else table.shape[1])

@@ -7,20 +7,20 @@ import re
 import string
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from elmo_cli.errors import InputError
-from elmo_cli.lm.settings import at_least
+from elmo_cli.lm.settings import at_least, one_of
 from elmo_cli.model.bilm import Highway
-from elmo_cli.tasks.inputs import Inputs, Tokens
+from elmo_cli.tasks.inputs import Inputs
 from elmo_cli.tasks.layers import MASKED, BiLSTM, masked_softmax
 from elmo_cli.tasks.readers import checked_tokens, parse_json, read_lines
-from elmo_cli.tasks.settings import ElmoSettings, TaskSettings, probability
-from elmo_cli.tasks.task import Example, Json, Scores, Split, Task, TaskModel
+from elmo_cli.tasks.settings import TaskSettings, probability
+from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
 
 Range = tuple[int, int]  # of characters or of tokens: first and last, or start and end
 _TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -44,19 +44,11 @@ class Question(Example):
     span: Range | None
 
 
-class Answer(NamedTuple):
-    """A predicted answer: a part of the context, its first character and its probability."""
-
-    text: str
-    start: int
-    probability: float
-
-
 @dataclass(frozen=True)
 class QaSettings(TaskSettings):
     """The settings of `qa`; `layers` are those of the modelling biLSTM, after the attention."""
 
-    elmo: ElmoSettings = field(default_factory=lambda: ElmoSettings(where="both"))
+    elmo_where: str = one_of("both", "input", "output")
     hidden: int = at_least(1, 64)
     dropout: float = probability(0.3)
     batch_size: int = at_least(1, 16)
@@ -123,26 +115,24 @@ class BiDAF(TaskModel):
         first, last = torch.tensor([one.span for one in examples], device=start.device).T
         return nn.functional.cross_entropy(start, first) + nn.functional.cross_entropy(end, last)
 
-    def predict(self, examples: Sequence[Question], inputs: Inputs) -> list[Answer]:
-        start, end = (torch.log_softmax(one, 1) for one in self.scores(examples, inputs))
-        spans, scores = best_spans(start, end, self.settings.max_answer)
-        answers = []
-        for one, (first, last), score in zip(examples, spans, scores.exp().tolist(), strict=True):
-            begin, stop = one.offsets[first][0], one.offsets[last][1]
-            answers.append(Answer(one.context[begin:stop], begin, score))
-        return answers
+    def predict(self, examples: Sequence[Question], inputs: Inputs) -> list[str]:
+        spans = best_spans(*self.scores(examples, inputs), self.settings.max_answer)
+        return [
+            one.context[one.offsets[first][0] : one.offsets[last][1]]
+            for one, (first, last) in zip(examples, spans, strict=True)
+        ]
 
 
-def best_spans(start: Tensor, end: Tensor, max_length: int) -> tuple[list[Range], Tensor]:
-    """Return the spans of up to `max_length` tokens with the largest sums of scores, and the sums.
+def best_spans(start: Tensor, end: Tensor, max_length: int) -> list[Range]:
+    """Return the spans of up to `max_length` tokens with the largest sums of scores.
 
     The scores of tokens as first and as last are (batch, token).
     """
     n = start.shape[1]
     sums = start[:, :, None] + end[:, None]
     allowed = torch.ones(n, n, dtype=torch.bool, device=start.device).triu().tril(max_length - 1)
-    best = sums.masked_fill(~allowed, -torch.inf).flatten(1).max(1)
-    return [divmod(i, n) for i in best.indices.tolist()], best.values
+    best = sums.masked_fill(~allowed, -torch.inf).flatten(1).argmax(1)
+    return [divmod(i, n) for i in best.tolist()]
 
 
 def normalize(answer: str) -> str:
@@ -168,7 +158,7 @@ class QaTask(Task):
         "paper": "elmo.projection=0 char_filters=100 char_width=5 hidden=100 layers=2 dropout=0.2 "
         "batch_size=40 highways=2 match_feature=false epochs=20 patience=10"
     }
-    formats = ("json", "jsonl")
+    formats = ("json",)
 
     def fill(self, split: Split, *, labelled: bool) -> None:
         lines = (line for _, line in read_lines(split.path))
@@ -189,25 +179,20 @@ class QaTask(Task):
     def collect_labels(self, train: Split) -> None:
         """Return None: answers are spans of the context."""
 
-    def score(self, examples: Sequence[Question], predictions: Sequence[Answer]) -> Scores:
+    def score(self, examples: Sequence[Question], predictions: Sequence[str]) -> Scores:
         f1 = exact = 0.0
         for example, found in zip(examples, predictions, strict=True):
-            f1 += max(token_f1(found.text, one) for one in example.target)
-            exact += normalize(found.text) in map(normalize, example.target)
+            f1 += max(token_f1(found, one) for one in example.target)
+            exact += normalize(found) in map(normalize, example.target)
         n = max(1, len(examples))
         values = {"f1": 100 * f1 / n, "exact_match": 100 * exact / n}
         return Scores("f1", values, note="the best of a question's answers counts, as for SQuAD")
 
-    def to_json(self, example: Question, sentences: list[Tokens], prediction: Answer) -> Json:
-        return {"id": example.id, **prediction._asdict()}
-
-    def format_lines(self, split: Split, predictions: Sequence[Answer], form: str) -> Iterator[str]:
-        if form == "json":
-            pairs = zip(split.examples, predictions, strict=True)
-            answers = {example.id: found.text for example, found in pairs}
-            yield json.dumps(answers, ensure_ascii=False, indent=1) + "\n"
-        else:
-            yield from super().format_lines(split, predictions, form)
+    def format_lines(self, split: Split, predictions: Sequence[str], form: str) -> Iterator[str]:
+        """Yield an object that maps question ids to answers, as the script of SQuAD reads it."""
+        ids = (example.id for example in split.examples)
+        answers = dict(zip(ids, predictions, strict=True))
+        yield json.dumps(answers, ensure_ascii=False, indent=1) + "\n"
 
 
 def _read_paragraph(split: Split, paragraph: Any, labelled: bool) -> None:

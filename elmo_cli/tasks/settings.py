@@ -5,9 +5,9 @@ from __future__ import annotations
 from ast import literal_eval
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from elmo_cli.errors import SettingError
 from elmo_cli.lm.settings import MOST_SEED, at_least, bounded, check_fields, one_of, positive
@@ -30,29 +30,19 @@ def probability(default: float) -> Any:
     return bounded(default, "a number from 0 to below 1", lambda value: 0 <= value < 1)
 
 
-S = TypeVar("S", bound="TaskSettings")
-
-
-@dataclass(frozen=True)
-class ElmoSettings:
-    """How a task model uses the biLM layers (section 3.3 of the paper); see docs/train.md."""
-
-    layers: str = one_of("all", "last", "type", "none")
-    where: str = one_of("input", "output", "both")
-    l2: float = bounded(0.001, "a number from 0", lambda value: value >= 0)
-    dropout: float = probability(0.5)
-    projection: int = at_least(0, 128)
-    layer_norm: bool = False
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-
 @dataclass(frozen=True)
 class TaskSettings:
-    """The settings that all tasks share; see docs/train.md. SettingError for an invalid value."""
+    """The settings that all tasks share, see docs/train.md; SettingError for an invalid value.
 
-    elmo: ElmoSettings = field(default_factory=ElmoSettings)
+    On the command line and in files, a dot follows "elmo", as in "elmo.layers".
+    """
+
+    elmo_layers: str = one_of("all", "last", "type", "none")
+    elmo_where: str = one_of("input", "output", "both")
+    elmo_l2: float = bounded(0.001, "a number from 0", lambda value: value >= 0)
+    elmo_dropout: float = probability(0.5)
+    elmo_projection: int = at_least(0, 128)
+    elmo_layer_norm: bool = False
     train_word_vectors: bool = True
     char_filters: int = at_least(0, 64)
     char_dim: int = at_least(1, 16)
@@ -75,30 +65,34 @@ class TaskSettings:
         check_fields(self)
 
 
-def with_settings(settings: S, changes: Mapping[str, Any]) -> S:
+def with_settings(settings: TaskSettings, changes: Mapping[str, Any]) -> TaskSettings:
     """Return a copy of the settings with some of them changed.
 
     Args:
-        changes: name -> value, or its text; names of `ElmoSettings` have the prefix "elmo.".
+        changes: name -> value, or its text, with names as in `as_flat`.
     Raises:
         SettingError: a name is unknown or a value is invalid.
     """
-    own: dict[str, Any] = {}
-    elmo: dict[str, Any] = {}
-    known = as_flat(settings)
+    hints, known = get_type_hints(type(settings)), as_flat(settings)
+    changed: dict[str, Any] = {}
     for name, value in changes.items():
         if name not in known:
             raise SettingError(name, "no such setting", suggest(name, known))
-        is_own, short = not name.startswith("elmo."), name.removeprefix("elmo.")
-        owner, changed = (settings, own) if is_own else (settings.elmo, elmo)
-        changed[short] = _parsed(type(owner), short, value)
-    return replace(settings, elmo=replace(settings.elmo, **elmo), **own)
+        field = name.replace(".", "_")
+        changed[field] = _parsed(hints[field], value)
+    try:
+        return replace(settings, **changed)
+    except SettingError as error:
+        raise SettingError(_dotted(error.name), error.problem, error.hint) from None
 
 
 def as_flat(settings: TaskSettings) -> dict[str, Any]:
     """Return all settings by name, in the form that `with_settings` takes."""
-    own = asdict(settings)
-    return {**{f"elmo.{name}": value for name, value in own.pop("elmo").items()}, **own}
+    return {_dotted(name): value for name, value in vars(settings).items()}
+
+
+def _dotted(field: str) -> str:
+    return field.replace("elmo_", "elmo.")
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
@@ -107,9 +101,8 @@ def suggest(name: str, known: Iterable[str]) -> str:
     return f"did you mean `{near[0]}`?" if near else f"choose one of {', '.join(known)}"
 
 
-def _parsed(owner: type, name: str, value: Any) -> Any:
+def _parsed(hint: Any, value: Any) -> Any:
     """Parse the text of a number or a truth value; what is neither stays, and is refused later."""
-    hint = get_type_hints(owner)[name]
     if isinstance(value, str) and str not in (hint, *get_args(hint)):
         with suppress(ValueError, SyntaxError):
             return literal_eval(value.capitalize())  # "true" as True

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from elmo_cli.errors import InputError
 from elmo_cli.lm.settings import at_least, one_of, positive
 from elmo_cli.tasks import layers
-from elmo_cli.tasks.inputs import Inputs, Tokens
+from elmo_cli.tasks.inputs import Inputs
 from elmo_cli.tasks.labels import (
     Labels,
     Span,
@@ -28,7 +28,7 @@ from elmo_cli.tasks.labels import (
 )
 from elmo_cli.tasks.readers import read_json_lines
 from elmo_cli.tasks.settings import TaskSettings, probability
-from elmo_cli.tasks.task import Example, Json, Scores, Split, Task, TaskModel
+from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
 
 _SCHEME = "BIO"
 _PREDICATE = "V"
@@ -139,13 +139,12 @@ class SrlTask(Task):
         gold = (_arguments(frame.target) for frame in examples)
         return score_spans(gold, map(_arguments, predictions), _NOTE)
 
-    def to_json(self, frame: Frame, sentences: list[Tokens], prediction: Labels) -> Json:
-        return {"predicate": frame.predicate, "tags": " ".join(prediction)}
-
     def format_lines(self, split: Split, predictions: Sequence[Labels], form: str) -> Iterator[str]:
+        """Yield one object per sentence, with its frames."""
         frames = defaultdict(list)
         for frame, labels in zip(split.examples, predictions, strict=True):
-            frames[frame.sentences[0]].append(self.to_json(frame, [], labels))
+            fields = {"predicate": frame.predicate, "tags": " ".join(labels)}
+            frames[frame.sentences[0]].append(fields)
         for number, tokens in enumerate(split.sentences):
             line = {"tokens": tokens, "frames": frames[number]}
             yield json.dumps(line, ensure_ascii=False) + "\n"

@@ -187,23 +187,16 @@ class Task(ABC):
     def score(self, examples: Sequence[Any], predictions: Sequence[Any]) -> Scores:
         """Score predictions against the targets of the examples."""
 
-    @abstractmethod
     def to_json(self, example: Any, sentences: list[Tokens], prediction: Any) -> Json:
-        """Return a prediction as a JSON object, given the sentences of its example."""
-
-    def to_text(self, example: Any, sentences: list[Tokens], prediction: Any) -> str:
-        """Return a prediction in the other format, if the task has one."""
-        raise NotImplementedError
+        """Return a prediction, by default a label, as a JSON object with its sentences."""
+        return {"tokens": sentences[0], "label": prediction}
 
     def format_lines(self, split: Split, predictions: Sequence[Any], form: str) -> Iterator[str]:
-        """Yield the lines of a file of predictions in one of `formats`."""
+        """Yield the lines of a file of predictions in one of `formats`, here JSON Lines."""
         for example, prediction in zip(split.examples, predictions, strict=True):
             sentences = [split.sentences[number] for number in example.sentences]
-            if form == "jsonl":
-                found = self.to_json(example, sentences, prediction)
-                yield json.dumps(found, ensure_ascii=False) + "\n"
-            else:
-                yield self.to_text(example, sentences, prediction) + "\n"
+            found = self.to_json(example, sentences, prediction)
+            yield json.dumps(found, ensure_ascii=False) + "\n"
 
 
 def load_task(

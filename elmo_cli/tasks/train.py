@@ -20,8 +20,9 @@ from elmo_cli.errors import InputError, ModelError, ResumeError, TrainingError
 from elmo_cli.files import write_text
 from elmo_cli.lm.checkpoint import as_resume_error, read_tensors, write_tensors
 from elmo_cli.lm.run_folder import LOG_FILE, RunFolder
+from elmo_cli.lm.settings import Reporter
 from elmo_cli.regular_files import check_regular, read_json, sha256_of_file
-from elmo_cli.tasks.embeddings_folder import EmbeddingsFolder, Reporter
+from elmo_cli.tasks.embeddings_folder import EmbeddingsFolder
 from elmo_cli.tasks.inputs import Inputs, WordVectors
 from elmo_cli.tasks.settings import SCORES_FILE
 from elmo_cli.tasks.task import Scores, Task, check_labels
@@ -95,7 +96,7 @@ class TaskTrainer:
             scores = self._trained.task.score(examples, self._trained.predict(examples, inputs))
             self._count(loss, scores, time.monotonic() - start_s)
             self._save()
-            reporter.epoch(self.log[-1])
+            reporter.log_line(self.log[-1])
         self._model.load_state_dict(self.best["model"])
 
     def _train_epoch(self, reporter: Reporter) -> float:
@@ -112,7 +113,8 @@ class TaskTrainer:
             with out_of_memory_as_device_error(self._inputs.device, sizes, hint):
                 total += len(numbers) * self._step([self._examples[n] for n in numbers])
             n_read += sum(lengths[number] for number in numbers)
-            reporter.progress(n_read, settings.epochs * sum(lengths))
+            what = f"training for at most {settings.epochs} epochs"
+            reporter.progress(what, n_read, settings.epochs * sum(lengths))
         return total / len(self._examples)
 
     def _step(self, examples: Sequence[Any]) -> float:
@@ -195,7 +197,7 @@ def train_task(
     train.examples = sample_examples(train.examples, settings.fraction, settings.seed)
     with RunFolder(Path(output), "train") as folder, torch.random.fork_rng():
         folder.open(mode)
-        layers = settings.elmo.layers
+        layers = settings.elmo_layers
         readers = [data.embeddings.find(split, layers, reporter) for split in (train, dev)]
         bilm = None if layers == "none" else data.embeddings.bilm
         torch.manual_seed(settings.seed)

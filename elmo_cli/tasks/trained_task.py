@@ -17,8 +17,9 @@ from elmo_cli.errors import ModelError
 from elmo_cli.files import new_file, write_text
 from elmo_cli.lm.checkpoint import read_tensors
 from elmo_cli.lm.run_folder import TASK_FILE
+from elmo_cli.lm.settings import Reporter
 from elmo_cli.regular_files import read_json
-from elmo_cli.tasks.embeddings_folder import BiLMRecord, EmbeddingsFolder, Reporter
+from elmo_cli.tasks.embeddings_folder import BiLMRecord, EmbeddingsFolder
 from elmo_cli.tasks.inputs import Inputs, LayerReader, TokenRepresentation, Tokens, WordVectors
 from elmo_cli.tasks.settings import as_flat
 from elmo_cli.tasks.task import Scores, Split, Task, TaskModel, load_task
@@ -50,7 +51,7 @@ class TrainedTask:
         """Build an untrained model with random weights from torch's global generator."""
         settings, table = task.settings, None if words is None else words.table()
         n_layers, dim = (0, 0) if bilm is None else (bilm.n_layers, bilm.dim)
-        if settings.elmo.layers != "all":
+        if settings.elmo_layers != "all":
             n_layers = 1
         representation = TokenRepresentation(settings, table, n_layers, dim)
         model = task.model_class(settings, labels, representation)
@@ -78,7 +79,7 @@ class TrainedTask:
         self, split: Split, folder: EmbeddingsFolder, reporter: Reporter
     ) -> list[Any]:
         """Return one prediction per example, with embeddings that are computed and not stored."""
-        sentences, layers = split.sentences, self.task.settings.elmo.layers
+        sentences, layers = split.sentences, self.task.settings.elmo_layers
         lengths = (example.n_tokens(sentences) for example in split.examples)
         ends = list(accumulate(lengths, initial=0))
         starts = zip(ends[:-1], split.examples, strict=True)
@@ -88,14 +89,14 @@ class TrainedTask:
             numbers = dict.fromkeys(number for one in examples for number in one.sentences)
             read_layers = folder.compute({i: sentences[i] for i in numbers}, layers)
             predictions += self.predict(examples, self.inputs(sentences, read_layers))
-            reporter.progress(ends[len(predictions)], ends[-1])
+            reporter.progress("predicting", ends[len(predictions)], ends[-1])
         return predictions
 
     def evaluate(
         self, split: Split, folder: EmbeddingsFolder, reporter: Reporter
     ) -> tuple[list[Any], Scores]:
         """Return one prediction per example, with embeddings of the folder, and their scores."""
-        read_layers = folder.find(split, self.task.settings.elmo.layers, reporter)
+        read_layers = folder.find(split, self.task.settings.elmo_layers, reporter)
         predictions = self.predict(split.examples, self.inputs(split.sentences, read_layers))
         return predictions, self.task.score(split.examples, predictions)
 

@@ -139,13 +139,6 @@ def test_blank_lines_separate_documents_of_text() -> None:
 def test_predictions_are_read_back() -> None:
     split = read("coref", "a.conll", CONLL)
     found = [[frozenset({(0, 3), (2, 2)}), frozenset({(2, 3), (5, 8), (5, 5), (5, 7)})]]
-    conll = "".join(TASK.format_lines(split, found, "conll"))
-    cells = [line.split("\t")[-1] for line in conll.split("\n") if "\t" in line]
-    assert " ".join(cells) == "(0 - (1|(0) 1)|0) - (1|(1|(1) - 1) 1) - - -"
-    again = read("coref", "b.conll", conll)
-    assert again.sentences == split.sentences
-    assert again.examples[0].heading == "(nw/a); part 000"
-    assert as_set(again.examples[0].target) == as_set(found[0])
     (line,) = TASK.format_lines(split, found, "jsonl")
     predicted = [[[0, 3], [2, 2]], [[2, 3], [5, 5], [5, 7], [5, 8]]]
     fields = json.loads(line)

@@ -9,9 +9,9 @@ import h5py
 import numpy as np
 import pytest
 from command_line import made
-from tiny_models import Silent
 
 from elmo_cli.errors import ElmoError, EmbeddingsFileError
+from elmo_cli.lm.settings import SILENT
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.tasks.embeddings_folder import BiLMRecord, EmbeddingsFolder
 from elmo_cli.tasks.task import Split
@@ -27,7 +27,7 @@ def vector_folder(path: str) -> EmbeddingsFolder:
 def record() -> BiLMRecord:
     """What a task model records of the tiny biLM."""
     vectors = vector_folder("of-tiny")
-    vectors.find(SPLIT, "all", Silent())
+    vectors.find(SPLIT, "all", SILENT)
     assert vectors.bilm is not None
     return vectors.bilm
 
@@ -45,21 +45,21 @@ def test_a_file_of_any_name_and_layout_is_found(
     write("text.txt", sentences)
     made("embed", "text.txt", "-o", "some-name.hdf5", "--layout", layout)
     expected = open_embeddings("some-name.hdf5")
-    vectors = EmbeddingsFolder(".").find(SPLIT, "all", Silent())
+    vectors = EmbeddingsFolder(".").find(SPLIT, "all", SILENT)
     for number, tokens in enumerate(SENTENCES):
         assert np.array_equal(vectors(number), expected[sentences.index(tokens)])
 
 
 @pytest.mark.parametrize(("layers", "rows"), [("all", [0, 1, 2]), ("last", [2]), ("type", [0])])
 def test_missing_embeddings_are_computed_once(folder: None, layers: str, rows: list[int]) -> None:
-    vectors = vector_folder("new").find(SPLIT, layers, Silent())
+    vectors = vector_folder("new").find(SPLIT, layers, SILENT)
     (written,) = Path("new").iterdir()
     stored = open_embeddings(written)
     assert (stored.layout, stored.dtype, len(stored)) == ("flat", np.float16, 3)
     assert np.array_equal(vectors(2), stored[0][rows])
     assert np.array_equal(vectors(3), stored[2][rows])
     time = written.stat().st_mtime_ns
-    vector_folder("new").find(SPLIT, layers, Silent())
+    vector_folder("new").find(SPLIT, layers, SILENT)
     assert [path.stat().st_mtime_ns for path in Path("new").iterdir()] == [time]
 
 
@@ -87,7 +87,7 @@ def test_embeddings_that_do_not_fit_are_refused(
     bilm = record()
     before = sorted(Path().iterdir())
     with pytest.raises(EmbeddingsFileError) as error:
-        EmbeddingsFolder(".", bilm=bilm).find(SPLIT, "all", Silent())
+        EmbeddingsFolder(".", bilm=bilm).find(SPLIT, "all", SILENT)
     assert words in str(error.value)
     assert sorted(Path().iterdir()) == before
 
@@ -96,8 +96,8 @@ def test_embeddings_of_another_model_are_refused(folder: None, odd: Path) -> Non
     write("text.txt", SENTENCES)
     made("embed", "text.txt", "-o", "x.hdf5", "-m", odd)
     with pytest.raises(EmbeddingsFileError, match="its model is odd, state zero, not"):
-        EmbeddingsFolder(".", bilm=record()).find(SPLIT, "all", Silent())
-    assert EmbeddingsFolder(".").find(SPLIT, "all", Silent())(0).shape == (4, 2, 24)
+        EmbeddingsFolder(".", bilm=record()).find(SPLIT, "all", SILENT)
+    assert EmbeddingsFolder(".").find(SPLIT, "all", SILENT)(0).shape == (4, 2, 24)
     with pytest.raises(ElmoError, match="not the biLM of the task model"):
         EmbeddingsFolder(".", str(odd), bilm=record())
 
@@ -105,4 +105,4 @@ def test_embeddings_of_another_model_are_refused(folder: None, odd: Path) -> Non
 def test_unfinished_and_foreign_files_of_a_folder_are_no_hindrance(folder: None) -> None:
     with h5py.File("y.hdf5", "w") as file:
         file["0"] = np.zeros((3, 2, 16), np.float32)
-    assert vector_folder(".").find(SPLIT, "all", Silent())(0).shape == (3, 2, 16)
+    assert vector_folder(".").find(SPLIT, "all", SILENT)(0).shape == (3, 2, 16)

@@ -11,7 +11,7 @@ import torch
 
 from elmo_cli.errors import InputError
 from elmo_cli.tasks.inputs import Inputs, TokenRepresentation, WordVectors, character_ids
-from elmo_cli.tasks.settings import ElmoSettings, TaskSettings
+from elmo_cli.tasks.settings import TaskSettings
 
 GLOVE = "the 1 2\ncat 3 4\nParis 5 6\n"
 SENTENCES = [("The", "cat", "sat"), ("Paris",)]
@@ -82,7 +82,7 @@ def test_a_batch_is_padded() -> None:
 
 
 def test_the_sum_of_layers_is_that_of_equation_1() -> None:
-    settings = TaskSettings(elmo=ElmoSettings(projection=0, l2=0.5), char_filters=0)
+    settings = TaskSettings(elmo_projection=0, elmo_l2=0.5, char_filters=0)
     representation = TokenRepresentation(settings, None, 3, 4).eval()
     mix = representation.mixes["input"]
     with torch.no_grad():
@@ -100,7 +100,7 @@ def test_the_sum_of_layers_is_that_of_equation_1() -> None:
 
 @pytest.mark.parametrize("width", [1, 3, 4])
 def test_the_character_cnn_is_a_convolution(width: int) -> None:
-    settings = TaskSettings(elmo=ElmoSettings(layers="none"), char_filters=5, char_width=width)
+    settings = TaskSettings(elmo_layers="none", char_filters=5, char_width=width)
     representation = TokenRepresentation(settings, None, 0, 0).eval()
     batch = Inputs(SENTENCES, None, None).batch([0])
     assert representation.filters is not None
@@ -117,7 +117,7 @@ def test_the_character_cnn_is_a_convolution(width: int) -> None:
 
 @pytest.mark.parametrize("is_trained", [True, False])
 def test_word_vectors_are_trained_or_fixed(is_trained: bool) -> None:
-    settings = TaskSettings(elmo=ElmoSettings(layers="none"), train_word_vectors=is_trained)
+    settings = TaskSettings(elmo_layers="none", train_word_vectors=is_trained)
     words = TokenRepresentation(settings, torch.ones(9, 2), 0, 0).words
     assert words is not None
     assert words.weight.requires_grad == is_trained

@@ -14,7 +14,7 @@ import torch
 from tiny_models import assert_refused, build, read
 
 from elmo_cli.tasks.layers import MASKED
-from elmo_cli.tasks.qa import Answer, QaTask, _matches, best_spans
+from elmo_cli.tasks.qa import QaTask, _matches, best_spans
 from elmo_cli.tasks.task import Split
 
 TASK = QaTask()
@@ -100,7 +100,7 @@ def test_answers_are_compared_as_in_squad(
     split: Split, predicted: str, answer: str, is_exact: bool, f1: float
 ) -> None:
     question = replace(split.examples[0], target=("something else", answer))
-    scores = TASK.score([question, question], [Answer(predicted, 0, 1.0), Answer("no", 0, 1.0)])
+    scores = TASK.score([question, question], [predicted, "no"])
     assert scores.values["exact_match"] == 50 * is_exact
     assert scores.values["f1"] == pytest.approx(50 * f1)
 
@@ -109,7 +109,7 @@ def test_answers_are_compared_as_in_squad(
 def test_best_spans_are_those_of_an_exhaustive_search(max_length: int) -> None:
     random = np.random.default_rng(max_length)
     start, end = random.normal(size=(2, 20, 7)).astype("f4")
-    found, scores = best_spans(torch.from_numpy(start), torch.from_numpy(end), max_length)
+    found = best_spans(torch.from_numpy(start), torch.from_numpy(end), max_length)
     for row in range(20):
         spans = [
             (first, last)
@@ -118,7 +118,6 @@ def test_best_spans_are_those_of_an_exhaustive_search(max_length: int) -> None:
         ]
         best = max(spans, key=lambda span: start[row, span[0]] + end[row, span[1]])
         assert found[row] == best
-        assert scores[row].item() == pytest.approx(start[row, best[0]] + end[row, best[1]])
 
 
 def test_words_that_are_in_the_question_are_marked(split: Split) -> None:
@@ -143,9 +142,6 @@ def test_padding_changes_no_prediction(split: Split) -> None:
 
 
 def test_predictions_are_written(split: Split) -> None:
-    found = [Answer(f"Å {i}", i, 0.5) for i in range(5)]
-    (text,) = TASK.format_lines(split, found, "json")
+    (text,) = TASK.format_lines(split, [f"Å {i}" for i in range(5)], "json")
     assert text.startswith('{\n "q1": "Å 0",\n')
     assert text.endswith('"q5": "Å 4"\n}\n')
-    first = json.loads(next(TASK.format_lines(split, found, "jsonl")))
-    assert first == {"id": "q1", "text": "Å 0", "start": 0, "probability": 0.5}

@@ -41,7 +41,8 @@ def test_a_setting_is_changed_by_its_text(name: str, text: str, value: object) -
         ("elmo.layer", "all", "did you mean `elmo.layers`"),
         ("xyz", "1", "choose one of elmo.layers"),
         ("hidden", "many", "'many' is not a whole number"),
-        ("dropout", "1", "is not a number from 0 to below 1"),
+        ("elmo.dropout", "1", "`elmo.dropout`: 1 is not a number from 0 to below 1"),
+        ("elmo_l2", "1", "did you mean `elmo.l2`"),
         ("fraction", "0", "above 0 and at most 1"),
         ("learning_rate", "-1", "is not a positive number"),
         ("elmo.layers", "top", "unknown value 'top'"),
@@ -65,7 +66,7 @@ def test_unknown_tasks_and_presets_are_refused(name: str, preset: str | None, hi
 
 def test_changes_override_a_preset() -> None:
     settings = load_task("ner", {"hidden": "7"}, "paper").settings
-    assert (settings.hidden, settings.layers, settings.elmo.l2) == (7, 2, 0.1)
+    assert (settings.hidden, settings.layers, settings.elmo_l2) == (7, 2, 0.1)
 
 
 def test_every_task_and_setting_is_documented() -> None:

@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 import torch
 from command_line import Done, documented, elmo, made
-from tiny_models import Silent
 
 from elmo_cli.errors import (
     DeviceError,
@@ -26,6 +25,7 @@ from elmo_cli.errors import (
     ModelError,
     ResumeError,
 )
+from elmo_cli.lm.settings import SILENT, Reporter
 from elmo_cli.tasks.embeddings_folder import EmbeddingsFolder
 from elmo_cli.tasks.task import load_task
 from elmo_cli.tasks.train import TaskData, sample_examples, train_task
@@ -35,13 +35,13 @@ SMALL = {"hidden": 5, "char_filters": 4, "elmo.projection": 6, "batch_size": 2, 
 DATA = ("--train", "train.conll", "--dev", "dev.conll")
 
 
-class Interrupting(Silent):
+class Interrupting(Reporter):
     """A reporter that stops the run as Ctrl-C would after some batches."""
 
     def __init__(self, n_batches: int = 10**9) -> None:
         self.n_left = n_batches
 
-    def progress(self, done: int, total: int | None) -> None:
+    def progress(self, *args: object) -> None:
         self.n_left -= 1
         if not self.n_left:
             raise KeyboardInterrupt
@@ -190,10 +190,12 @@ def test_a_loaded_model_knows_further_words_and_predicts_in_chunks(
     assert found.weight[trained.words.rows_of(["The"])].tolist() == [[1, 0, 0]]
     split = trained.task.read("train.conll")
     folder = EmbeddingsFolder("", default_model=os.environ["ELMO_MODEL"])
-    expected, sizes = trained.predict_unseen(split, folder, Silent()), []
+    expected, sizes = trained.predict_unseen(split, folder, SILENT), []
     monkeypatch.setattr("elmo_cli.tasks.trained_task._CHUNK_TOKENS", 6)
-    monkeypatch.setattr(Silent, "progress", lambda self, done, total: sizes.append((done, total)))
-    assert trained.predict_unseen(split, folder, Silent()) == expected
+    monkeypatch.setattr(
+        Reporter, "progress", lambda self, what, done, total: sizes.append((done, total))
+    )
+    assert trained.predict_unseen(split, folder, SILENT) == expected
     assert sizes == [(8, 13), (13, 13)]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,16 +28,6 @@ def assert_refused(task: str, path: str, text: str, words: str, **settings: obje
     with pytest.raises(ElmoError, match=words) as caught:
         read(task, path, text, **settings)
     assert caught.value.hint
-
-
-class Silent:
-    """A reporter that prints nothing."""
-
-    def message(self, text: str) -> None: ...
-
-    def progress(self, done: int, total: int | None) -> None: ...
-
-    def epoch(self, line: dict[str, Any]) -> None: ...
 
 
 def build(task: Task, train: Split, **settings: object) -> tuple[TaskModel, Inputs]:
