@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from elmo_cli.tasks.trained_task import TrainedTask
 
 _MODEL = "biLM of the embeddings.  [default: that of the files, else $ELMO_MODEL or elmo-en]"
-_FORMAT = "Format of the predictions.  [default: depends on the task]"
+_FORMAT = (
+    "Format of the predictions: jsonl, for ner and coref also conll, for qa only json.  [default: "
+    "conll for ner, json for qa, else jsonl]"
+)
 model_option: Option = value("Data", "-m, --model NAME|PATH", _MODEL)
 format_option: Option = value("Output", "--output-format FORMAT", _FORMAT)
 compute_options: Option = together(device_option, threads_option_with("1"))

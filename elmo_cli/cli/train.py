@@ -19,18 +19,15 @@ from elmo_cli.cli.click_options import (
 from elmo_cli.errors import UsageError
 from elmo_cli.tasks.settings import TASKS, as_flat
 
-# Option -> the setting that it changes; `with_settings` parses the values.
-_SETTINGS = {
-    "elmo": "elmo.layers",
-    "elmo_at": "elmo.where",
-    **{name: name for name in ("epochs", "patience", "batch_size", "learning_rate", "fraction")},
-    "seed": "seed",
-}
+_SETTINGS = (
+    *("elmo_layers", "elmo_where", "epochs", "patience", "batch_size"),
+    *("learning_rate", "fraction", "seed"),
+)
 
 
-def _setting(declaration: str, description: str, *choices: str) -> Any:
+def _setting(declaration: str, description: str, dest: str | None = None, **kwargs: Any) -> Any:
     what = f"{description}  [default: depends on TASK]"
-    return value("Settings", declaration, what, type=click.Choice(choices) if choices else None)
+    return value("Settings", declaration, what, dest, **kwargs)
 
 
 # fmt: off
@@ -47,9 +44,9 @@ _setting_options = together(
           "Named group of settings, such as paper (the published sizes)."),
     _setting("--elmo LAYERS",
              "ELMo layers: all (a learned weighted sum), last, type (the token layer) or none.",
-             "all", "last", "type", "none"),
+             "elmo_layers", type=click.Choice(["all", "last", "type", "none"])),
     _setting("--elmo-at WHERE", "Where the model reads ELMo: input, output or both.",
-             "input", "output", "both"),
+             "elmo_where", type=click.Choice(["input", "output", "both"])),
     _setting("--epochs N", "Maximum number of epochs."),
     _setting("--patience N", "Stop after this many epochs without a better dev score."),
     _setting("--batch-size N", "Examples per step."),
@@ -125,8 +122,8 @@ def train(*, task: str, **given: Any) -> None:
 
 def _changes(given: dict[str, Any]) -> dict[str, Any]:
     """Return the settings that the options change, by name."""
-    values = {setting: given[option] for option, setting in _SETTINGS.items()}
-    changes = {setting: value for setting, value in values.items() if value is not None}
+    named = {name.replace("elmo_", "elmo."): given[name] for name in _SETTINGS}
+    changes = {name: value for name, value in named.items() if value is not None}
     for pair in given["changes"]:
         name, equals, value = pair.partition("=")
         if not equals:

@@ -14,7 +14,7 @@ from elmo_cli.lm.settings import at_least, bounded, one_of
 from elmo_cli.tasks import layers
 from elmo_cli.tasks.inputs import Inputs
 from elmo_cli.tasks.labels import Span, score_labels
-from elmo_cli.tasks.readers import checked_tokens, parse_tree, read_json_lines, read_lines
+from elmo_cli.tasks.readers import checked_tokens, is_tree, parse_tree, read_json_lines, read_lines
 from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
 
@@ -198,7 +198,7 @@ def _read_json(split: Split, labelled: bool) -> None:
 def _read_text(split: Split, labelled: bool) -> None:
     """Read trees if the first line is one, otherwise lines of a label, a tab and tokens."""
     lines = [(where, line) for where, line in read_lines(split.path) if line.strip()]
-    has_trees = bool(lines) and lines[0][1].startswith("(") and lines[0][1].rstrip().endswith(")")
+    has_trees = bool(lines) and is_tree(lines[0][1])
     for where, line in lines:
         if has_trees:
             tokens, (*subtrees, root) = parse_tree(line, where)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import Any, ClassVar
 
@@ -12,17 +12,23 @@ import numpy as np
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.tasks.coref_model import Clusters, CorefSettings, Document, Mention, SpanRanker
 from elmo_cli.tasks.inputs import Tokens
-from elmo_cli.tasks.readers import checked_tokens, read_json_lines, read_lines, tokens_of_json
+from elmo_cli.tasks.readers import (
+    BEGIN,
+    END,
+    Row,
+    checked_tokens,
+    read_documents,
+    read_json_lines,
+    tokens_of_json,
+)
 from elmo_cli.tasks.task import Json, Scores, Split, Task
 from elmo_cli.text.input import InputSettings, read_sentences
 
-Row = tuple[str, str, str]  # "FILE, line N", the token and the mentions that begin or end at it
 Counts = tuple[float, float, float, float]  # recall's numerator and denominator, then precision's
 _METRICS = ("muc", "b_cubed", "ceaf_phi4", "mentions")  # "f1" is the mean of the first three
 _TINY = 1e-30
 _NO_MENTION = ("", "-", "_", "*")  # cells of tokens where no mention begins or ends
 _TOKEN_COLUMN = 3  # of CoNLL-2012; files of up to four columns have the token before the mentions
-_BEGIN, _END = "#begin document", "#end document"
 _COLUMN_HINT = "the last column has (12 and 12) where mentions of entity 12 begin and end, else -"
 _CLUSTERS_HINT = "a cluster is a list of [first, last], token numbers from 0 in the document"
 
@@ -41,6 +47,7 @@ class CorefTask(Task):
         "spans_per_token=0.4 max_antecedents=100 span_dim=400 scorer_dim=150 scorer_layers=2 "
         "window_tokens=1500 epochs=150 patience=10"
     }
+    formats = ("jsonl", "conll")
     reads_text = True
 
     def fill(self, split: Split, *, labelled: bool) -> None:
@@ -75,35 +82,44 @@ class CorefTask(Task):
             fields["clusters"] = [sorted(cluster) for cluster in example.target]
         return {**fields, "predicted_clusters": [sorted(cluster) for cluster in prediction]}
 
+    def format_lines(
+        self, split: Split, predictions: Sequence[Clusters], form: str
+    ) -> Iterator[str]:
+        """Yield JSON Lines, or two columns as the reference scorer of CoNLL-2012 reads them."""
+        if form == "jsonl":
+            yield from super().format_lines(split, predictions, form)
+            return
+        for example, clusters in zip(split.examples, predictions, strict=True):
+            sentences = [split.sentences[number] for number in example.sentences]
+            cells = iter(_cells(clusters, sum(map(len, sentences))))
+            yield f"{BEGIN} {example.heading}\n"
+            for tokens in sentences:
+                yield "".join(f"{token}\t{next(cells)}\n" for token in tokens) + "\n"
+            yield f"{END}\n"
+
 
 def _read_conll(split: Split, labelled: bool) -> None:
-    """Read columns: blank lines separate sentences, lines with `#begin document` documents."""
-    heading = split.path
-    sentences: list[list[Row]] = [[]]
-    for where, line in chain(read_lines(split.path), [("", _BEGIN)]):
-        if line.strip() and not line.startswith((_BEGIN, _END)):
-            cells = line.split("\t") if "\t" in line else line.split()
-            if len(cells) < 2:
-                what = f"{where}: one column, not a token and its mentions"
-                raise InputError(what, _COLUMN_HINT)
-            token = cells[_TOKEN_COLUMN if len(cells) > _TOKEN_COLUMN + 1 else -2]
-            sentences[-1].append((where, token.strip(), cells[-1].strip()))
-        elif sentences[-1]:
-            sentences.append([])
-        if line.startswith(_BEGIN):
-            if rows := list(chain.from_iterable(sentences)):
-                pairs = [(one[0][0], [token for _, token, _ in one]) for one in sentences[:-1]]
-                numbers = split.add(*(checked_tokens(tokens, at) for at, tokens in pairs))
-                clusters = _clusters_of(rows) if labelled else None
-                split.examples.append(Document(numbers, rows[0][0], clusters, heading))
-            heading, sentences = line.removeprefix(_BEGIN).strip(), [[]]
+    for heading, sentences in read_documents(split.path):
+        rows = list(chain.from_iterable(sentences))
+        numbers = split.add(*map(_tokens_of, sentences))
+        clusters = _clusters_of(rows) if labelled else None
+        split.examples.append(Document(numbers, rows[0].where, clusters, heading))
+
+
+def _tokens_of(rows: Sequence[Row]) -> Tokens:
+    for where, cells in rows:
+        if len(cells) < 2:
+            raise InputError(f"{where}: one column, not a token and its mentions", _COLUMN_HINT)
+    column = [cells[_TOKEN_COLUMN if len(cells) > _TOKEN_COLUMN + 1 else -2] for _, cells in rows]
+    return checked_tokens([cell.strip() for cell in column], rows[0].where)
 
 
 def _clusters_of(rows: Sequence[Row]) -> Clusters:
     """Return the clusters of the last column."""
     clusters: dict[str, set[Mention]] = defaultdict(set)
     unfinished: dict[str, list[tuple[int, str]]] = defaultdict(list)  # entity -> (position, where)
-    for position, (where, _, cell) in enumerate(rows):
+    for position, (where, cells) in enumerate(rows):
+        cell = cells[-1].strip()
         for mark in [] if cell in _NO_MENTION else cell.split("|"):
             entity, begins, ends = mark.strip("()"), mark.startswith("("), mark.endswith(")")
             if begins:
@@ -151,6 +167,19 @@ def _json_clusters(where: str, value: Any, n_tokens: int) -> Clusters:
         what = f"{where}: `clusters` is missing, or not lists of mentions within {n_tokens} tokens"
         raise InputError(what, _CLUSTERS_HINT)
     return _merge_overlapping(clusters)
+
+
+def _cells(clusters: Clusters, n_tokens: int) -> list[str]:
+    """Return the cells of the last column of CoNLL-2012, one per token."""
+    named = [(*mention, entity) for entity, cluster in enumerate(clusters) for mention in cluster]
+    named.sort(key=lambda one: (one[0], -one[1]))  # outer mentions begin first and end last
+    marks: list[list[str]] = [[] for _ in range(n_tokens)]
+    for first, last, entity in named:
+        marks[first].append(f"({entity})" if first == last else f"({entity}")
+    for first, last, entity in reversed(named):
+        if first < last:
+            marks[last].append(f"{entity})")
+    return ["|".join(one) or "-" for one in marks]
 
 
 def score_clusters(documents: Sequence[tuple[Clusters, Clusters]]) -> Scores:

@@ -66,23 +66,12 @@ class Candidates(NamedTuple):
     scores: Tensor
 
 
-class Scorer(nn.Module):
-    """A feed-forward scorer without its first linear layer."""
-
-    def __init__(self, settings: CorefSettings) -> None:
-        super().__init__()
-        dim, n_more = settings.scorer_dim, settings.scorer_layers - 1
-        self.hidden = nn.ModuleList(nn.Linear(dim, dim) for _ in range(n_more))
-        self.dropout = SequenceDropout(_SCORER_DROPOUT)
-        self.output = nn.Linear(dim, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return scores (row, n) of (row, n, scorer_dim); a row shares one dropout mask."""
-        x = self.dropout(torch.relu(x))
-        for layer in self.hidden:
-            x = self.dropout(torch.relu(layer(x)))
-        scores: Tensor = self.output(x)[..., 0]
-        return scores
+def scorer(settings: CorefSettings) -> nn.Sequential:
+    """Return a feed-forward scorer without its first linear layer, (row, n, dim) -> (row, n)."""
+    dim, modules = settings.scorer_dim, [nn.ReLU(), SequenceDropout(_SCORER_DROPOUT)]
+    for _ in range(settings.scorer_layers - 1):
+        modules += [nn.Linear(dim, dim), nn.ReLU(), SequenceDropout(_SCORER_DROPOUT)]
+    return nn.Sequential(*modules, nn.Linear(dim, 1), nn.Flatten(1))
 
 
 class SpanVectors(nn.Module):
@@ -133,13 +122,13 @@ class SpanRanker(TaskModel):
         settings = self.settings
         self.spans = SpanVectors(self.representation.dim, self.state_dim, settings)
         size, dim = settings.span_dim, settings.scorer_dim
-        self.mention_input, self.mention = nn.Linear(size, dim), Scorer(settings)
+        self.mention_input, self.mention = nn.Linear(size, dim), scorer(settings)
         self.coarse = nn.Linear(size, size)
         self.anaphor, self.antecedent = nn.Linear(size, dim), nn.Linear(size, dim, bias=False)
         self.product = nn.Linear(size, dim, bias=False)
         distances = nn.Embedding(len(_DISTANCES) + 1, _FEATURE_DIM)
         self.distances = nn.Sequential(distances, nn.Linear(_FEATURE_DIM, dim, bias=False))
-        self.pair = Scorer(settings)
+        self.pair = scorer(settings)
 
     def candidates(self, numbers: Sequence[int], inputs: Inputs) -> Candidates:
         """Return the candidates of a document, or of consecutive sentences in it."""

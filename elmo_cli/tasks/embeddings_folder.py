@@ -27,7 +27,7 @@ from elmo_cli.store.reader import Embeddings, open_embeddings
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.tasks.inputs import LayerReader, Tokens
 from elmo_cli.tasks.task import Split
-from elmo_cli.text.input import InputSettings, stem
+from elmo_cli.text.input import stem
 
 _INDEPENDENT = ("zero", "warm")  # states in which sentences do not depend on each other
 _SLICES = {"all": slice(None), "last": slice(-1, None), "type": slice(0, 1)}  # of `elmo.layers`
@@ -128,26 +128,24 @@ class EmbeddingsFolder:
         texts = (split.sentences, distinct)
         digests = set(map(sha256_of, texts))
         counts = {(len(text), sum(map(len, text))) for text in texts}
-        problems = []
+        problem = ""
         for path in sorted([*self.path.glob("*.hdf5"), *self.path.glob("*.h5")]):
             try:
                 embeddings = open_embeddings(path)
             except UnfinishedError:
                 continue
-            attributes, problem = embeddings.attributes, ""
+            attributes, found = embeddings.attributes, ""
             count = (attributes.get("sentences"), attributes.get("tokens"))
             if attributes.get("tokens_sha256") in digests:
-                problem = self._problem(embeddings)
-                if not problem:
+                if not (found := self._problem(embeddings)):
                     return embeddings
             elif path.stem == stem(Path(split.path).name) or count in counts:
-                problem = "another text"
+                found = "another text"
             embeddings.close()
-            if problem:
-                problems.append(f"{path}: does not fit {split.path}: {problem}")
-        if problems:
+            problem = problem or (found and f"{path}: does not fit {split.path}: {found}")
+        if problem:
             hint = "embed the data again, or name another folder (`embeddings`) or `model`"
-            raise EmbeddingsFileError(problems[0], hint)
+            raise EmbeddingsFileError(problem, hint)
         return None
 
     def _problem(self, embeddings: Embeddings) -> str:
@@ -189,14 +187,9 @@ class EmbeddingsFolder:
         output = self.path / f"{stem(Path(name).name)}-{sha256_of(sentences)[:8]}.hdf5"
         text = output.with_suffix(".jsonl")
         write_text(text, (json.dumps({"tokens": tokens}) + "\n" for tokens in sentences))
-        job = EmbedJob(
-            (str(text),),
-            str(output),
-            text=InputSettings(format="jsonl"),
-            embedder=replace(embedder.settings, batch_size=embedder.batch_size),
-            file=FileSpec(layout="flat"),
-            resume=True,
-        )
+        settings, flat = embedder.settings, FileSpec(layout="flat")
+        settings = replace(settings, batch_size=embedder.batch_size)
+        job = EmbedJob((str(text),), str(output), embedder=settings, file=flat, resume=True)
         warn = lambda text: reporter.message(f"warning: {text}")  # noqa: E731
         progress = partial(reporter.progress, f"embedding {name}")
         run_job(job, embedder=embedder, progress=progress, warn=warn)

@@ -39,7 +39,7 @@ class Esim(TaskModel):
     Source: Chen et al. 2017, "Enhanced LSTM for Natural Language Inference".
     """
 
-    n_outputs = 1  # of a pair
+    n_outputs: int | None = None  # of a pair; by default one per label
 
     def build(self) -> None:
         settings = self.settings
@@ -47,7 +47,8 @@ class Esim(TaskModel):
         self.comparison = nn.Linear(4 * self.state_dim, hidden)
         self.composition = BiLSTM(hidden, hidden, settings.layers, p)
         layers = [nn.Dropout(p), nn.Linear(8 * hidden, hidden), nn.Tanh(), nn.Dropout(p)]
-        self.output = nn.Sequential(*layers, nn.Linear(hidden, self.n_outputs))
+        n_outputs = self.n_outputs or len(self.labels)
+        self.output = nn.Sequential(*layers, nn.Linear(hidden, n_outputs))
 
     def scores(self, examples: Sequence[Example], inputs: Inputs) -> Tensor:
         """Return the outputs for pairs, (pair, output)."""
@@ -64,20 +65,12 @@ class Esim(TaskModel):
         found: Tensor = self.output(torch.cat([pooled[:n], pooled[n:]], 1))
         return found
 
-
-class EntailmentModel(Esim):
-    """ESIM with a softmax over labels."""
-
-    def build(self) -> None:
-        self.n_outputs = len(self.labels)
-        super().build()
-
     def loss(self, examples: Sequence[Example], inputs: Inputs) -> Tensor:
         scores = self.scores(examples, inputs)
         targets = torch.tensor([self.labels.index(example.target) for example in examples])
         return nn.functional.cross_entropy(scores, targets.to(scores.device))
 
-    def predict(self, examples: Sequence[Example], inputs: Inputs) -> list[str]:
+    def predict(self, examples: Sequence[Example], inputs: Inputs) -> list[Any]:
         return [self.labels[number] for number in self.scores(examples, inputs).argmax(1).tolist()]
 
 
@@ -86,7 +79,7 @@ class EntailmentTask(Task):
 
     name = "entailment"
     settings_class = PairSettings
-    model_class: ClassVar[type[TaskModel]] = EntailmentModel
+    model_class = Esim
     presets: ClassVar = {
         "paper": "elmo.projection=0 char_filters=0 hidden=300 dropout=0.5 learning_rate=0.0004 "
         "batch_size=32 epochs=75 patience=5 lr_patience=1"

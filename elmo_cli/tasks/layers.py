@@ -26,16 +26,11 @@ class SequenceDropout(nn.Module):
         return x * (kept.to(x.dtype) / (1 - self.p))
 
 
-def reverse_positions(lengths: Tensor, longest: int) -> Tensor:
-    """Return positions that reverse each row within its length, (batch, token)."""
-    positions = torch.arange(longest, device=lengths.device)[None]
+def reverse_within(x: Tensor, lengths: Tensor) -> Tensor:
+    """Reverse each row of (batch, token, dim) within its length; padding stays in its place."""
+    positions = torch.arange(x.shape[1], device=x.device)[None]
     reverse = lengths[:, None] - 1 - positions
-    return torch.where(reverse >= 0, reverse, positions)
-
-
-def gather_tokens(x: Tensor, positions: Tensor) -> Tensor:
-    """Return the tokens of (batch, token, dim) at `positions` (batch, n), as (batch, n, dim)."""
-    return x.gather(1, positions[..., None].expand(-1, -1, x.shape[2]))
+    return x.take_along_dim(torch.where(reverse >= 0, reverse, positions)[..., None], 1)
 
 
 class BiLSTM(nn.Module):
@@ -54,12 +49,11 @@ class BiLSTM(nn.Module):
         self.dropout = SequenceDropout(dropout)
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
-        reverse = reverse_positions(lengths, x.shape[1])
         for number, (ahead, back) in enumerate(zip(self.ahead, self.back, strict=True)):
             x = self.dropout(x) if number else x
             forward, _ = ahead(x)
-            backward, _ = back(gather_tokens(x, reverse))
-            x = torch.cat([forward, gather_tokens(backward, reverse)], -1)
+            backward, _ = back(reverse_within(x, lengths))
+            x = torch.cat([forward, reverse_within(backward, lengths)], -1)
         return x
 
 
@@ -82,13 +76,10 @@ class AlternatingLSTM(nn.Module):
         self.dropout = SequenceDropout(dropout)
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
-        reverse = reverse_positions(lengths, x.shape[1])
         layers = zip(self.layers, self.gates, self.carries, strict=True)
         for number, (lstm, gate, carry) in enumerate(layers):
-            if number % 2:
-                states = gather_tokens(lstm(gather_tokens(x, reverse))[0], reverse)
-            else:
-                states = lstm(x)[0]
+            states, _ = lstm(reverse_within(x, lengths) if number % 2 else x)
+            states = reverse_within(states, lengths) if number % 2 else states
             kept = torch.sigmoid(gate(torch.cat([states, x], -1)))
             x = self.dropout(kept * states + (1 - kept) * carry(x))
         return x

@@ -1,4 +1,4 @@
-"""Readers of the files of tasks: lines, JSON lines and trees."""
+"""Readers of the files of tasks: lines, columns of documents, JSON lines and trees."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from elmo_cli.text.tokenizer import EnglishTokenizer
 
 _TREE_ITEM = re.compile(r"\((?P<label>[^\s()]+) |(?P<token>[^ ()]+)|\)")
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
+_KINDS = {str: "a string", int: "a whole number", float: "a number", list: "a list"}
+BEGIN, END = "#begin document", "#end document"
 _tokenizer = cache(EnglishTokenizer)
 
 
@@ -30,6 +32,32 @@ def read_lines(path: str) -> Iterator[tuple[str, str]]:
     check_inputs(path, settings)
     for number, line in enumerate(LineReader(path, settings, InputReport()).lines(), 1):
         yield f"{path}, line {number}", line or ""
+
+
+class Row(NamedTuple):
+    """A line of columns: "FILE, line N", and cells, split at tabs if it has any, else at spaces."""
+
+    where: str
+    cells: list[str]
+
+
+def read_documents(path: str) -> Iterator[tuple[str, list[list[Row]]]]:
+    """Yield the documents of a file of columns, as in CoNLL-2012.
+
+    A document is the text after its `#begin document`, by default the path, and the rows of each
+    sentence. Blank lines separate sentences.
+    """
+    heading = path
+    sentences: list[list[Row]] = [[]]
+    for where, line in chain(read_lines(path), [("", BEGIN)]):
+        if line.strip() and not line.startswith((BEGIN, END)):
+            sentences[-1].append(Row(where, line.split("\t") if "\t" in line else line.split()))
+        elif sentences[-1]:
+            sentences.append([])
+        if line.startswith(BEGIN):
+            if found := [rows for rows in sentences if rows]:
+                yield heading, found
+            heading, sentences = line.removeprefix(BEGIN).strip(), [[]]
 
 
 class JsonLine(NamedTuple):
@@ -47,7 +75,8 @@ class JsonLine(NamedTuple):
         value = next((one for one in given if one not in (None, "")), None)
         if required and type(value) not in kinds:
             what = f"{self.where}: no valid {' or '.join(names)}"
-            raise InputError(what, "docs/train.md lists the fields of the data of each task")
+            kind = " or ".join(_KINDS[kind] for kind in kinds)
+            raise InputError(what, f'give each object {kind} as "{names[0]}"')
         return value
 
     def label(self, *names: str, required: bool) -> str | None:
@@ -105,6 +134,11 @@ def checked_tokens(tokens: Sequence[str], where: str) -> Tokens:
     return tuple(tokens)
 
 
+def is_tree(line: str) -> bool:
+    """Whether a line is meant as a tree: in parentheses, with a label directly after the first."""
+    return _TREE_ITEM.match(line) is not None and line.startswith("(") and line.rstrip()[-1] == ")"
+
+
 def parse_tree(line: str, where: str) -> tuple[Tokens, list[Span]]:
     """Parse a labelled tree such as `(3 (2 A) (4 gem))`; InputError if it is not one.
 
@@ -124,9 +158,9 @@ def parse_tree(line: str, where: str) -> tuple[Tokens, list[Span]]:
             else:
                 start, label = parents.pop()
                 nodes.append(Span(start, len(tokens), label))
-        is_tree = nodes[-1][:2] == (0, len(tokens)) and len(nodes) == line.count("(")
+        is_valid = nodes[-1][:2] == (0, len(tokens)) and len(nodes) == line.count("(")
     except IndexError:
-        is_tree = False
-    if not is_tree or any(node.start == node.end for node in nodes):
+        is_valid = False
+    if not is_valid or any(node.start == node.end for node in nodes):
         raise InputError(f"{where}: not a tree", "a line is a tree such as `(3 (2 A) (4 gem))`")
     return tuple(tokens), nodes

@@ -20,6 +20,8 @@ _LARGEST = 1e30  # JSON has numbers that floats do not have
 class SimilarityModel(Esim):
     """ESIM with one output: the score in standard deviations from the mean."""
 
+    n_outputs = 1
+
     def loss(self, examples: Sequence[Example], inputs: Inputs) -> Tensor:
         """Return the mean squared error of standardized scores."""
         found = self.scores(examples, inputs)[:, 0]

@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, ClassVar
 
 import torch
@@ -17,6 +18,7 @@ from elmo_cli.lm.settings import at_least, one_of, positive
 from elmo_cli.tasks import layers
 from elmo_cli.tasks.inputs import Inputs
 from elmo_cli.tasks.labels import (
+    OUTSIDE,
     Labels,
     Span,
     allowed_transitions,
@@ -26,12 +28,14 @@ from elmo_cli.tasks.labels import (
     score_spans,
     spans_of,
 )
-from elmo_cli.tasks.readers import read_json_lines
+from elmo_cli.tasks.readers import checked_tokens, read_documents, read_json_lines
 from elmo_cli.tasks.settings import TaskSettings, probability
 from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
 
 _SCHEME = "BIO"
 _PREDICATE = "V"
+_TOKEN, _FRAMESET, _FIRST_ROLES = 3, 7, 11  # columns of CoNLL-2012, from 0
+_ROLES = re.compile(r"((\*|\([^()*\s]+\*( \*)*\)) )+")  # a column of roles, joined by spaces
 _CONTINUED = re.compile(r"^[CR]-")
 _NOTE = "spans of arguments without V; C-X is a separate span; frames without arguments are scored"
 
@@ -91,7 +95,7 @@ class RoleTagger(TaskModel):
         marked = torch.cat([self.representation(batch), self.mark(is_predicate)], -1)
         states = self.dropout(self.encoder(marked, batch.lengths))
         if self.pair is not None:
-            at_predicate = layers.gather_tokens(states, predicates).expand_as(states)
+            at_predicate = states.take_along_dim(predicates[..., None], 1).expand_as(states)
             states = torch.relu(self.pair(torch.cat([states, at_predicate], -1)))
         return self.output(self.representation.at_output(states, batch)), batch.mask
 
@@ -120,11 +124,7 @@ class SrlTask(Task):
     }
 
     def fill(self, split: Split, *, labelled: bool) -> None:
-        for line in read_json_lines(split.path):
-            numbers = split.add(line.tokens("tokens"))
-            for frame in line.get("frames", kinds=(list,)):
-                fields = _parse_frame(frame, len(split.sentences[-1]), line.where, labelled)
-                split.examples.append(Frame(numbers, line.where, *fields))
+        (_read_json if split.is_jsonl else _read_conll)(split, labelled)
 
     def labels_of(self, frame: Frame) -> Iterable[str]:
         """Return the roles of the arguments, without C- and R-."""
@@ -154,6 +154,14 @@ def _arguments(labels: Labels) -> list[Span]:
     return [span for span in spans_of(labels) if span.type != _PREDICATE]
 
 
+def _read_json(split: Split, labelled: bool) -> None:
+    for line in read_json_lines(split.path):
+        numbers = split.add(line.tokens("tokens"))
+        for frame in line.get("frames", kinds=(list,)):
+            fields = _parse_frame(frame, len(split.sentences[-1]), line.where, labelled)
+            split.examples.append(Frame(numbers, line.where, *fields))
+
+
 def _parse_frame(
     frame: Any, n_tokens: int, where: str, labelled: bool
 ) -> tuple[Labels | None, int]:
@@ -167,3 +175,35 @@ def _parse_frame(
         what = f"{where}: the frame {json.dumps(frame)[:80]} does not fit the {n_tokens} tokens"
         raise InputError(what, '"predicate" is a position from 0, "tags" has a BIO tag per token')
     return None if labels is None else convert_labels(labels, _SCHEME), predicate
+
+
+def _read_conll(split: Split, labelled: bool) -> None:
+    """Read CoNLL-2012 columns, in which each predicate has a column of roles, including its V."""
+    for sentence in chain.from_iterable(sentences for _, sentences in read_documents(split.path)):
+        lines, rows = zip(*sentence, strict=True)
+        if len(set(map(len, rows))) > 1 or len(rows[0]) <= _FRAMESET:
+            what = f"{lines[0]}: the rows of the sentence do not have the columns of CoNLL-2012"
+            raise InputError(what, "correct them, or give JSON lines in a file named .jsonl")
+        columns = list(zip(*rows, strict=True))
+        numbers = split.add(checked_tokens(columns[_TOKEN], lines[0]))
+        roles: dict[int, Labels | None] = {}  # of each predicate
+        for number, column in enumerate(columns[_FIRST_ROLES:-1], _FIRST_ROLES + 1):
+            labels = _parse_roles(column, f"{lines[0]}: column {number}")
+            roles[labels.index("B-V")] = labels
+        if not roles and not labelled:
+            roles = {i: None for i, frameset in enumerate(columns[_FRAMESET]) if frameset != "-"}
+        split.examples += [Frame(numbers, lines[i], one, i) for i, one in roles.items()]
+
+
+def _parse_roles(column: Sequence[str], where: str) -> Labels:
+    """Return the labels of a column of brackets: `(ARG0*`, `*`, `*)`, `(V*)`."""
+    labels: list[str] = []
+    role = ""
+    for cell in column:
+        role = cell.strip("(*)") or role
+        labels.append(f"{'B' if cell.startswith('(') else 'I'}-{role}" if role else OUTSIDE)
+        role = "" if cell.endswith(")") else role
+    if not _ROLES.fullmatch(" ".join(column) + " ") or "B-V" not in labels:
+        hint = "roles of a predicate are (ARG0*, * and *), and (V*) for the predicate"
+        raise InputError(f"{where} does not contain the roles of a predicate", hint)
+    return tuple(labels)

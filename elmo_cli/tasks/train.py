@@ -6,8 +6,9 @@ import copy
 import json
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,10 @@ from elmo_cli.tasks.trained_task import MODEL_FILE, TrainedTask, read_config
 
 CHECKPOINT_FILE = "checkpoint.pt"
 _POOL_BATCHES = 40  # number of batches whose examples are sorted by length together
-_RHO = 0.95  # of Adadelta
+_OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "adam": partial(torch.optim.Adam, fused=True),
+    "adadelta": partial(torch.optim.Adadelta, rho=0.95),
+}
 
 Data = tuple[Sequence[Any], Inputs]  # examples, and the inputs for their sentences
 
@@ -72,11 +76,7 @@ class TaskTrainer:
         self._trained, self._model, self._settings = trained, trained.model, trained.task.settings
         (self._examples, self._inputs), self._dev, self._folder = train, dev, folder
         parameters, rate = trained.model.parameters(), self._settings.learning_rate
-        self._optimizer: torch.optim.Optimizer = (
-            torch.optim.Adadelta(parameters, rate, rho=_RHO)
-            if self._settings.optimizer == "adadelta"
-            else torch.optim.Adam(parameters, rate, fused=True)
-        )
+        self._optimizer = _OPTIMIZERS[self._settings.optimizer](parameters, lr=rate)
         self.log: list[dict[str, Any]] = []
         self.best: dict[str, Any] = {}
         if resume and (path := folder / CHECKPOINT_FILE).exists():  # not in the first epoch
@@ -168,13 +168,7 @@ class TaskTrainer:
 
 
 def train_task(
-    task: Task,
-    data: TaskData,
-    output: str | Path,
-    reporter: Reporter,
-    *,
-    mode: str = "new",
-    device: str = "cpu",
+    task: Task, data: TaskData, output: str, reporter: Reporter, *, mode: str, device: str = "cpu"
 ) -> dict[str, Any]:
     """Train a task model, or resume its training, in a folder; return the content of scores.json.
 
@@ -201,7 +195,7 @@ def train_task(
         readers = [data.embeddings.find(split, layers, reporter) for split in (train, dev)]
         bilm = None if layers == "none" else data.embeddings.bilm
         torch.manual_seed(settings.seed)
-        trained = TrainedTask.build(task, labels, words, bilm)
+        trained = TrainedTask(task, labels, words, bilm)
         trained.model.to(select_device(device))
         config = trained.config(data.identity())
         if mode == "resume":
@@ -254,8 +248,6 @@ def _check_same(folder: Path, config: dict[str, Any]) -> None:
 
 def sample_examples(examples: Sequence[Any], fraction: float, seed: int) -> list[Any]:
     """Sample a fraction of the examples at random, and keep their order."""
-    if fraction == 1:
-        return list(examples)
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(examples), generator=generator).tolist()
     n_kept = max(1, round(len(examples) * fraction))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any
@@ -22,40 +22,34 @@ from elmo_cli.regular_files import read_json
 from elmo_cli.tasks.embeddings_folder import BiLMRecord, EmbeddingsFolder
 from elmo_cli.tasks.inputs import Inputs, LayerReader, TokenRepresentation, Tokens, WordVectors
 from elmo_cli.tasks.settings import as_flat
-from elmo_cli.tasks.task import Scores, Split, Task, TaskModel, load_task
+from elmo_cli.tasks.task import Scores, Split, Task, load_task
 
 MODEL_FILE, WORDS_FILE = "model.pt", "word_vectors.npz"
 _EMBEDDING = "representation.words.weight"  # in MODEL_FILE
 _HINT = "give the folder that `elmo train` wrote"
-_VERSION = 2
+_VERSION = 3
 _CHUNK_TOKENS = 20_000  # predicted at a time; their vectors take 120 MB
 
 
-@dataclass
 class TrainedTask:
-    """A task model with the word vectors and the biLM that it reads, each None without them.
+    """A task model, at first with random weights from torch's global generator.
 
-    `words` are those of the model's embedding, and further ones for new text.
+    Args:
+        labels: from `Task.collect_labels`.
+        words: the word vectors of the model's embedding, and further ones for new text.
+        bilm: the biLM whose layers the model reads.
     """
 
-    task: Task
-    labels: Any
-    words: WordVectors | None
-    bilm: BiLMRecord | None
-    model: TaskModel
-
-    @classmethod
-    def build(
-        cls, task: Task, labels: Any, words: WordVectors | None, bilm: BiLMRecord | None
-    ) -> TrainedTask:
-        """Build an untrained model with random weights from torch's global generator."""
+    def __init__(
+        self, task: Task, labels: Any, words: WordVectors | None, bilm: BiLMRecord | None
+    ) -> None:
+        self.task, self.labels, self.words, self.bilm = task, labels, words, bilm
         settings, table = task.settings, None if words is None else words.table()
         n_layers, dim = (0, 0) if bilm is None else (bilm.n_layers, bilm.dim)
         if settings.elmo_layers != "all":
             n_layers = 1
         representation = TokenRepresentation(settings, table, n_layers, dim)
-        model = task.model_class(settings, labels, representation)
-        return cls(task, labels, words, bilm, model)
+        self.model = task.model_class(settings, labels, representation)
 
     def inputs(self, sentences: Sequence[Tokens], read_layers: LayerReader | None) -> Inputs:
         """Prepare inputs for sentences."""
@@ -148,7 +142,7 @@ def load_trained(folder: str | Path, device: str = "cpu") -> TrainedTask:
             words = WordVectors.read(str(folder / WORDS_FILE))
             further = words.table()[len(state[_EMBEDDING]) :]
             state[_EMBEDDING] = torch.cat([state[_EMBEDDING], further])
-        trained = TrainedTask.build(task, config["labels"], words, bilm)
+        trained = TrainedTask(task, config["labels"], words, bilm)
         trained.model.load_state_dict(state)
     except Exception as error:  # torch and zipfile raise a dozen types on corrupt files
         what = f"{folder}: a file of the task model is missing or corrupt ({error})"

@@ -32,6 +32,7 @@ SENTENCES = [("A", "bright", "day"), ("(", "gr/e*y", "2\u00a01/2"), ("So",)]
         ("a.jsonl", '{"label": "x", "text": "It\'s so."}\n', ["x"], ["It 's so ."]),
         ("a.jsonl", '{"label": "x", "text": "b", "tokens": ["a"]}\n', ["x"], ["a"]),
         ("a.txt", "x\n(so it is)\n", [None, None], ["x", "(so it is)"]),  # to predict on
+        ("a.txt", "( It drags .)\nx\n", [None, None], ["( It drags .)", "x"]),
         ("a.jsonl", '{"text": "A day."}\n', [None], ["A day ."]),
     ],
 )
@@ -62,6 +63,7 @@ def test_subtrees_are_the_inner_nodes_of_trees() -> None:
         ("a.txt", "(3 (2 A) ())", "line 1: not a tree"),
         ("a.txt", "(3 (2 A) (4 ))", "line 1: not a tree"),
         ("a.txt", "(3 ( day)", "line 1: not a tree"),
+        ("a.txt", "( (3 A))", "line 1: not a label, a tab"),
         ("a.jsonl", "not JSON", "line 1: not JSON"),
         ("a.jsonl", "[1]", "not an object"),
         ("a.jsonl", '{"label": "x", "label": "y", "text": "a"}', "'label' occurs twice"),

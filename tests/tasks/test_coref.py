@@ -86,10 +86,8 @@ def test_entities_of_two_documents_are_apart() -> None:
     assert [one.sentences for one in split.examples] == [(0, 1, 2), (3, 4, 5)]
     assert [as_set(one.target) for one in split.examples] == [CLUSTERS, CLUSTERS]
     lines = TASK.format_lines(split, [[], []], "jsonl")
-    assert [json.loads(line)["doc_key"] for line in lines] == [
-        "(nw/a); part 000",
-        "(nw/a); part 001",
-    ]
+    headings = [json.loads(line)["doc_key"] for line in lines]
+    assert headings == ["(nw/a); part 000", "(nw/a); part 001"]
 
 
 @pytest.mark.parametrize(
@@ -139,6 +137,13 @@ def test_blank_lines_separate_documents_of_text() -> None:
 def test_predictions_are_read_back() -> None:
     split = read("coref", "a.conll", CONLL)
     found = [[frozenset({(0, 3), (2, 2)}), frozenset({(2, 3), (5, 8), (5, 5), (5, 7)})]]
+    conll = "".join(TASK.format_lines(split, found, "conll"))
+    cells = [line.split("\t")[-1] for line in conll.split("\n") if "\t" in line]
+    assert " ".join(cells) == "(0 - (1|(0) 1)|0) - (1|(1|(1) - 1) 1) - - -"
+    again = read("coref", "b.conll", conll)
+    assert again.sentences == split.sentences
+    assert again.examples[0].heading == "(nw/a); part 000"
+    assert as_set(again.examples[0].target) == as_set(found[0])
     (line,) = TASK.format_lines(split, found, "jsonl")
     predicted = [[[0, 3], [2, 2]], [[2, 3], [5, 5], [5, 7], [5, 8]]]
     fields = json.loads(line)
@@ -213,10 +218,8 @@ def test_the_loss_is_that_of_links_and_mentions(split: Split) -> None:
         spans = [(first + start, last + start) for first, last in found.spans]
         owner = {span: cluster for cluster in document.target for span in cluster}
         entity = [owner.get(span) for span in spans]
-        loss = sum(
-            functional.softplus(-score if one else score)
-            for one, score in zip(entity, found.mention, strict=True)
-        )
+        signed = zip(entity, found.mention, strict=True)
+        loss = sum(functional.softplus(-score if one else score) for one, score in signed)
         kept = [entity[i] for i in found.kept.tolist()]
         for i, scores in enumerate(found.scores):
             ranked = list(zip(found.antecedents[i].tolist(), scores, strict=True))
@@ -232,8 +235,8 @@ def test_single_mentions_follow_the_training_data(split: Split, is_in_train: boo
     model, inputs = build(TASK, train, **SIZES)
     assert isinstance(model, SpanRanker)
     with torch.no_grad():
-        model.mention.output.bias += 10
-        model.pair.output.bias -= 100
+        model.mention[-2].bias += 10
+        model.pair[-2].bias -= 100
         model.eval()
         found = model.predict(split.examples[:1], inputs)[0]
     assert {len(cluster) for cluster in found} == ({1} if is_in_train else set())

@@ -68,12 +68,7 @@ def test_missing_embeddings_are_computed_once(folder: None, layers: str, rows: l
     [
         (SENTENCES[:3], "data", (), "data.hdf5: does not fit data.conll: another text"),
         ([("a", "b"), ("c", "d"), ("e",)], "x", (), "x.hdf5: does not fit data.conll"),
-        (
-            SENTENCES,
-            "x",
-            ("--layers", "top"),
-            "not all layers of each token (unit tokens, layers top)",
-        ),
+        (SENTENCES, "x", ("--layers", "top"), "not all layers of each token (unit tokens, "),
         (SENTENCES, "x", ("--layers", "0,1"), "layers 0,1)"),
         (SENTENCES, "x", ("--pool", "mean"), "not all layers"),
         (SENTENCES, "x", ("--state", "document"), "state document, not"),

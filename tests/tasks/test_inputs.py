@@ -107,11 +107,10 @@ def test_the_character_cnn_is_a_convolution(width: int) -> None:
     assert representation.characters is not None
     embedded = representation.characters(batch.characters[batch.types[0]])
     kernel = representation.filters.weight.view(5, settings.char_dim, width)
-    convolved = torch.conv1d(
-        embedded.transpose(1, 2), kernel, representation.filters.bias, padding=width // 2
-    )
-    length = embedded.shape[1]  # an even width convolves once more
-    expected = torch.relu(convolved[:, :, :length].amax(2))
+    x, bias = embedded.transpose(1, 2), representation.filters.bias
+    convolved = torch.conv1d(x, kernel, bias, padding=width // 2)
+    # An even width convolves once more.
+    expected = torch.relu(convolved[:, :, : x.shape[2]].amax(2))
     assert torch.allclose(representation(batch)[0], expected, atol=1e-6)
 
 

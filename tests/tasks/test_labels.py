@@ -86,9 +86,8 @@ def test_scores_have_counts_by_type() -> None:
 def test_scores_of_labels() -> None:
     scores = score_labels(["a", "a", "b", "d"], ["a", "b", "b", "c"])
     assert scores.values == {"accuracy": 50}
-    assert scores.by_type["a"] == {
-        "f1": pytest.approx(200 / 3), "precision": 100, "recall": 50, "predicted": 1, "gold": 2
-    }  # fmt: skip
+    found = {"f1": 200 / 3, "precision": 100, "recall": 50, "predicted": 1, "gold": 2}
+    assert scores.by_type["a"] == pytest.approx(found)
     assert [scores.by_type[label]["gold"] for label in "abcd"] == [2, 1, 0, 1]
 
 
@@ -96,9 +95,8 @@ def test_scores_of_labels() -> None:
 def test_scores_equal_those_of_seqeval(letters: str) -> None:
     chosen = random.Random(0)
     names = ["O", "O", *(f"{letter}-{one}" for letter in letters for one in "XYZ")]
-    gold, predicted = (
-        [chosen.choices(names, k=n) for n in (1, 2, 5, 9, 30, 100)] for _ in range(2)
-    )
+    sizes = (1, 2, 5, 9, 30, 100)
+    gold, predicted = ([chosen.choices(names, k=n) for n in sizes] for _ in range(2))
     predicted = [
         [theirs if chosen.random() < 0.3 else ours for ours, theirs in zip(*both, strict=True)]
         for both in zip(gold, predicted, strict=True)

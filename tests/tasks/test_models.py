@@ -28,9 +28,7 @@ TREES = """\
 
 def columns(*labels: str) -> str:
     """Sentences of tokens w0, w1 and so on, with these labels."""
-    rows = [
-        [f"w{i + j} {one}" for i, one in enumerate(labels[j].split())] for j in range(len(labels))
-    ]
+    rows = ([f"w{i + j} {x}" for i, x in enumerate(one.split())] for j, one in enumerate(labels))
     return "\n\n".join("\n".join(sentence) for sentence in rows) + "\n"
 
 
@@ -53,21 +51,16 @@ def pairs(name: str, *targets: object) -> str:
         ("so", "a cat sleeps"),
         ("a cat", "no cat sleeps here at all"),
     ]
-    found = [
-        {"premise": a, "hypothesis": b, name: t} for (a, b), t in zip(texts, targets, strict=True)
-    ]
-    return "".join(json.dumps(one) + "\n" for one in found)
+    both = zip(texts, targets, strict=True)
+    lines = (json.dumps({"premise": a, "hypothesis": b, name: t}) for (a, b), t in both)
+    return "".join(f"{line}\n" for line in lines)
 
 
 BIO = columns("B-X I-X O", "O", "O O B-Y I-Y I-Y B-Y O", "B-Y", "I-X O")
 BIOES = columns("B-X E-X O", "O", "O O B-Y I-Y E-Y S-Y O", "S-Y", "S-X O")
 PLAIN = columns("DT NN VB", "UH", "IN DT JJ NN NN VB .", "UH", "IN NN")
-ROLES = (
-    "B-ARG0 B-V B-ARG1 I-ARG1",
-    "B-ARG0 O O B-V",
-    "B-V I-V B-C-ARG1 I-C-ARG1 O O B-ARG0",
-    "B-V",
-)
+LONG = "B-V I-V B-C-ARG1 I-C-ARG1 O O B-ARG0"
+ROLES = ("B-ARG0 B-V B-ARG1 I-ARG1", "B-ARG0 O O B-V", LONG, "B-V")
 DATA = {  # name -> task, file and content
     "bio": ("ner", "a.conll", BIO),
     "bioes": ("ner", "a.conll", BIOES),

@@ -101,9 +101,8 @@ def test_relatedness_is_read(field: str) -> None:
 
 @pytest.mark.parametrize("score", [None, "3.5", True, float("nan"), 1e300])
 def test_bad_scores_are_refused(score: object) -> None:
-    with pytest.raises(
-        InputError, match=r"line 2: (no valid rel|not JSON \(NaN is not|.* too large)"
-    ):
+    words = r"line 2: (no valid rel|not JSON \(NaN is not|.* too large)"
+    with pytest.raises(InputError, match=words):
         read_scores("a.jsonl", 1, score)
 
 

@@ -53,9 +53,8 @@ def test_questions_are_read(split: Split) -> None:
         first, last = one.span
         covered = one.context[one.offsets[first][0] : one.offsets[last][1]]
         assert covered == {"20": "20th"}.get(one.target[0], one.target[0])
-    changed = DATA.replace(
-        '"Bergen", "answer_start": 15', f'"30", "answer_start": {CONTEXT.index("30")}'
-    )
+    start = CONTEXT.index("30")
+    changed = DATA.replace('"Bergen", "answer_start": 15', f'"30", "answer_start": {start}')
     assert read("qa", "c.json", changed).examples[0].span == (7, 7)  # of the tokens 9 . 30
     again = read("qa", "b.json", DATA.replace('"answers"', '"other"'), labelled=False)
     assert again.sentences == split.sentences
@@ -111,11 +110,8 @@ def test_best_spans_are_those_of_an_exhaustive_search(max_length: int) -> None:
     start, end = random.normal(size=(2, 20, 7)).astype("f4")
     found = best_spans(torch.from_numpy(start), torch.from_numpy(end), max_length)
     for row in range(20):
-        spans = [
-            (first, last)
-            for first, last in itertools.product(range(7), repeat=2)
-            if first <= last < first + max_length
-        ]
+        pairs = itertools.product(range(7), repeat=2)
+        spans = [(i, j) for i, j in pairs if i <= j < i + max_length]
         best = max(spans, key=lambda span: start[row, span[0]] + end[row, span[1]])
         assert found[row] == best
 

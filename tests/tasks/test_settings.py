@@ -79,11 +79,10 @@ def test_every_task_and_setting_is_documented() -> None:
     for name in TASKS:
         assert re.search(rf"^\| `{name}` \|", page, re.M)
         settings = as_flat(load_task(name).settings)
-        expected += [
-            (key, shown(value), name) for key, value in settings.items() if key not in shared
-        ]
-        differing = [(key, value) for key, value in settings.items() if shared.get(key) != value]
-        text = ", ".join(f"`{key}` {shown(value)}" for key, value in differing if key in shared)
+        own = {key: value for key, value in settings.items() if key not in shared}
+        expected += [(key, shown(value), name) for key, value in own.items()]
+        changed = {key: value for key, value in shared.items() if settings[key] != value}
+        text = ", ".join(f"`{key}` {shown(settings[key])}" for key in changed)
         assert not text or f"`{name}`: {text}" in others
     assert rows == expected
 

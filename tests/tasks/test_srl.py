@@ -16,6 +16,18 @@ from elmo_cli.tasks.task import Split, check_labels
 
 TOKENS = ("Ada", "began", "to", "write")
 TAGS = ["B-ARG0 B-V B-ARG1 I-ARG1", "B-ARG0 O O B-V"]
+CONLL = """#begin document (a); part 000
+a 0 0 Ada X * - - - - * (ARG0*) (ARG0*) (1)
+a 0 1 began X * begin 01 - - * (V*) * -
+a 0 2 to X * - - - - * (ARG1* * -
+a 0 3 write X * write 02 1 - * *) (V*) -
+
+a 0 0 Yes X * yes - 1 - * -
+#end document
+"""
+CONLL_WITHOUT_ROLES = "\n".join(
+    f"a 0 {i} {token} X * - {'02' if i == 3 else '-'}" for i, token in enumerate(TOKENS)
+)
 
 
 def line(tokens: Any = TOKENS, **frame: Any) -> str:
@@ -37,20 +49,30 @@ JSON += '\n{"id": "x", "tokens": "Yes", "frames": []}\n'
 
 
 @pytest.mark.parametrize(
-    "text",
-    [JSON, JSON.replace("B-ARG1 I-ARG1", "I-ARG1 I-ARG1")],  # BIO, IOB1
+    ("name", "text", "lines"),
+    [
+        ("a.jsonl", JSON, [1, 1]),
+        ("a.jsonl", JSON.replace("B-ARG1 I-ARG1", "I-ARG1 I-ARG1"), [1, 1]),  # IOB1
+        ("a_conll", CONLL, [3, 5]),
+        ("a.conll", CONLL.replace(" ", "\t").replace("n\td", "n d").replace("d\td", "d d"), [3, 5]),
+    ],
 )
-def test_frames_are_read(text: str) -> None:
-    split = read("srl", "a.jsonl", text)
+def test_frames_are_read(name: str, text: str, lines: list[int]) -> None:
+    split = read("srl", name, text)
     assert split.sentences == [TOKENS, ("Yes",)]
     assert [frame.predicate for frame in split.examples] == [1, 3]
     assert [" ".join(frame.target) for frame in split.examples] == TAGS
     assert [frame.sentences for frame in split.examples] == [(0,), (0,)]
-    assert [frame.where for frame in split.examples] == ["a.jsonl, line 1"] * 2
+    assert [frame.where for frame in split.examples] == [
+        f"{name}, line {number}" for number in lines
+    ]
 
 
-def test_roles_may_lack_at_prediction() -> None:
-    split = read("srl", "a.jsonl", line(predicate=3), labelled=False)
+@pytest.mark.parametrize(
+    ("name", "text"), [("a.jsonl", line(predicate=3)), ("a.conll", CONLL_WITHOUT_ROLES)]
+)
+def test_roles_may_lack_at_prediction(name: str, text: str) -> None:
+    split = read("srl", name, text, labelled=False)
     assert split.sentences == [TOKENS]
     assert [(frame.predicate, frame.target) for frame in split.examples] == [(3, None)]
 
@@ -70,6 +92,22 @@ def test_roles_may_lack_at_prediction() -> None:
 )
 def test_bad_json_lines_are_refused(text: str, words: str) -> None:
     assert_refused("srl", "a.jsonl", text, words)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("* * -", "* *", "line 2: the rows of the sentence do not have the columns"),
+        ("(V*) * -", "(V* * -", "line 2: column 12 does not"),
+        ("*) (V*)", "* (V*)", "line 2: column 12 does not"),
+        ("*) (V*)", "*) *)", "line 2: column 13 does not"),
+        ("*) (V*)", "*) (ARG2*)", "line 2: column 13 does not"),
+        ("(ARG1* * -", "(ARG1 * -", "line 2: column 12 does not"),
+    ],
+)
+def test_bad_columns_are_refused(before: str, after: str, words: str) -> None:
+    assert CONLL.count(before) == 1
+    assert_refused("srl", "a.conll", CONLL.replace(before, after), words)
 
 
 def test_roles_of_the_training_data() -> None:

@@ -95,9 +95,7 @@ def test_a_resumed_run_has_the_weights_of_an_undisturbed_one(
     before = content_of("parts")
     assert train("parts", mode="resume") == found
     assert content_of("parts") == before
-    assert sorted(before) == [
-        *("log.jsonl", "model.pt", "scores.json", "task.json", "word_vectors.npz")
-    ]
+    assert " ".join(sorted(before)) == "log.jsonl model.pt scores.json task.json word_vectors.npz"
 
 
 def test_random_numbers_depend_on_the_seed_and_the_epoch(embedded: None) -> None:
@@ -204,7 +202,7 @@ def test_a_loaded_model_knows_further_words_and_predicts_in_chunks(
     [
         ("model.pt", lambda content: content[:-100]),
         ("task.json", lambda content: content.replace(b'"hidden": 5', b'"hidden": 6')),
-        ("task.json", lambda content: content.replace(b'"version": 2', b'"version": 1')),
+        ("task.json", lambda content: content.replace(b'"version": 3', b'"version": 2')),
         ("task.json", lambda content: b"[]"),
         ("task.json", lambda content: content.replace(b'"data"', b'"other"')),
     ],
@@ -287,15 +285,12 @@ def test_train_evaluate_and_predict(folder: None) -> None:
     assert sorted(path.name for path in Path("ner/vectors").iterdir())[0].startswith("dev-")
     evaluated = json.loads(made("evaluate", "ner", "--test", "dev.conll", "--json").out)
     assert evaluated["f1"] == facts["dev"]["f1"]
-    assert all(
-        f"`{name}`" in documented("evaluate")
-        for name in evaluated.keys() - {"f1", "precision", "recall"}
-    )
+    names = evaluated.keys() - {"f1", "precision", "recall"}
+    assert all(f"`{name}`" in documented("evaluate") for name in names)
     Path("new.txt").write_text("Anna Berg likes Oslo\n\nit rains\n")
     predicted = made("predict", "ner", "new.txt").out.decode()
-    assert [line.split("\t")[0] for line in predicted.splitlines()] == [
-        *("Anna", "Berg", "likes", "Oslo", "", "it", "rains", "")
-    ]
+    tokens = [line.split("\t")[0] for line in predicted.splitlines()]
+    assert " ".join(tokens) == "Anna Berg likes Oslo  it rains "
     made("predict", "ner", "dev.conll", "-o", "a.conll")
     made("evaluate", "ner", "--test", "dev.conll", "-o", "b.conll")
     assert Path("a.conll").read_text() == Path("b.conll").read_text()
