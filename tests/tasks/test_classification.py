@@ -33,6 +33,7 @@ SENTENCES = [("A", "bright", "day"), ("(", "gr/e*y", "2\u00a01/2"), ("So",)]
         ("a.jsonl", '{"label": "x", "text": "b", "tokens": ["a"]}\n', ["x"], ["a"]),
         ("a.txt", "x\n(so it is)\n", [None, None], ["x", "(so it is)"]),  # to predict on
         ("a.txt", "( It drags .)\nx\n", [None, None], ["( It drags .)", "x"]),
+        ("a.tsv", "bad\t(so grey)\n", ["bad"], ["(so grey)"]),
         ("a.jsonl", '{"text": "A day."}\n', [None], ["A day ."]),
     ],
 )

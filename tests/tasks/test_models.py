@@ -160,6 +160,7 @@ def test_untrained_predictions_are_valid(data: str, settings: dict[str, Any], sc
         ("trees", "output.1.maps.weight", (4 * 1200, 4 * 600)),
         ("pairs", "composition.back.0.weight_hh_l0", (4 * 300, 300)),
         ("scores", "composition.back.0.weight_hh_l0", (4 * 300, 300)),
+        ("clusters", "mention.2.weight", (150, 150)),
     ],
 )
 def test_the_preset_has_the_published_sizes(
