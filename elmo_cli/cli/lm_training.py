@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import (
     Option,
-    check_no_terminal,
     flag,
     output_option,
     setting,
@@ -82,8 +81,8 @@ common_options: Option = together(
 class ConsoleReporter(console.Progress, Reporter):
     """Reporter that prints evaluations of a `text` and shows progress, as a context manager."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(None, "")
+    def __init__(self, text: str, *, is_estimate: bool = False) -> None:
+        super().__init__(None, "", is_estimate=is_estimate)
         self._text, self.notes = text, InputReport()
 
     def __enter__(self) -> ConsoleReporter:
@@ -94,7 +93,6 @@ class ConsoleReporter(console.Progress, Reporter):
         console.note(text)
 
     def reading(self, paths: Sequence[str], notes: InputReport) -> None:
-        check_no_terminal(paths)  # a recipe may name it
         sizes = [os.path.getsize(path) for path in paths if os.path.isfile(path)]
         total = sum(sizes) if sizes and len(sizes) == len(paths) else None
         self.begin("reading", "bytes")

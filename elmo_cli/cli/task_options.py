@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _MODEL = "biLM of the embeddings.  [default: that of the files, else $ELMO_MODEL or elmo-en]"
 _FORMAT = (
-    "Format of the predictions: jsonl, for ner and coref also conll, for qa only json.  [default: "
-    "conll for ner, json for qa, else jsonl]"
+    "Format of the predictions: jsonl, conll or json, as far as TASK has it.  [default: depends on "
+    "TASK]"
 )
 model_option: Option = value("Data", "-m, --model NAME|PATH", _MODEL)
 format_option: Option = value("Output", "--output-format FORMAT", _FORMAT)
@@ -62,12 +62,17 @@ class TaskReporter(ConsoleReporter):
     """Reporter that prints a line per epoch, and shows progress in between."""
 
     def __init__(self) -> None:
-        super().__init__("the dev data")
+        super().__init__("the dev data", is_estimate=True)
+
+    def message(self, text: str) -> None:
+        """Print a message, which ends the progress before it."""
+        super().message(text)
+        self.begin("", "")
 
     def log_line(self, line: dict[str, Any]) -> None:
         scores = ", ".join(f"{name} {score:.2f}" for name, score in line["dev"].items())
         what = f"epoch {line['epoch']}: loss {line['loss']:.3f}, dev {scores}"
-        self.message(f"{what}, {line['seconds']:.1f} s")
+        console.note(f"{what}, {line['seconds']:.1f} s")
 
 
 def print_scores(title: str, facts: dict[str, Any]) -> None:

@@ -25,6 +25,7 @@ from elmo_cli.text.input import (
 
 _SPACINGS = range(40, 3, -1)  # two of so many documents are held out: 5 %, or more of a small text
 _MIN_HALF = 3_000  # tokens of a half, or an eighth of a smaller text
+_LEAST, _MOST = 1 / 80, 1 / 3  # of the text, in a half that consists of documents
 _MIN_SENTENCES = 20  # of a text that can be split
 _BLOCK, _MIN_BLOCKS = 20, 40  # sentences of a block; blocks of a text
 _VALIDATION, _TEST = 1, 2
@@ -192,11 +193,14 @@ def _divide(corpus: Corpus, source: str, *, as_a_whole: bool) -> tuple[Int64Arra
     blocks = [np.arange(*ends, size) for ends in pairwise(documents)]  # end with their document
     spacings = [2] if as_a_whole else _SPACINGS
     wanted = total // 2 if as_a_whole else min(_MIN_HALF, total // 8)
+    most_of_documents = total if as_a_whole else total * _MOST
     candidates = [
-        ("documents", documents, wanted / 2),
-        ("sentences", np.append(np.concatenate(blocks), n_sentences), 1),
+        ("documents", documents, max(wanted / 2, total * _LEAST), most_of_documents),
+        ("sentences", np.append(np.concatenate(blocks), n_sentences), 1, total),
     ]
-    for unit, units, least in candidates if n_sentences >= _MIN_SENTENCES or as_a_whole else ():
+    for unit, units, least, most in (
+        candidates if n_sentences >= _MIN_SENTENCES or as_a_whole else ()
+    ):
         starts = corpus.starts[units]
         hashes = [_hash(corpus, *ends) for ends in pairwise(starts)]
         lengths = Counter[bytes]()  # equal units are on the same side
@@ -204,7 +208,8 @@ def _divide(corpus: Corpus, source: str, *, as_a_whole: bool) -> tuple[Int64Arra
             lengths[content] += length
         halves = choose_halves(lengths, spacings, wanted)
         sides = np.repeat([halves.get(content, 0) for content in hashes], np.diff(units))
-        if np.bincount(sides, np.diff(corpus.starts), minlength=3)[1:].min() >= least:
+        sizes = np.bincount(sides, np.diff(corpus.starts), minlength=3)[1:]
+        if least <= sizes.min() and sizes.max() <= most:
             return sides, unit
     what = f"{source}: {n_sentences} sentence{'s' * (n_sentences > 1)}, too few or too similar to "
     what += "hold some out, half to choose the weights and half to measure them"

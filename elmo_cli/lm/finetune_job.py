@@ -212,7 +212,7 @@ class FinetuneRecord:
     def check_same(self, facts: Mapping[str, Any], path: Path) -> None:
         """Raise a ResumeError if the run started with something else."""
         for name, now in facts.items():
-            if (before := self.run.get(name, now)) != now:
+            if (before := self.run.get(name)) != now:
                 what = f"{path}: the run started with {name} {before}, now {now}"
                 raise ResumeError(what, f"use the same model, text and settings, or {START_OVER}")
 

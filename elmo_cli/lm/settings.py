@@ -19,7 +19,7 @@ _NOT_FIXED = (
     *(*LIMITS, "learning_rate", "patience", "precision", "log_steps", "eval_seconds", "eval_steps"),
     *("batch_size", "gradient_accumulation_steps"),  # their product is fixed, see `checkpoint`
 )
-_KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
+KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
 
 
 class Estimate(NamedTuple):
@@ -84,11 +84,11 @@ def check_fields(settings: Any) -> None:
     hints = get_type_hints(type(settings))
     for one in fields(settings):
         value, allowed, hint = getattr(settings, one.name), one.metadata, hints[one.name]
-        kinds = set(get_args(hint) or (hint,)) & _KINDS.keys()
+        kinds = set(get_args(hint) or (hint,)) & KINDS.keys()
         if value is None or get_origin(hint) is tuple or not kinds:
             continue
         if type(value) not in kinds and not (float in kinds and type(value) is int):
-            kind = _KINDS[min(kinds, key=str)]
+            kind = KINDS[min(kinds, key=str)]
             raise SettingError(one.name, f"{value!r} is not {kind}")
         if value not in allowed.get("choices", (value,)):
             hint = f"choose one of {', '.join(map(str, allowed['choices']))}"

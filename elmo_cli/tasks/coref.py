@@ -92,7 +92,7 @@ class CorefTask(Task):
         for example, clusters in zip(split.examples, predictions, strict=True):
             sentences = [split.sentences[number] for number in example.sentences]
             cells = iter(_cells(clusters, sum(map(len, sentences))))
-            yield f"{BEGIN} {example.heading}\n"
+            yield f"{BEGIN} {example.heading}".rstrip() + "\n"
             for tokens in sentences:
                 yield "".join(f"{token}\t{next(cells)}\n" for token in tokens) + "\n"
             yield f"{END}\n"
@@ -111,7 +111,7 @@ def _tokens_of(rows: Sequence[Row]) -> Tokens:
         if len(cells) < 2:
             raise InputError(f"{where}: one column, not a token and its mentions", _COLUMN_HINT)
     column = [cells[_TOKEN_COLUMN if len(cells) > _TOKEN_COLUMN + 1 else -2] for _, cells in rows]
-    return checked_tokens([cell.strip() for cell in column], rows[0].where)
+    return checked_tokens(column, rows[0].where)
 
 
 def _clusters_of(rows: Sequence[Row]) -> Clusters:
@@ -119,8 +119,7 @@ def _clusters_of(rows: Sequence[Row]) -> Clusters:
     clusters: dict[str, set[Mention]] = defaultdict(set)
     unfinished: dict[str, list[tuple[int, str]]] = defaultdict(list)  # entity -> (position, where)
     for position, (where, cells) in enumerate(rows):
-        cell = cells[-1].strip()
-        for mark in [] if cell in _NO_MENTION else cell.split("|"):
+        for mark in [] if cells[-1] in _NO_MENTION else cells[-1].split("|"):
             entity, begins, ends = mark.strip("()"), mark.startswith("("), mark.endswith(")")
             if begins:
                 unfinished[entity].append((position, where))

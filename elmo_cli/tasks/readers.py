@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from elmo_cli.errors import InputError
+from elmo_cli.lm.settings import KINDS
 from elmo_cli.regular_files import unique_keys
 from elmo_cli.tasks.inputs import Tokens
 from elmo_cli.tasks.labels import Span
@@ -21,7 +22,7 @@ from elmo_cli.text.tokenizer import EnglishTokenizer
 
 _TREE_ITEM = re.compile(r"\((?P<label>[^\s()]+) |(?P<token>[^ ()]+)|\)")
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
-_KINDS = {str: "a string", int: "a whole number", float: "a number", list: "a list"}
+_KINDS = {**KINDS, list: "a list"}
 BEGIN, END = "#begin document", "#end document"
 _tokenizer = cache(EnglishTokenizer)
 
@@ -51,7 +52,8 @@ def read_documents(path: str) -> Iterator[tuple[str, list[list[Row]]]]:
     sentences: list[list[Row]] = [[]]
     for where, line in chain(read_lines(path), [("", BEGIN)]):
         if line.strip() and not line.startswith((BEGIN, END)):
-            sentences[-1].append(Row(where, line.split("\t") if "\t" in line else line.split()))
+            cells = line.split("\t") if "\t" in line else line.split()
+            sentences[-1].append(Row(where, [cell.strip() for cell in cells]))
         elif sentences[-1]:
             sentences.append([])
         if line.startswith(BEGIN):

@@ -187,9 +187,15 @@ def _read_conll(split: Split, labelled: bool) -> None:
         columns = list(zip(*rows, strict=True))
         numbers = split.add(checked_tokens(columns[_TOKEN], lines[0]))
         roles: dict[int, Labels | None] = {}  # of each predicate
+        if any("(V*" in cell for cell in columns[-1]):
+            what = f"{lines[0]}: the last column has roles, not coreference"
+            raise InputError(what, "add a column of -, as in CoNLL-2012")
         for number, column in enumerate(columns[_FIRST_ROLES:-1], _FIRST_ROLES + 1):
             labels = _parse_roles(column, f"{lines[0]}: column {number}")
-            roles[labels.index("B-V")] = labels
+            if (predicate := labels.index("B-V")) in roles:
+                what = f"{lines[predicate]}: column {number} is a second one for this predicate"
+                raise InputError(what, "give each predicate one column of roles")
+            roles[predicate] = labels
         if not roles and not labelled:
             roles = {i: None for i, frameset in enumerate(columns[_FRAMESET]) if frameset != "-"}
         split.examples += [Frame(numbers, lines[i], one, i) for i, one in roles.items()]

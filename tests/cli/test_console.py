@@ -171,13 +171,13 @@ def test_a_message_about_a_task_ends_the_progress_before_it(
 ) -> None:
     monkeypatch.setattr(console, "_LINE_EVERY_S", 0.02)
     with TaskReporter() as reporter:
-        reporter.progress(5, 10)
+        reporter.progress("embedding a", 5, 10)
         time.sleep(0.1)
         assert "5 tokens of about 10 (50%)" in capsys.readouterr().err
         reporter.message("reading")
         time.sleep(0.1)
         assert capsys.readouterr().err.splitlines()[-1] == "reading"
-        reporter.progress(1, 2)
+        reporter.progress("embedding b", 1, 2)
         time.sleep(0.1)
     assert "1 tokens of about 2 (50%)" in capsys.readouterr().err
 

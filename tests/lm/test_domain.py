@@ -85,6 +85,20 @@ def test_part_that_is_held_out(name: str, split: Callable[[Texts], Domain]) -> N
     assert sum(counts) == n_units if n_units else sum(counts) >= 2
 
 
+@pytest.mark.parametrize(
+    "texts",
+    [
+        documents(100, n_sentences=2) + documents(4, n_sentences=800),  # halves of short ones
+        [documents(1, n_sentences=n)[0] for n in (90, 80, 12, 6)],  # a half of 80 sentences
+    ],
+)
+def test_documents_that_do_not_stand_for_the_text_are_not_held_out(
+    texts: Texts, split: Callable[[Texts], Domain], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("elmo_cli.lm.domain._MIN_HALF", 100)
+    assert split(texts).unit == "sentences"
+
+
 @pytest.mark.parametrize(("n_short", "n_long"), [(20, 8), (150, 12), (400, 40)])
 def test_long_documents_are_measured_too(n_short: int, n_long: int) -> None:
     """Documents at random are mostly short ones, which may be of another kind than long ones."""
