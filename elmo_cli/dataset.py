@@ -126,7 +126,7 @@ class EmbeddingsDataset(Dataset[LabelledSentence]):
             hint = "give `labels` as a mapping from keys"
             raise self._error("does not keep the order of the text", hint)
         if len(labels) != len(self.keys):
-            what = f"{plural(len(self.keys), 'sentence')}, but labels for {len(labels)}"
+            what = f"{plural(len(self.keys), 'sentence')}, but labels for {len(labels):,}"
             raise self._error(what, "give one entry per sentence")
         return list(labels)
 

@@ -2,7 +2,7 @@
 
 An HDF5 file can make its reader open other files (links, external storage, virtual data sets), and
 HDF5 fills in zeros for what was never written; `open_dataset` refuses both. What elmo writes is
-contiguous, so that it can be mapped, and written beside HDF5.
+contiguous, so that its values can be mapped into memory, and written without HDF5 (`ValueSink`).
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ class Embedder:
             vectors, arrays = self.engine.embed_types(types.types), [self._empty] * len(rows)
             block = _Block(sentences, rows, vectors, arrays, batch_size or self.batch_size)
             if self._is_independent:
-                # As an ELMo embedder of AllenNLP that embeds one sentence only, from zeros.
+                # From zeros, as an ELMo embedder of AllenNLP that embeds one sentence only.
                 filled = [p for p, sentence in enumerate(sentences) if sentence.tokens]
                 for batch in self._batches(block, filled):
                     self._compute(block, batch, self.start)
@@ -186,8 +186,8 @@ class Embedder:
         return state
 
     def _documents(self, block: _Block, state: State) -> State:
-        """Carry within a document, zeros at its start; a block's documents run in parallel. The
-        state of one row is where the last document of the block, or the one before, stopped."""
+        """Carry within a document, zeros at its start; a block's documents run in parallel. Takes
+        and returns the state, of one row, at the end of the last document so far."""
         documents = positions_by_document(block.sentences)
         if block.sentences[0].starts_document:
             state = State.zeros(self.bilm.options, 1, device=self.device)

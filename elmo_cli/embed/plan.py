@@ -170,10 +170,14 @@ def measure_speed(
     while True:
         turn = time.perf_counter()
         some = types[: n_rows * n_columns]
-        large = _batch(some, n_rows, n_columns)
+        large, n_few = _batch(some, n_rows, n_columns), max(1, n_rows // 4)
+        small = _batch(some, n_few, n_columns)
+        for batch in (large, small):
+            other = [replace(one, tokens=tuple(f"{t}\0" for t in one.tokens)) for one in batch]
+            for _ in range(embedder.engine.n_slow_calls):
+                _seconds(job, embedder, other)
         cold, warm = _seconds(job, embedder, large), _seconds(job, embedder, large)
-        n_few = max(1, n_rows // 4)
-        few = _seconds(job, embedder, _batch(some, n_few, n_columns))
+        few = _seconds(job, embedder, small)
         if len(some) > n_known:
             type_s, n_known = max(0.0, cold - warm) / (len(some) - n_known), len(some)
         slope = (warm - few) / (n_columns * max(1, n_rows - n_few))
@@ -255,17 +259,11 @@ def _batch(types: Sequence[str], n_rows: int, n_columns: int) -> list[Sentence]:
 
 
 def _seconds(job: EmbedJob, embedder: Embedder, sentences: Sequence[Sentence]) -> float:
-    """Seconds for some sentences, on a GPU without recording the CUDA graphs of their sizes."""
-    batches = [sentences]
-    if embedder.device.type == "cuda":  # a size is recorded when it is computed for the second time
-        other = [replace(one, tokens=tuple(f"{t}\0" for t in one.tokens)) for one in sentences]
-        batches = [other, other, sentences]
-    for batch in batches:
-        start = time.perf_counter()
-        if job.layout.unit == "types":
-            embedder.embed_types([sentence.tokens[0] for sentence in batch])
-        else:
-            embedder.embed_block(batch, None)
+    start = time.perf_counter()
+    if job.layout.unit == "types":
+        embedder.embed_types([sentence.tokens[0] for sentence in sentences])
+    else:
+        embedder.embed_block(sentences, None)
     return time.perf_counter() - start
 
 

@@ -29,6 +29,7 @@ class Engine(Protocol):
 
     options: Options  # of its biLM
     pads: bool  # whether each row of a batch takes the time and memory of the longest row
+    n_slow_calls: int  # with each number of rows, before the time of a call is typical
 
     def embed_types(self, types: Sequence[str]) -> Tensor:
         """Compute context-free vectors of types, (type, projection_dim), on the engine's device."""
@@ -61,6 +62,7 @@ class PlainEngine:
     """Calls the model as it is, with padded rows; the specification of the other engines."""
 
     pads = True
+    n_slow_calls = 0
 
     def __init__(self, bilm: BiLM, device: torch.device) -> None:
         self.options = bilm.options
@@ -103,7 +105,8 @@ class FastEngine:
     Each type is computed once. Rows are sorted by length and packed, so that a step of the LSTM
     computes hardly more rows than are still running, and shared prefixes are computed once
     (`PackedBatch`). The two directions run in parallel. The model's weights move to the device; the
-    products of highways and LSTMs have the `precision`, see `gemm`.
+    products of highways and LSTMs have the `precision`, see `gemm`. On a GPU, a number of rows is
+    recorded as a graph in the second call with it.
     """
 
     pads = False
@@ -111,6 +114,7 @@ class FastEngine:
     def __init__(self, bilm: BiLM, device: torch.device, precision: str = "float32") -> None:
         self.options = bilm.options
         self._device = device
+        self.n_slow_calls = 2 if device.type == "cuda" else 0
         bilm = bilm.to(device)
         self._cache = TypeCache(FastCharCNN(bilm.char_cnn, precision), device)
         recorder = GraphRecorder(device) if device.type == "cuda" else None

@@ -97,7 +97,7 @@ def out_of_memory_as_device_error(device: torch.device, what: str, hint: str) ->
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        raise DeviceError(f"{device}: out of memory, with {what}", hint) from None
+        raise DeviceError(f"{device}: out of memory, with {what}", hint) from error
 
 
 def copy_to_cpu(values: Tensor) -> Tensor:

@@ -219,7 +219,7 @@ def _differences(embeddings: Embeddings, sentences: Iterable[Sentence]) -> Itera
     if n != n_read:
         shard = embeddings.attributes.get("shard")
         of_shard = f" for shard {shard}" if shard is not None else ""
-        yield f"the file was made from {plural(n_read, 'sentence')}, the text has {n}{of_shard}"
+        yield f"the file was made from {plural(n_read, 'sentence')}, the text has {n:,}{of_shard}"
     elif (n_left := len(embeddings) - len(seen)) > n_missing:
         yield f"the text lacks {plural(n_left, 'sentence')} of the file"
 
@@ -228,7 +228,7 @@ def _difference(embeddings: Embeddings, handle: Handle, position: int, expected:
     reader, digests = embeddings.reader, embeddings.attributes.get("token_digests")
     tokens, shape = reader.info(handle).tokens, reader.shape(handle)
     if embeddings.unit == "tokens" and len(shape) > 1 and shape[-2] != len(expected):
-        return f"{plural(shape[-2], 'token')} in the file, {len(expected)} in the text"
+        return f"{plural(shape[-2], 'token')} in the file, {len(expected):,} in the text"
     if tokens is None:  # a digest after the last one is empty
         is_equal = digests is None or digests[position:][:1].tobytes() == tokens_digest(expected)
         return "" if is_equal else "its tokens are not those of the text"

@@ -14,7 +14,18 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from embedding_files import DIM, FILES, array, attribute, documents, foreign, lines, made, write
+from embedding_files import (
+    DIM,
+    FILES,
+    array,
+    attribute,
+    documents,
+    foreign,
+    lines,
+    made,
+    write,
+    write_types,
+)
 
 from elmo_cli.errors import EmbeddingsFileError, UnfinishedError, UsageError
 from elmo_cli.store.layouts import LAYOUTS
@@ -336,6 +347,8 @@ READING: dict[str, tuple[str, Change]] = {
     "offsets beyond the rows": ("flat", dataset("offsets", np.array([0, 1, 2, 10**6]))),
     "offsets that are no integers": ("flat", dataset("offsets", np.array([0.0, 1, 4, 9]))),
     "vectors with one axis": ("flat", dataset("vectors", np.ones(9, "f4"))),
+    "types that are integers": ("bilm-types", dataset("embedding", np.ones((9, 4), "i4"))),
+    "types with one axis": ("bilm-types", dataset("embedding", np.ones(9, "f4"))),
     "no map": ("allennlp", lambda file: file.__delitem__("sentence_to_index")),
     "a count that is a word": ("manylangs", attribute("first_sentence", "x")),
     "repeated lines that do not exist": ("allennlp", attribute("repeated_lines", "[[0, 77]]")),
@@ -349,7 +362,10 @@ def test_files_of_ours_with_something_else_in_them(tmp_path: Path, case: str) ->
     """Corrupt or crafted: an error of ours with a hint, or a problem, and no memory is taken."""
     layout, change = READING[case]
     layers = None if layout == "manylangs" else 3
-    path = write(tmp_path / "a.hdf5", documents("x"), layout=layout, layers=layers)
+    if layout == "bilm-types":
+        path = write_types(tmp_path / "a.hdf5", 9)
+    else:
+        path = write(tmp_path / "a.hdf5", documents("x"), layout=layout, layers=layers)
     with h5py.File(path, "a") as file:
         change(file)
     tracemalloc.start()

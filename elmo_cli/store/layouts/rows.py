@@ -94,7 +94,7 @@ class RowLayout(Layout):
             address += values.nbytes
             n += len(values)
         if n != sink.n_rows or len(shapes) > 1:
-            what = f"expected {sink.n_rows} vectors of one shape, found {n} of {len(shapes)}"
+            what = f"expected {sink.n_rows} vectors of one shape, found {n} of {len(shapes)} shapes"
             raise EmbeddingsFileError(f"{file.filename}: {what}", "embed the text again")
         return {}
 
