@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _MODEL = "biLM of the embeddings.  [default: that of the files, else $ELMO_MODEL or elmo-en]"
 _FORMAT = (
-    "Format of the predictions: jsonl, conll or json, as far as TASK has it.  [default: depends on "
-    "TASK]"
+    "Format of the predictions: conll, json or jsonl; docs/train.md lists those of each task.  "
+    "[default: depends on the task]"
 )
 model_option: Option = value("Data", "-m, --model NAME|PATH", _MODEL)
 format_option: Option = value("Output", "--output-format FORMAT", _FORMAT)

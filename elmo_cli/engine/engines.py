@@ -29,7 +29,7 @@ class Engine(Protocol):
 
     options: Options  # of its biLM
     pads: bool  # whether each row of a batch takes the time and memory of the longest row
-    n_slow_calls: int  # with each number of rows, before the time of a call is typical
+    n_slow_calls: int  # number of first calls with a batch size that take longer than later ones
 
     def embed_types(self, types: Sequence[str]) -> Tensor:
         """Compute context-free vectors of types, (type, projection_dim), on the engine's device."""
