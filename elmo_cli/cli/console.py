@@ -36,7 +36,7 @@ _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u206
 
 @dataclass
 class Mode:
-    """What the options of the command ask for: `--quiet` and `--json`."""
+    """The output mode of a command, set by its options `--quiet` and `--json`."""
 
     quiet: bool = False
     as_json: bool = False
@@ -84,8 +84,8 @@ def print_result(
 ) -> None:
     """Print the result of a command: one line of JSON for `--json`, else what `show` prints.
 
-    In JSON, a number that is not finite becomes null, and a value of a type without JSON what
-    `other` returns.
+    In JSON, a number that is not finite becomes null; `other` converts a value of a type that JSON
+    lacks.
     """
     if mode.as_json:
         _print(json.dumps(_finite(facts), allow_nan=False, default=other))
@@ -197,7 +197,7 @@ def print_truncated(report: InputReport) -> None:
 
 
 def exit_if_skipped(*reports: InputReport, lists: Sequence[str] = ()) -> None:
-    """Raise a SkippedError (exit code 3) if lines of the input were skipped; `lists` has files."""
+    """Raise a SkippedError (exit code 3) if lines were skipped; the files `lists` list them."""
     if skipped := [line for report in reports for line in report.skipped]:
         source, line, why = skipped[0]
         what = "1 line was" if len(skipped) == 1 else f"{len(skipped):,} lines were"

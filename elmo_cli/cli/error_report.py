@@ -21,7 +21,7 @@ def report(error: BaseException, args: list[str], group: click.Group) -> int:
 
     Args:
         args: the command line.
-        group: all commands; a message names the options of the one that `args` call.
+        group: all commands; messages name the options of the command that `args` invoke.
     """
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1

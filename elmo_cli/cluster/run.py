@@ -124,10 +124,10 @@ def embed_on_cluster(
 
 
 def plan_pieces(scan: TextScan, state: str, settings: Mapping[str, Any]) -> list[Piece]:
-    """Divide a text, which alone decides where, whatever the number of workers.
+    """Divide a text into pieces; the number of workers has no influence on where.
 
-    The name of a shard ends in a digest of the whole text and the settings: the attributes that
-    decide about the file, from a worker that has the model.
+    The name of a shard ends in a digest of the whole text and of `settings`: the attributes that
+    determine the content of the file, from a worker that has loaded the model.
     """
     identity = [dict(settings), scan.text_sha256, scan.report.sources, scan.n_skipped]
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
@@ -141,8 +141,8 @@ def plan_pieces(scan: TextScan, state: str, settings: Mapping[str, Any]) -> list
 
 
 def read_pieces(job: EmbedJob, pieces: Sequence[Piece]) -> Iterator[Work]:
-    """Read the inputs again, for the blocks of some pieces in order; memory holds one piece. Who
-    writes a shard checks that its blocks are still as they were scanned."""
+    """Read the inputs again and yield pieces with their blocks, in order; memory holds one piece.
+    The worker that writes a shard checks that its blocks have not changed since the scan."""
     all_blocks, n_read = read_blocks(job, InputReport()), 0
     for piece in pieces:
         start, n_read = piece.block_numbers.start - n_read, piece.block_numbers.stop

@@ -186,8 +186,8 @@ class Embedder:
         return state
 
     def _documents(self, block: _Block, state: State) -> State:
-        """Carry within a document, zeros at its start; a block's documents run in parallel. Takes
-        and returns the state, of one row, at the end of the last document so far."""
+        """Start each document from zeros and carry the state within it; a block's documents run in
+        parallel. Takes and returns the state (one row) at the end of the last document so far."""
         documents = positions_by_document(block.sentences)
         if block.sentences[0].starts_document:
             state = State.zeros(self.bilm.options, 1, device=self.device)
@@ -213,8 +213,8 @@ class Embedder:
         return [Batch(batch.rows, np.array(positions)[batch.source_rows]) for batch in batches]
 
     def _compute(self, block: _Block, batch: Batch, start: State | None) -> Any:
-        """Fill in the arrays of a batch, in halves if it does not fit in the device's memory; the
-        final state, None if sentences are independent."""
+        """Fill in the arrays of a batch, split in half if it does not fit in the device's memory;
+        return the final state, None if sentences are independent."""
         n_rows, finals = len(batch.rows), []
         try:
             return self._forward(block, batch, start)

@@ -22,7 +22,7 @@ from elmo_cli.text.sentence import Sentence
 
 _SCALE_BYTES = 4  # of a vector in int8
 _CACHED_TYPES = 65_536  # about as many as the engine keeps
-_HEAPS = 0.7  # a part of a text has that power of its size in types
+_HEAPS = 0.7  # Heaps' law: a fraction x of a text has about x ** 0.7 of its types
 _OVERHEAD = 1.1  # reading, packing and writing, on top of what is timed
 _RANGE = 0.75, 1.35  # of the estimate; most runs with default settings were within it
 _MOST_TYPES = 512  # that are timed
@@ -86,8 +86,8 @@ def plan_job(job: EmbedJob, embedder: Embedder, *, timing_s: float = 2.0) -> Pla
 
 
 def run_spec(job: EmbedJob, embedder: Embedder, first_sentence: int = 0) -> FileSpec:
-    """The settings of the file of a job whose input begins with the key `first_sentence`; they must
-    agree to resume its run or to merge shards."""
+    """The file settings of a job whose input begins with the key `first_sentence`. They must match
+    when a run is resumed or shards are merged."""
     bilm, start, text = embedder.bilm, embedder.start, job.text
     settings = {
         "model": bilm.name,

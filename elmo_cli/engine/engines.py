@@ -105,8 +105,8 @@ class FastEngine:
     Each type is computed once. Rows are sorted by length and packed, so that a step of the LSTM
     computes hardly more rows than are still running, and shared prefixes are computed once
     (`PackedBatch`). The two directions run in parallel. The model's weights move to the device; the
-    products of highways and LSTMs have the `precision`, see `gemm`. On a GPU, a number of rows is
-    recorded as a graph in the second call with it.
+    products of highways and LSTMs have the `precision`, see `gemm`. On a GPU, the time step of a
+    layer is recorded as a CUDA graph in the second call with the same number of rows.
     """
 
     pads = False

@@ -22,9 +22,9 @@ _MAX_ROWS = 1024  # of a batch
 class GraphRowStates(RowStates):
     """States of at most `_MAX_ROWS` rows on a GPU, whose steps become CUDA graphs.
 
-    When a step is computed for the second time with as many rows, it is recorded as a CUDA graph,
-    which is replayed from then on. A graph works on fixed memory: `h`, `c` and a copy of what the
-    step reads.
+    The second time that a step is computed with the same number of rows, it is recorded as a CUDA
+    graph, which is replayed from then on. A graph uses fixed memory: `h`, `c` and a copy of what
+    the step reads.
     """
 
     def __init__(self, layer: ProjectedLSTM, recorder: GraphRecorder) -> None:
@@ -72,7 +72,7 @@ class GraphRecorder:
         self._first = self.record(partial(torch.zeros, 1, device=device))
 
     def record(self, compute: Callable[[], object]) -> torch.cuda.CUDAGraph:
-        """Unlike `torch.cuda.graph`, without returning unused memory to the device each time."""
+        """Record a graph; unlike `torch.cuda.graph`, do not release unused memory each time."""
         graph = torch.cuda.CUDAGraph()
         torch.cuda.synchronize(self._device)
         with torch.cuda.stream(self._stream):

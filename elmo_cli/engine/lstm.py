@@ -96,7 +96,7 @@ class RowStates:
 
         Args:
             sources: what the step reads, one array or one for each gate, (number, n): the rows
-                `numbers[positions]`, or without numbers the rows `positions`.
+                `numbers[positions]`, or the rows `positions` if `numbers` is None.
         """
         rows = slice(positions.stop - positions.start)
         step((read_rows(s, numbers, positions) for s in sources), self.h[rows], self.c[rows])
@@ -187,7 +187,7 @@ class FastLSTM:
         return self._states
 
     def _sources(self, inputs: Tensor) -> tuple[list[Tensor], Step]:
-        """What steps read, and such a step; of types their part of the gates, if not too large."""
+        """What each step reads, and the step; for types, their part of the gates if it is small."""
         if not self._reads_types:
             return [inputs], self._read_inputs
         if len(inputs) * self._bytes_per_type > _MAX_TYPE_GATES:

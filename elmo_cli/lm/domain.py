@@ -23,7 +23,7 @@ from elmo_cli.text.input import (
     without_compression_suffix,
 )
 
-_SPACINGS = range(40, 3, -1)  # two of so many documents are held out: 5 %, or more of a small text
+_SPACINGS = range(40, 3, -1)  # two of every 40 documents are held out: 5 %, or more of a small text
 _MIN_HALF = 3_000  # tokens of a half, or an eighth of a smaller text
 _LEAST, _MOST = 1 / 80, 1 / 3  # of the text, in a half that consists of documents
 _MIN_SENTENCES = 20  # of a text that can be split
@@ -117,13 +117,13 @@ def read_domain(
     max_characters: int = 50,
     report: InputReport | None = None,
 ) -> Domain:
-    """Read the texts of a domain; where no held-out text is named, hold out a part.
+    """Read the texts of a domain; hold out a part of it if no held-out text is named.
 
     About 5 % of the documents are held out, or more, until each half has 3,000 tokens (an eighth of
-    a smaller text); blocks of up to 20 sentences where documents are too few or too unequal. At
-    least half of the text is trained on. Which ones depends on content alone, so that equal ones
-    are on the same side, and the same text is always split alike.
-    One half chooses, the other measures, unless files are named for measuring.
+    a smaller text); if documents are too few or too unequal, blocks of up to 20 sentences are. At
+    least half of the text is used for training. The split depends only on content: equal documents
+    are on the same side, and the same text is always split in the same way. Weights are chosen on
+    one half and measured on the other, unless files are named for measuring.
 
     Raises:
         TrainingError: there are no sentences, or too few to hold some out.
@@ -230,8 +230,8 @@ def choose_halves(
 
     Args:
         lengths: number of tokens of each unit, by hash.
-        spacings: the first one counts with which each half has `wanted` tokens, or the one that
-            comes nearest.
+        spacings: tried in order; the first with which each half has `wanted` tokens is used, or
+            else the one that comes nearest.
     """
     units = sorted(lengths, key=lambda unit: (-lengths[unit], unit))
     tokens, ranks = [lengths[unit] for unit in units], np.arange(len(units))

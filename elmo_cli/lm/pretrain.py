@@ -97,8 +97,8 @@ def pretrain(
         trainer.train()
         group.run_on_first(lambda: write_warm_state(folder))
         if not is_new and progress.step == n_before:
-            what = "warning: no step was made, because a limit is reached; limits apply to all "
-            reporter.message(f"{what}parts of a run, and a larger limit continues it")
+            what = "warning: no step was made, because a limit is reached; limits apply to the "
+            reporter.message(f"{what}whole run, so raise the limit to continue")
         return progress
 
 

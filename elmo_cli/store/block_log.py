@@ -131,7 +131,7 @@ class BlockLog:
         digests, position, stay = bytearray(), self._layout.data_start, False
 
         def put(address: int, values: Array) -> None:
-            """Copy values of OUT.part, unless the first belongs where it is: then all stay."""
+            """Copy values of OUT.part to `address`; if the first are already there, all stay."""
             nonlocal position, stay
             if position == self._layout.data_start:
                 stay = address == position > 0

@@ -193,7 +193,7 @@ def _read_conll(split: Split, labelled: bool) -> None:
         for number, column in enumerate(columns[_FIRST_ROLES:-1], _FIRST_ROLES + 1):
             labels = _parse_roles(column, f"{lines[0]}: column {number}")
             if (predicate := labels.index("B-V")) in roles:
-                what = f"{lines[predicate]}: column {number} is a second one for this predicate"
+                what = f"{lines[predicate]}: column {number} is a second column for this predicate"
                 raise InputError(what, "give each predicate one column of roles")
             roles[predicate] = labels
         if not roles and not labelled:

@@ -207,11 +207,11 @@ def test_text_is_tokens_is_never_said_wrongly(texts: list[list[str]], pooled: bo
         ("a/b", "a", "'a' conflicts with an earlier one"),
         ("a", "a/b", "'a/b' conflicts with an earlier one"),
         *(
-            ("x", name, "is no name in HDF5")
+            ("x", name, "is not a valid HDF5 name")
             for name in (".", "a/./b", "a//b", "/b", "a\0b", "a\ud800")
         ),
-        ("x", "sentence_to_index", "'sentence_to_index' is no name in HDF5"),
-        ("x", "ab" * 40_000, f"'{'ab' * 40}…' is no name in HDF5"),
+        ("x", "sentence_to_index", "'sentence_to_index' is not a valid HDF5 name"),
+        ("x", "ab" * 40_000, f"'{'ab' * 40}…' is not a valid HDF5 name"),
         ("x", "", "a blank line cannot be a key"),
     ],
 )

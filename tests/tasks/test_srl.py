@@ -104,7 +104,7 @@ def test_bad_json_lines_are_refused(text: str, words: str) -> None:
         ("*) (V*)", "*) (ARG2*)", "line 2: column 13 does not"),
         ("(ARG1* * -", "(ARG1 * -", "line 2: column 12 does not"),
         ("*) (V*) -", "*) (V*) (V*)", "line 2: the last column has roles"),
-        ("(V*) * -", "(V*) (V*) -", "line 3: column 13 is a second one"),
+        ("(V*) * -", "(V*) (V*) -", "line 3: column 13 is a second column"),
     ],
 )
 def test_bad_columns_are_refused(before: str, after: str, words: str) -> None:

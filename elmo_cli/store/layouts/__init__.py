@@ -58,8 +58,8 @@ class UniqueNames:
             problem = "is empty"
         elif not is_name(name):
             problem = (
-                "is no name in HDF5: part of it is empty or `.`, it has a NUL, half a character or "
-                f"over {MAX_NAME_BYTES} bytes, or is `{SENTENCE_MAP}`"
+                "is not a valid HDF5 name: a part of it is empty or `.`, it contains a NUL or half "
+                f"a character, has over {MAX_NAME_BYTES} bytes, or is `{SENTENCE_MAP}`"
             )
         else:
             digest = _digest(name)

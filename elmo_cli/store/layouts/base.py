@@ -231,7 +231,7 @@ class Layout(ABC):
 
 
 def is_name(name: str) -> bool:
-    """Whether HDF5 can have a data set of this path, which nothing else would be found by."""
+    """Whether HDF5 can store a data set under this path, which no other path leads to."""
     parts = name.split("/")
     try:
         n_bytes = len(name.encode("utf-8"))
