@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from elmo_cli.errors import InputError, TrainingError, UsageError
 from elmo_cli.lm.corpus import Corpus, Int64Array, overlap, read_corpus, without
@@ -23,12 +25,13 @@ from elmo_cli.text.input import (
     without_compression_suffix,
 )
 
-_SPACINGS = range(40, 3, -1)  # two of every 40 documents are held out: 5 %, or more of a small text
-_MIN_HALF = 3_000  # tokens of a half, or an eighth of a smaller text
-_LEAST, _MOST = 1 / 80, 1 / 3  # of the text, in a half that consists of documents
+_HELD_OUT_FRACTION = 0.05  # of the tokens, unless a held-out text is named
+_MIN_HALF = 3_000  # tokens of a half, unless it would be more than an eighth of the text
+_LARGEST, _LARGEST_VALIDATION = 1 / 3, 1 / 16  # fraction of the text in a document of a half
+_UNITS_PER_CLASS, _MIN_UNITS, _MAX_CLASSES = 50, 16, 6  # two classes from `_MIN_UNITS` on
 _MIN_SENTENCES = 20  # of a text that can be split
 _BLOCK, _MIN_BLOCKS = 20, 40  # sentences of a block; blocks of a text
-_VALIDATION, _TEST = 1, 2
+_VALIDATION, _TEST, _NOT_READ = 1, 2, 3  # the last one is held out, but not measured
 
 _SUFFIXES = tuple(set(SUFFIXES) - {".json"})  # a .json file in a folder may be anything
 _DEV = re.compile(r"(?<![a-z])(dev(el(opment)?)?|val(id(ation)?)?|held[-_ ]?out)(set|s)?(?![a-z])")
@@ -117,13 +120,15 @@ def read_domain(
     max_characters: int = 50,
     report: InputReport | None = None,
 ) -> Domain:
-    """Read the texts of a domain; hold out a part of it if no held-out text is named.
+    """Read the texts of a domain; where no held-out text is named, hold out a part.
 
-    About 5 % of the documents are held out, or more, until each half has 3,000 tokens (an eighth of
-    a smaller text); if documents are too few or too unequal, blocks of up to 20 sentences are. At
-    least half of the text is used for training. The split depends only on content: equal documents
-    are on the same side, and the same text is always split in the same way. Weights are chosen on
-    one half and measured on the other, unless files are named for measuring.
+    About 5 % of the tokens are held out, or about 3,000 for each half if that is more (an eighth of
+    a smaller text), as whole documents; blocks of up to 20 sentences where documents are too few or
+    too large. At least half of the text is trained on. Long and short documents are read in
+    proportion to their tokens (see `choose_halves`); what is not read of a document is not trained
+    on either. Which ones depends on content alone, so that equal ones are on the same side, and the
+    same text is always split alike.
+    One half chooses, the other measures, unless files are named for measuring.
 
     Raises:
         TrainingError: there are no sentences, or too few to hold some out.
@@ -138,7 +143,7 @@ def read_domain(
         source = shorten_list(texts.heldout)
     halves, unit = [heldout], "files"
     if not (texts.heldout and texts.test):
-        sides, unit = _divide(heldout, source, as_a_whole=bool(texts.heldout))
+        sides, unit = _divide(heldout, source, 1.0 if texts.heldout else _HELD_OUT_FRACTION)
         wanted = [sides > 0] if texts.test else [sides == _VALIDATION, sides == _TEST]
         halves = list(map(heldout.select, wanted))
         if not texts.heldout:
@@ -182,34 +187,25 @@ def _is_text(path: str) -> bool:
     return not name.startswith(".") and (is_compressed_text or bare.endswith(_SUFFIXES))
 
 
-def _divide(corpus: Corpus, source: str, *, as_a_whole: bool) -> tuple[Int64Array, str]:
+def _divide(corpus: Corpus, source: str, fraction: float) -> tuple[npt.NDArray[np.int64], str]:
     """The side of each sentence, (sentence,): 0 for training or a half; and what is held out.
 
     Args:
-        as_a_whole: divide the whole text into halves instead of holding out a part.
+        fraction: of the tokens to hold out; 1 divides the whole text into halves.
     """
-    n_sentences, documents, total = corpus.n_sentences, corpus.documents, len(corpus.tokens)
+    n_sentences, documents = corpus.n_sentences, corpus.documents
     size = max(1, min(_BLOCK, n_sentences // _MIN_BLOCKS))
     blocks = [np.arange(*ends, size) for ends in pairwise(documents)]  # end with their document
-    spacings = [2] if as_a_whole else _SPACINGS
-    wanted = total // 2 if as_a_whole else min(_MIN_HALF, total // 8)
-    most_of_documents = total if as_a_whole else total * _MOST
     candidates = [
-        ("documents", documents, max(wanted / 2, total * _LEAST), most_of_documents),
-        ("sentences", np.append(np.concatenate(blocks), n_sentences), 1, total),
+        ("documents", documents, fraction / 4),
+        ("sentences", np.append(np.concatenate(blocks), n_sentences), 0),
     ]
-    for unit, units, least, most in (
-        candidates if n_sentences >= _MIN_SENTENCES or as_a_whole else ()
-    ):
-        starts = corpus.starts[units]
-        hashes = [_hash(corpus, *ends) for ends in pairwise(starts)]
-        lengths = Counter[bytes]()  # equal units are on the same side
-        for content, length in zip(hashes, np.diff(starts).tolist(), strict=True):
-            lengths[content] += length
-        halves = choose_halves(lengths, spacings, wanted)
-        sides = np.repeat([halves.get(content, 0) for content in hashes], np.diff(units))
-        sizes = np.bincount(sides, np.diff(corpus.starts), minlength=3)[1:]
-        if least <= sizes.min() and sizes.max() <= most:
+    for unit, units, least in candidates if n_sentences >= _MIN_SENTENCES or fraction == 1 else ():
+        sides = _hold_out(corpus, units, fraction)
+        lengths = np.bincount(sides, np.diff(corpus.starts), minlength=_NOT_READ + 1)
+        is_enough_left = fraction == 1 or 2 * lengths[0] >= len(corpus.tokens)
+        is_measured = lengths[_VALIDATION:_NOT_READ].min() > least * len(corpus.tokens)
+        if is_measured and is_enough_left:
             return sides, unit
     what = f"{source}: {n_sentences} sentence{'s' * (n_sentences > 1)}, too few or too similar to "
     what += "hold some out, half to choose the weights and half to measure them"
@@ -217,34 +213,73 @@ def _divide(corpus: Corpus, source: str, *, as_a_whole: bool) -> tuple[Int64Arra
     raise TrainingError(what, hint)
 
 
-def choose_halves(
-    lengths: Mapping[bytes, int], spacings: Iterable[int], wanted: int
-) -> dict[bytes, int]:
-    """Choose units to hold out, and the half of each.
+def _hold_out(corpus: Corpus, units: Int64Array, fraction: float) -> npt.NDArray[np.int64]:
+    """Hold out some units; the side of each sentence. Equal units are on the same side.
+
+    Args:
+        units: the first sentence of each and the number of sentences.
+        fraction: see `choose_halves`.
+    """
+    starts = corpus.starts[units]
+    hashes = [_hash(corpus, *ends) for ends in pairwise(starts)]
+    lengths: Counter[bytes] = Counter()
+    for content, length in zip(hashes, np.diff(starts).tolist(), strict=True):
+        lengths[content] += length
+    chosen, sides = choose_halves(lengths, fraction), np.zeros(corpus.n_sentences, np.int64)
+    for content, (begin, end) in zip(hashes, pairwise(units.tolist()), strict=True):
+        if content in chosen:
+            half, n_tokens = chosen[content]
+            n_read = np.ceil(np.arange(end - begin + 1) * n_tokens / lengths[content])
+            sides[begin:end] = np.where(np.diff(n_read) > 0, half, _NOT_READ)
+    return sides
+
+
+def choose_halves(lengths: Mapping[bytes, int], fraction: float) -> dict[bytes, tuple[int, int]]:
+    """Choose units to hold out: the half of each, and how many of its tokens are to be read.
 
     Long documents are often of another kind than short ones, and a few documents at random are
-    mostly short, although most of the text may be in long ones. Therefore units are sorted by
-    length, and two neighbours of every `spacing` units are held out, one for each half. Unless
-    every unit is held out (a spacing of 2), the longest one and at least half of the tokens are
-    not.
+    mostly short, although most of the text may be in long ones. Therefore units are divided by
+    length into classes of equally many tokens, and each half reads as many tokens of each class, of
+    the units with the smallest hashes. The validation half has no units of more than a sixteenth of
+    all tokens (or 1.5 times the mean, if that is more), so it may read fewer.
 
     Args:
         lengths: number of tokens of each unit, by hash.
-        spacings: tried in order; the first with which each half has `wanted` tokens is used, or
-            else the one that comes nearest.
+        fraction: of the tokens that are read, if units allow it; 1 divides the whole text.
     """
-    units = sorted(lengths, key=lambda unit: (-lengths[unit], unit))
-    tokens, ranks = [lengths[unit] for unit in units], np.arange(len(units))
-    chosen, most = np.zeros(len(units), np.int64), 0
-    for spacing in spacings:
-        pair, position = np.divmod(ranks - (spacing // 2 - 1), spacing)
-        # Each half has the longer unit of every other pair.
-        sides = np.where(position < 2, 1 + (pair + position) % 2, 0)
-        n_train, *n_halves = np.bincount(sides, tokens, minlength=3)
-        is_enough_left = spacing == 2 or 2 * n_train >= sum(tokens)
-        if is_enough_left and min(*n_halves, wanted) > most:
-            chosen, most = sides, min(*n_halves, wanted)
-    return {unit: half for unit, half in zip(units, chosen.tolist(), strict=True) if half}
+    total, n = sum(lengths.values()), len(lengths)
+    quota = largest = largest_validation = float(total)
+    n_classes = 1
+    if fraction < 1:
+        if n >= _MIN_UNITS:
+            n_classes = min(max(2, n // _UNITS_PER_CLASS), _MAX_CLASSES)
+        quota = max(fraction * total / 2, min(_MIN_HALF, total / 8)) / n_classes
+        largest = _LARGEST * total
+        largest_validation = min(1 / 4, max(_LARGEST_VALIDATION, 1.5 / n)) * total
+    chosen = dict[bytes, tuple[int, int]]()
+    for units in _classes({k: v for k, v in lengths.items() if v <= largest}, n_classes):
+        n_tokens = {_TEST: 0, _VALIDATION: 0}
+        most = {_TEST: largest, _VALIDATION: largest_validation}
+        for unit in sorted(units):
+            for half in sorted(n_tokens, key=n_tokens.__getitem__):  # the one with fewer so far
+                before, after = n_tokens[half], n_tokens[half] + lengths[unit]
+                if before < quota and after <= most[half]:
+                    chosen[unit] = half, min(lengths[unit], math.ceil(quota - before))
+                    n_tokens[half] = after
+                    break
+    return chosen
+
+
+def _classes(lengths: dict[bytes, int], n_classes: int) -> list[list[bytes]]:
+    """Divide units by length into classes of equally many tokens."""
+    units = sorted(lengths, key=lambda unit: (lengths[unit], unit))
+    classes = [list[bytes]() for _ in range(n_classes)]
+    n_before, total = 0, sum(lengths.values())
+    for unit in units:
+        middle = n_before + lengths[unit] / 2
+        classes[int(middle * n_classes / total)].append(unit)
+        n_before += lengths[unit]
+    return classes
 
 
 def _hash(corpus: Corpus, begin: int, end: int) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,13 +52,13 @@ NOTES = [[f"note {k} ."] for k in range(30)]
 # text, unit, number of held-out units (None for at least 2), least and greatest fraction
 TABLE: dict[str, tuple[Texts, str, int | None, float, float]] = {
     "1,500 documents": (documents(1500), "documents", None, 0.09, 0.11),
-    "24 documents": (documents(24, n_sentences=8), "documents", 6, 0.25, 0.25),
+    "24 documents": (documents(24, n_sentences=8), "documents", 6, 0.2, 0.25),
     "8 documents": (documents(8, n_sentences=9), "documents", 2, 0.25, 0.25),
-    "4 documents": (documents(4, n_sentences=30), "documents", 2, 0.5, 0.5),
-    "3 documents": (documents(3, n_sentences=30), "sentences", None, 0.25, 0.3),
-    "1 document": (joined(documents(150)), "sentences", None, 0.25, 0.3),
-    "20 sentences": ([joined(documents(9))[0][:20]], "sentences", 6, 0.3, 0.3),
-    "notes and a large document": (NOTES + LARGE, "sentences", None, 0.25, 0.3),
+    "4 documents": (documents(4, n_sentences=30), "documents", 2, 0.3, 0.35),
+    "3 documents": (documents(3, n_sentences=30), "sentences", None, 0.2, 0.3),
+    "1 document": (joined(documents(150)), "sentences", None, 0.2, 0.3),
+    "20 sentences": ([joined(documents(9))[0][:20]], "sentences", 6, 0.3, 0.35),
+    "notes and a large document": (NOTES + LARGE, "sentences", None, 0.2, 0.3),
 }
 
 
@@ -86,51 +87,51 @@ def test_part_that_is_held_out(name: str, split: Callable[[Texts], Domain]) -> N
 
 
 @pytest.mark.parametrize(
-    "texts",
-    [
-        documents(100, n_sentences=2) + documents(4, n_sentences=800),  # halves of short ones
-        [documents(1, n_sentences=n)[0] for n in (90, 80, 12, 6)],  # a half of 80 sentences
-    ],
+    ("n_short", "n_long", "long"), [(18, 4, 60), (150, 10, 100), (400, 40, 90)]
 )
-def test_documents_that_do_not_stand_for_the_text_are_not_held_out(
-    texts: Texts, split: Callable[[Texts], Domain], monkeypatch: pytest.MonkeyPatch
+def test_long_documents_are_measured_too(
+    n_short: int, n_long: int, long: int, split: Callable[[Texts], Domain]
 ) -> None:
-    monkeypatch.setattr("elmo_cli.lm.domain._MIN_HALF", 100)
-    assert split(texts).unit == "sentences"
-
-
-@pytest.mark.parametrize(("n_short", "n_long"), [(20, 8), (150, 12), (400, 40)])
-def test_long_documents_are_measured_too(n_short: int, n_long: int) -> None:
     """Documents at random are mostly short ones, which may be of another kind than long ones."""
-    rng, of_halves, of_text = random.Random(3), list[float](), list[float]()
-    for _ in range(100):
-        lengths = {b"\0" + rng.randbytes(8): rng.randint(100, 400) for _ in range(n_short)}
-        lengths |= {b"\1" + rng.randbytes(8): rng.randint(1500, 4000) for _ in range(n_long)}
-        total = sum(lengths.values())
-        chosen = choose_halves(lengths, range(40, 3, -1), wanted := min(3000, total // 8))
-        tokens = [[0, 0], [0, 0], [0, 0]]  # of short and long documents, by side
-        for unit, length in lengths.items():
-            tokens[chosen.get(unit, 0)][unit[0]] += length
-        train, *halves = tokens
-        assert 2 * sum(train) >= total
-        assert min(map(sum, halves)) >= wanted
-        assert train[1] >= max(lengths.values())
-        of_halves += [long / (short + long) for short, long in halves]
-        of_text.append(sum(long for _, long in tokens) / total)
-    assert sum(of_halves) / 200 == pytest.approx(sum(of_text) / 100, abs=0.12)
+    rng = random.Random(3)
+    texts = [documents(1, k, rng.randint(10, 12))[0] for k in range(n_short)]
+    texts += [documents(1, 1000 + k, long + k)[0] for k in range(n_long)]
+    in_long = set(joined(texts[n_short:])[0])
+    fraction = len(in_long) / len(joined(texts)[0])
+    domain = split(texts)
+    measured = sentences(domain.test)
+    assert len(in_long.intersection(measured)) / len(measured) == pytest.approx(fraction, abs=0.1)
+    left = len(in_long.intersection(sentences(domain.train)))
+    assert left >= len(in_long) / 2
 
 
-def test_the_largest_spacing_that_suffices_is_chosen() -> None:
-    """More of the text than needed would be lost for training."""
-    lengths = {bytes([k]): 1000 - k for k in range(80)}
-    for wanted, n_chosen in ((1, 4), (1900, 4), (2000, 6), (3000, 8), (10**6, 40)):
-        chosen = choose_halves(lengths, range(40, 3, -1), wanted)
-        assert len(chosen) == n_chosen
-        halves = [sum(lengths[unit] for unit in chosen if chosen[unit] == half) for half in (1, 2)]
-        assert abs(halves[0] - halves[1]) <= 1  # neighbours by length take turns
-    chosen = choose_halves(lengths, [2], 1)
-    assert [chosen[bytes([k])] for k in range(6)] == [1, 2, 2, 1, 1, 2]
-    assert len(chosen) == 80
+def test_half_of_the_text_is_trained_on(split: Callable[[Texts], Domain]) -> None:
+    """Two documents of all the long ones would be held out, and hardly read."""
+    texts = [documents(1, k, 2)[0] for k in range(200)]
+    texts += [documents(1, 1000 + k, 120)[0] for k in range(2)]
+    domain = split(texts)
+    assert 2 * len(sentences(domain.train)) >= len(joined(texts)[0])
+    assert domain.unit == "sentences"
+
+
+def test_any_document_may_be_measured() -> None:
+    """The shortest ones of a class would not be like the others."""
+    n_chosen = Counter[int]()
+    for seed in range(60):
+        rng = random.Random(seed)
+        lengths = {rng.randbytes(8): 100 + k for k in range(40)}
+        chosen = choose_halves(lengths, 0.1)
+        n_chosen.update(lengths[unit] for unit, (half, _) in chosen.items() if half == 2)
+    assert len(n_chosen) == 40
+    assert max(n_chosen.values()) < 30
+
+
+def test_long_documents_are_measured_beside_a_huge_one() -> None:
+    """The huge one alone would be the class of the long ones."""
+    lengths = {bytes([k]): 10 for k in range(40)} | {b"long" + bytes([k]): 90 for k in range(4)}
+    chosen = choose_halves(lengths | {b"huge": 2000}, 0.05)
+    assert {unit[:4] for unit, (half, _) in chosen.items() if half == 2} >= {b"long"}
+    assert b"huge" not in chosen
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -140,14 +141,6 @@ def test_a_large_document_is_not_held_out(seed: int, split: Callable[[Texts], Do
     domain = split(documents(7, n_sentences=9, seed=seed) + large)
     assert domain.unit == "documents"
     assert set(large[0]) <= set(sentences(domain.train))
-
-
-def test_a_document_that_occurs_often_is_not_held_out(split: Callable[[Texts], Domain]) -> None:
-    """All its occurrences would be: most of the text."""
-    texts = [documents(1, k, 9 + k)[0] for k in range(8)]
-    domain = split(texts + [texts[6]] * 20)
-    assert domain.unit == "documents"
-    assert set(texts[6]) <= set(sentences(domain.train))
 
 
 @pytest.mark.parametrize(
@@ -286,3 +279,11 @@ def test_folders_without_training_text(
     (tmp_path / file).write_text("x\n")
     with pytest.raises(error):
         find_texts([str(tmp_path)], [str(tmp_path / name) for name in heldout])
+
+
+def test_a_document_that_occurs_often_is_not_held_out(split: Callable[[Texts], Domain]) -> None:
+    """All its occurrences would be: most of the text."""
+    texts = [documents(1, k, 9 + k)[0] for k in range(8)]
+    domain = split(texts + [texts[6]] * 20)
+    assert domain.unit == "documents"
+    assert set(texts[6]) <= set(sentences(domain.train))
