@@ -159,6 +159,21 @@ def output_errors(path: StrPath, *, resumable: bool = False) -> Iterator[None]:
         raise OutputError(f"{os.fspath(path)}: {what}", hint, resumable) from None
 
 
+@contextmanager
+def os_errors_as(
+    error_class: type[ElmoError], path: StrPath, what: str, hint: str
+) -> Iterator[None]:
+    """Turn an error of the system into one of ours about PATH; `what` says what cannot be done."""
+    try:
+        yield
+    except ElmoError:
+        raise  # some are OSErrors too
+    except OSError as error:
+        if not error.strerror:  # a library has raised it about the content of a file
+            raise
+        raise error_class(f"{path}: {what} ({error.strerror})", hint) from None
+
+
 class FileLock:
     """An exclusive lock (flock) on a file; the system releases it when the process ends.
 

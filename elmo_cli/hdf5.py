@@ -112,8 +112,7 @@ def read_dataset(dataset: h5py.Dataset, selection: Any = ()) -> npt.NDArray[Any]
 def mapped_values(dataset: h5py.Dataset) -> npt.NDArray[Any] | None:
     """The values as a memory map; None where they are not contiguous or cannot be mapped."""
     offset = dataset.id.get_offset()  # None where the values are not contiguous
-    is_plain = dataset.dtype.kind in "fiu" and not dataset.file.userblock_size
-    if offset is not None and is_plain and dataset.size:
+    if offset is not None and dataset.dtype.kind in "fiu" and dataset.size:
         with suppress(OSError, ValueError):  # a file system that cannot map files
             name, shape = dataset.file.filename, dataset.shape
             return np.memmap(name, dataset.dtype, "r", int(offset), shape).view(np.ndarray)

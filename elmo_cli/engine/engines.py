@@ -114,10 +114,10 @@ class FastEngine:
     def __init__(self, bilm: BiLM, device: torch.device, precision: str = "float32") -> None:
         self.options = bilm.options
         self._device = device
-        self.n_slow_calls = 2 if device.type == "cuda" else 0
         bilm = bilm.to(device)
         self._cache = TypeCache(FastCharCNN(bilm.char_cnn, precision), device)
         recorder = GraphRecorder(device) if device.type == "cuda" else None
+        self.n_slow_calls = 0 if recorder is None else 2
 
         def fast(layer: ProjectedLSTM, k: int) -> FastLSTM:
             states = None if recorder is None else GraphRowStates(layer, recorder)

@@ -16,8 +16,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from elmo_cli.errors import ElmoError, ModelError, OutputError
-from elmo_cli.files import FileLock
+from elmo_cli.errors import ModelError, OutputError
+from elmo_cli.files import FileLock, os_errors_as
 from elmo_cli.regular_files import sha256_of_file
 
 BUNDLED = "elmo-en"
@@ -221,19 +221,6 @@ def installed_dir(model: Model) -> Path | None:
         return bundled_dir()
     folder = model_dir(model)
     return folder if all((folder / file.name).is_file() for file in model.files) else None
-
-
-@contextmanager
-def os_errors_as(error_class: type[ElmoError], path: Path, what: str, hint: str) -> Iterator[None]:
-    """Turn an error of the system into one of ours about PATH; `what` says what cannot be done."""
-    try:
-        yield
-    except ElmoError:
-        raise  # some are OSErrors too
-    except OSError as error:
-        if not error.strerror:  # a library has raised it about the content of a file
-            raise
-        raise error_class(f"{path}: {what} ({error.strerror})", hint) from None
 
 
 def writing(path: Path) -> AbstractContextManager[None]:

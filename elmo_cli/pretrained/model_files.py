@@ -20,10 +20,10 @@ from functools import cached_property
 from pathlib import Path
 
 from elmo_cli.errors import ModelError
-from elmo_cli.files import new_file, output_errors
+from elmo_cli.files import new_file, os_errors_as, output_errors
 from elmo_cli.filetypes import HDF5, HEAD_BYTES, identify, identify_foreign_model
 from elmo_cli.model.options import Options
-from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE, os_errors_as
+from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
 from elmo_cli.regular_files import check_regular, read_json, sha256_of_file
 
 SOFTMAX_FILE, VOCABULARY_FILE, STATE_FILE = "softmax.hdf5", "vocab.txt", "state.hdf5"

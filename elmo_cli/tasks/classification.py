@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from elmo_cli.errors import InputError
 from elmo_cli.lm.settings import at_least, bounded, one_of
 from elmo_cli.tasks import layers
-from elmo_cli.tasks.inputs import Inputs
+from elmo_cli.tasks.inputs import Inputs, Tokens
 from elmo_cli.tasks.labels import Span, score_labels
 from elmo_cli.tasks.readers import checked_tokens, is_tree, parse_tree, read_json_lines, read_lines
 from elmo_cli.tasks.settings import TaskSettings
-from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
+from elmo_cli.tasks.task import Example, Json, Scores, Split, Task, TaskModel
 
 _SHORT_TOKENS = 8  # longer subtrees are padded in a batch of their own
 _MAXOUT_MAPS = 4  # linear maps per unit of a maxout layer
@@ -186,6 +186,9 @@ class ClassificationTask(Task):
 
     def score(self, examples: Sequence[ClassifiedExample], predictions: Sequence[str]) -> Scores:
         return score_labels((example.target for example in examples), predictions)
+
+    def to_json(self, example: ClassifiedExample, sentences: list[Tokens], prediction: str) -> Json:
+        return {"tokens": sentences[0], "label": prediction}
 
 
 def _read_json(split: Split, labelled: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, pairwise
 from typing import Any, ClassVar
 
@@ -82,20 +82,13 @@ class CorefTask(Task):
             fields["clusters"] = [sorted(cluster) for cluster in example.target]
         return {**fields, "predicted_clusters": [sorted(cluster) for cluster in prediction]}
 
-    def format_lines(
-        self, split: Split, predictions: Sequence[Clusters], form: str
-    ) -> Iterator[str]:
-        """Yield JSON Lines, or two columns as the reference scorer of CoNLL-2012 reads them."""
-        if form == "jsonl":
-            yield from super().format_lines(split, predictions, form)
-            return
-        for example, clusters in zip(split.examples, predictions, strict=True):
-            sentences = [split.sentences[number] for number in example.sentences]
-            cells = iter(_cells(clusters, sum(map(len, sentences))))
-            yield f"{BEGIN} {example.heading}".rstrip() + "\n"
-            for tokens in sentences:
-                yield "".join(f"{token}\t{next(cells)}\n" for token in tokens) + "\n"
-            yield f"{END}\n"
+    def to_text(self, example: Document, sentences: list[Tokens], prediction: Clusters) -> str:
+        """Return two columns, as the reference scorer of CoNLL-2012 reads them."""
+        cells = iter(_cells(prediction, sum(map(len, sentences))))
+        lines = [f"{BEGIN} {example.heading}".rstrip()]
+        for tokens in sentences:
+            lines += [*(f"{token}\t{next(cells)}" for token in tokens), ""]
+        return "\n".join([*lines, END])
 
 
 def _read_conll(split: Split, labelled: bool) -> None:

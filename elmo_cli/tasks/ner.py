@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, ClassVar
@@ -137,10 +137,6 @@ class NerTask(Task):
     def to_json(self, example: Example, sentences: list[Tokens], prediction: Labels) -> Json:
         return {"tokens": sentences[0], "labels": prediction}
 
-    def format_lines(self, split: Split, predictions: Sequence[Labels], form: str) -> Iterator[str]:
-        if form == "jsonl":
-            yield from super().format_lines(split, predictions, form)
-            return
-        for example, labels in zip(split.examples, predictions, strict=True):
-            pairs = zip(split.sentences[example.sentences[0]], labels, strict=True)
-            yield "".join(f"{token}\t{label}\n" for token, label in pairs) + "\n"
+    def to_text(self, example: Example, sentences: list[Tokens], prediction: Labels) -> str:
+        pairs = zip(sentences[0], prediction, strict=True)
+        return "".join(f"{token}\t{label}\n" for token, label in pairs)

@@ -188,15 +188,22 @@ class Task(ABC):
         """Score predictions against the targets of the examples."""
 
     def to_json(self, example: Any, sentences: list[Tokens], prediction: Any) -> Json:
-        """Return a prediction, by default a label, as a JSON object with its sentences."""
-        return {"tokens": sentences[0], "label": prediction}
+        """Return a prediction as a JSON object, given the sentences of its example."""
+        raise NotImplementedError
+
+    def to_text(self, example: Any, sentences: list[Tokens], prediction: Any) -> str:
+        """Return a prediction in the format that is not JSON Lines, if the task has one."""
+        raise NotImplementedError
 
     def format_lines(self, split: Split, predictions: Sequence[Any], form: str) -> Iterator[str]:
-        """Yield the lines of a file of predictions in one of `formats`, here JSON Lines."""
+        """Yield the lines of a file of predictions in one of `formats`."""
         for example, prediction in zip(split.examples, predictions, strict=True):
             sentences = [split.sentences[number] for number in example.sentences]
-            found = self.to_json(example, sentences, prediction)
-            yield json.dumps(found, ensure_ascii=False) + "\n"
+            if form == "jsonl":
+                found = self.to_json(example, sentences, prediction)
+                yield json.dumps(found, ensure_ascii=False) + "\n"
+            else:
+                yield self.to_text(example, sentences, prediction) + "\n"
 
 
 def load_task(

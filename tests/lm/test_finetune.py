@@ -246,6 +246,13 @@ def test_resumed_run_equals_an_uninterrupted_one(tune: Tune, tmp_path: Path) -> 
         assert digest[0][name] == digest[1][name]
 
 
+def test_run_is_resumed_with_another_division_of_its_batch(tune: Tune, tmp_path: Path) -> None:
+    """Fewer streams at once, and another learning rate, of which the record depends on neither."""
+    tune("--max-steps", "3", out=tmp_path / "out")
+    halved = ("--batch-size", "2", "--gradient-accumulation-steps", "2", "--learning-rate", "0.01")
+    assert tune(*halved, "--resume", out=tmp_path / "out")["tokens"] == TOKENS
+
+
 def test_time_limit_covers_all_parts_of_the_run(tune: Tune, source: Path, tmp_path: Path) -> None:
     """Fitting, measuring and training together; a run without time for training changes nothing."""
     out = tmp_path / "out"
