@@ -96,7 +96,9 @@ class EmbeddingsDataset(Dataset[LabelledSentence]):
             what = f"sentence {key!r} has {n_tokens}, but {n_labels}"
             raise self._error(what, "give one label per token")
         numbers = [self._number(one, key) for one in label]
-        return LabelledSentence(layers, np.array(numbers, np.int64))
+        has_fractions = any(isinstance(number, float) for number in numbers)
+        dtype = np.float32 if has_fractions else np.int64
+        return LabelledSentence(layers, np.array(numbers, dtype))
 
     @staticmethod
     def collate(items: Sequence[LabelledSentence]) -> PaddedBatch:
@@ -151,4 +153,5 @@ class EmbeddingsDataset(Dataset[LabelledSentence]):
 
 def _is_one(label: Any) -> bool:
     """Whether an entry is one label, for the whole sentence."""
-    return isinstance(label, str) or not hasattr(label, "__len__")
+    is_scalar = getattr(label, "ndim", 1) == 0  # of NumPy or torch
+    return isinstance(label, str) or is_scalar or not hasattr(label, "__len__")

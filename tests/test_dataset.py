@@ -70,6 +70,10 @@ def test_one_label_per_sentence_and_numbers(file: Path) -> None:
     assert numbers.collate([numbers[i] for i in (3, 1)]).labels.tolist() == [3, 1]
     scores = EmbeddingsDataset(file, labels={key: key / 2 for key in range(len(LINES))})
     assert scores.collate([scores[3]]).labels.tolist() == [1.5]
+    tensor = EmbeddingsDataset(file, labels=torch.arange(len(LINES)))
+    assert tensor.collate([tensor[i] for i in (3, 1)]).labels.tolist() == [3, 1]
+    times = EmbeddingsDataset(file, labels=[[0.5] * len(line.split()) for line in LINES])
+    assert times.collate([times[0]]).labels.unique().tolist() == [0.5]
     names = EmbeddingsDataset(file, labels=["no", "yes"] * 6, label_names=["yes", "no"])
     assert names.collate([names[0], names[1]]).labels.tolist() == [1, 0]
 

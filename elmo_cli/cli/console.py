@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, TypeVar
 
 import click
 
+from elmo_cli.cli.option_names import with_options
 from elmo_cli.errors import OutputError, SkippedError
-from elmo_cli.files import plural
+from elmo_cli.files import StrPath, plural
 
 if TYPE_CHECKING:
     import torch
     from rich.console import JustifyMethod, RenderableType
 
-    from elmo_cli.files import StrPath
     from elmo_cli.text.input import InputReport
 
 _Self = TypeVar("_Self", bound="Progress")
@@ -68,7 +68,7 @@ def note(*lines: str) -> None:
 
 def warn(*messages: str) -> None:
     """Print warnings on stderr, unless `--quiet` is given."""
-    note(*(f"warning: {message}" for message in messages))
+    note(*(f"warning: {with_options(message)}" for message in messages))
 
 
 def say(*lines: str) -> None:

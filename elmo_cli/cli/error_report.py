@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import sys
 
 import click
 
 from elmo_cli.cli.console import alert, print_error
+from elmo_cli.cli.option_names import with_options
 from elmo_cli.errors import INTERRUPTED_HINT, ElmoError
 
-_PARAMETER = re.compile(r"`([a-z_]+)(?:=([^`]*))?`")
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -64,16 +63,7 @@ def _with_options(text: str, args: list[str], group: click.Group) -> str:
     for arg in args:
         if isinstance(command, click.Group):
             command = command.get_command(click.Context(command), arg) or command
-    options = {one.name: max(one.opts, key=len) for one in command.params}
-
-    def as_option(found: re.Match[str]) -> str:
-        name, value = found[1], (found[2] or "").strip("'\"")
-        option = options.get(name, options.get(f"label_{name}", ""))
-        if not option.startswith("-"):
-            return found[0]
-        return f"`{option}`" if value in ("", "True") else f"`{option} {value}`"
-
-    return _PARAMETER.sub(as_option, text)
+    return with_options(text, command)
 
 
 def _variable_hint(message: str, args: list[str]) -> str:

@@ -25,6 +25,8 @@ class ElmoMix(nn.Module):
             weighted, as the originals do; so a sentence's vectors depend on its batch.
         dropout: share of the mixed values that training sets to zero.
         l2: lambda of the penalty on the weights, see `penalty`.
+    Raises:
+        UsageError: `n_layers` is not a number from 1.
 
     Example:
         mix = ElmoMix(n_layers=3)
@@ -43,6 +45,8 @@ class ElmoMix(nn.Module):
         l2: float = 0.0,
     ) -> None:
         super().__init__()
+        if type(n_layers) is not int or n_layers < 1:
+            raise UsageError(f"`n_layers={n_layers!r}`: not a number from 1", "a biLM has 3")
         self.n_layers, self.batch_first = n_layers, batch_first
         self.layer_norm, self.l2 = layer_norm, l2
         self.weights = nn.Parameter(torch.zeros(n_layers))

@@ -341,3 +341,19 @@ def test_suffixes_of_other_formats_are_refused_with_two_ways() -> None:
         done = elmo("embed", "corpus.txt", "-o", name)
         refused(done, 1, f"{name}: embeddings files are HDF5", f"`-o {name[0]}.hdf5` writes HDF5")
         assert "--output-format" in done.err
+
+
+@pytest.mark.parametrize(
+    ("line", "option"),
+    [
+        ("The cat, which sat on the mat, slept.\n", "`--tokenize`"),
+        ('{"text": "The cat sat ."}\n', "`--input-format jsonl`"),
+    ],
+)
+@pytest.mark.parametrize(
+    "words", [["-o", "out.hdf5"], ["-o", "out.hdf5", "--dry-run"], ["-o", "-"]]
+)
+def test_a_warning_names_the_option(line: str, option: str, words: list[str]) -> None:
+    Path("corpus.txt").write_text(line * 10, encoding="utf-8")
+    (warning,) = [line for line in said(elmo("embed", "corpus.txt", *words)) if "looks" in line]
+    assert option in warning

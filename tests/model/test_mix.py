@@ -156,8 +156,6 @@ def test_wrong_layers_and_masks(layers: Any, mask: Any, what: str) -> None:
 @pytest.mark.parametrize(
     "use",
     [
-        lambda: ElmoMix("3"),  # type: ignore[arg-type]
-        lambda: ElmoMix(-1),
         lambda: ElmoMix(3)(np.array([["a"]])),
         lambda: ElmoMix(3)([LAYERS[0], LAYERS[1, :1]]),
         lambda: ElmoMix(3)(LAYERS, "mask"),
@@ -166,3 +164,9 @@ def test_wrong_layers_and_masks(layers: Any, mask: Any, what: str) -> None:
 def test_torch_refuses_what_is_no_tensor(use: Callable[[], object]) -> None:
     with pytest.raises((TypeError, ValueError, RuntimeError)):
         use()
+
+
+@pytest.mark.parametrize("n_layers", ["3", -1, 0, True, 3.0, None])
+def test_a_number_of_layers_that_is_none(n_layers: Any) -> None:
+    with pytest.raises(UsageError, match=re.escape(f"`n_layers={n_layers!r}`: not a number")):
+        ElmoMix(n_layers)
