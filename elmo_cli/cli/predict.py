@@ -7,6 +7,7 @@ from typing import Any
 from elmo_cli.cli import console, options, task_options
 from elmo_cli.cli.click_options import argument, command, flag, output_option
 from elmo_cli.errors import UsageError
+from elmo_cli.text.input_settings import InputReport
 
 
 @command
@@ -33,9 +34,10 @@ def predict(*, folder: str, texts: tuple[str, ...], **given: Any) -> None:
     """
     console.check_output(given["output"], texts, overwrite=given["overwrite"])
     trained, output_format = task_options.load_model(folder, given)
-    task = trained.task
+    task, report = trained.task, InputReport()
     if task.reads_text and not given["as_data"]:
-        split = task.read_text(texts, options.input_settings(given))
+        split = task.read_text(texts, options.input_settings(given), report)
+        console.warn(*report.warnings)
     elif len(texts) == 1:
         split = task.read(texts[0], labelled=False)
     else:
@@ -45,3 +47,4 @@ def predict(*, folder: str, texts: tuple[str, ...], **given: Any) -> None:
         predictions = trained.predict_unseen(split, vectors, reporter)
     lines = task.format_lines(split, predictions, output_format)
     console.write_lines(given["output"], lines, overwrite=given["overwrite"])
+    console.exit_if_skipped(report)

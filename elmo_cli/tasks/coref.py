@@ -22,7 +22,7 @@ from elmo_cli.tasks.readers import (
     tokens_of_json,
 )
 from elmo_cli.tasks.task import Json, Scores, Split, Task
-from elmo_cli.text.input import InputSettings, read_sentences
+from elmo_cli.text.input import InputReport, InputSettings, read_sentences
 
 Counts = tuple[float, float, float, float]  # recall's numerator and denominator, then precision's
 _METRICS = ("muc", "b_cubed", "ceaf_phi4", "mentions")  # "f1" is the mean of the first three
@@ -55,9 +55,11 @@ class CorefTask(Task):
             _count([], [])  # refuses a missing scipy before training, not after
         (_read_json if split.is_jsonl else _read_conll)(split, labelled)
 
-    def read_text(self, paths: Sequence[str], text: InputSettings) -> Split:
+    def read_text(
+        self, paths: Sequence[str], text: InputSettings, report: InputReport | None = None
+    ) -> Split:
         split = Split(", ".join(paths))
-        found = [sentence for sentence in read_sentences(paths, text) if sentence.tokens]
+        found = [one for one in read_sentences(paths, text, report) if one.tokens]
         starts = [i for i, sentence in enumerate(found) if sentence.starts_document or not i]
         for start, end in pairwise([*starts, len(found)]):
             name = found[start].document or f"document_{1 + len(split.examples)}"

@@ -15,7 +15,7 @@ from elmo_cli.errors import InputError, UsageError
 from elmo_cli.tasks.inputs import Inputs, SentenceBatch, TokenRepresentation, Tokens
 from elmo_cli.tasks.layers import BiLSTM, SequenceDropout
 from elmo_cli.tasks.settings import TASKS, TaskSettings, suggest, with_settings
-from elmo_cli.text.input import InputSettings, format_of, read_sentences
+from elmo_cli.text.input import InputReport, InputSettings, format_of, read_sentences
 
 Json = dict[str, Any]  # an object, as `json.dumps` takes it
 
@@ -160,10 +160,12 @@ class Task(ABC):
     def fill(self, split: Split, *, labelled: bool) -> None:
         """Add the sentences and examples of the file of a split; arguments as in `read`."""
 
-    def read_text(self, paths: Sequence[str], text: InputSettings) -> Split:
+    def read_text(
+        self, paths: Sequence[str], text: InputSettings, report: InputReport | None = None
+    ) -> Split:
         """Read text as `elmo embed` does: one example per sentence; InputError if that fails."""
         split = Split(", ".join(paths))
-        for sentence in read_sentences(paths, text):
+        for sentence in read_sentences(paths, text, report):
             if sentence.tokens:
                 split.examples.append(Example(split.add(sentence.tokens), sentence.where, None))
         return split

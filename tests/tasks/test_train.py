@@ -291,6 +291,10 @@ def test_train_evaluate_and_predict(folder: None) -> None:
     predicted = made("predict", "ner", "new.txt").out.decode()
     tokens = [line.split("\t")[0] for line in predicted.splitlines()]
     assert " ".join(tokens) == "Anna Berg likes Oslo  it rains "
+    Path("latin.txt").write_bytes(b"ok\nbad \xe9\n")
+    done = elmo("predict", "ner", "latin.txt", "--on-error", "skip")
+    assert (done.code, done.out.decode().count("ok\t")) == (3, 1)
+    assert "latin.txt, line 2" in done.err
     made("predict", "ner", "dev.conll", "-o", "a.conll")
     made("evaluate", "ner", "--test", "dev.conll", "-o", "b.conll")
     assert Path("a.conll").read_text() == Path("b.conll").read_text()
