@@ -77,7 +77,9 @@ class EmbeddingsDataset(Dataset[LabelledSentence]):
             raise self._error(what, "read them with `open_embeddings`")
         self.keys = list(embeddings)
         self._labels = None if labels is None else self._in_order(labels)
-        self.label_names = tuple(label_names or self._strings())
+        flat = [_plain(one) for entry in self._labels or () for one in _each(entry)]
+        self.label_names = tuple(label_names or sorted({x for x in flat if isinstance(x, str)}))
+        self._dtype = np.float32 if any(isinstance(x, float) for x in flat) else np.int64
         self._numbers = {name: number for number, name in enumerate(self.label_names)}
 
     def __len__(self) -> int:
@@ -90,15 +92,13 @@ class EmbeddingsDataset(Dataset[LabelledSentence]):
             return LabelledSentence(layers, None)
         label = self._labels[index]
         if _is_one(label):
-            return LabelledSentence(layers, np.array(self._number(label, key)))
+            return LabelledSentence(layers, np.array(self._number(label, key), self._dtype))
         if len(label) != layers.shape[-2]:
             n_tokens, n_labels = plural(layers.shape[-2], "token"), plural(len(label), "label")
             what = f"sentence {key!r} has {n_tokens}, but {n_labels}"
             raise self._error(what, "give one label per token")
         numbers = [self._number(one, key) for one in label]
-        has_fractions = any(isinstance(number, float) for number in numbers)
-        dtype = np.float32 if has_fractions else np.int64
-        return LabelledSentence(layers, np.array(numbers, dtype))
+        return LabelledSentence(layers, np.array(numbers, self._dtype))
 
     @staticmethod
     def collate(items: Sequence[LabelledSentence]) -> PaddedBatch:
@@ -132,15 +132,9 @@ class EmbeddingsDataset(Dataset[LabelledSentence]):
             raise self._error(what, "give one entry per sentence")
         return list(labels)
 
-    def _strings(self) -> list[str]:
-        """All labels that are strings, sorted."""
-        entries = self._labels or ()
-        flat = (one for entry in entries for one in ([entry] if _is_one(entry) else entry))
-        return sorted({one for one in flat if isinstance(one, str)})
-
     def _number(self, label: Any, key: object) -> int | float:
         if not isinstance(label, str):
-            number: int | float = label.item() if hasattr(label, "item") else label
+            number: int | float = _plain(label)
             return number
         if label not in self._numbers:
             what = f"sentence {key!r} has the label {label!r}, which is not in `label_names`"
@@ -155,3 +149,13 @@ def _is_one(label: Any) -> bool:
     """Whether an entry is one label, for the whole sentence."""
     is_scalar = getattr(label, "ndim", 1) == 0  # of NumPy or torch
     return isinstance(label, str) or is_scalar or not hasattr(label, "__len__")
+
+
+def _each(entry: Any) -> Any:
+    """The labels of an entry."""
+    return [entry] if _is_one(entry) else entry
+
+
+def _plain(label: Any) -> Any:
+    """A label without the type of NumPy or torch."""
+    return label.item() if hasattr(label, "item") else label

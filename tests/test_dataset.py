@@ -72,8 +72,11 @@ def test_one_label_per_sentence_and_numbers(file: Path) -> None:
     assert scores.collate([scores[3]]).labels.tolist() == [1.5]
     tensor = EmbeddingsDataset(file, labels=torch.arange(len(LINES)))
     assert tensor.collate([tensor[i] for i in (3, 1)]).labels.tolist() == [3, 1]
-    times = EmbeddingsDataset(file, labels=[[0.5] * len(line.split()) for line in LINES])
-    assert times.collate([times[0]]).labels.unique().tolist() == [0.5]
+    values = [[i % 2 / 2] * len(line.split()) for i, line in enumerate(LINES)]
+    values[0] = [1] * len(values[0])  # whole numbers among fractions
+    times = EmbeddingsDataset(file, labels=values)
+    assert times[0].labels.dtype == np.float32
+    assert times.collate([times[0], times[1]]).labels.unique().tolist() == [-100, 0.5, 1]
     names = EmbeddingsDataset(file, labels=["no", "yes"] * 6, label_names=["yes", "no"])
     assert names.collate([names[0], names[1]]).labels.tolist() == [1, 0]
 

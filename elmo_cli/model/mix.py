@@ -45,8 +45,10 @@ class ElmoMix(nn.Module):
         l2: float = 0.0,
     ) -> None:
         super().__init__()
-        if type(n_layers) is not int or n_layers < 1:
-            raise UsageError(f"`n_layers={n_layers!r}`: not a number from 1", "a biLM has 3")
+        is_number = isinstance(n_layers, (int, np.integer)) and not isinstance(n_layers, bool)
+        if not is_number or n_layers < 1:
+            hint = "count the token layer too: the published models have 3"
+            raise UsageError(f"`n_layers={n_layers!r}`: not a number from 1", hint)
         self.n_layers, self.batch_first = n_layers, batch_first
         self.layer_norm, self.l2 = layer_norm, l2
         self.weights = nn.Parameter(torch.zeros(n_layers))

@@ -136,10 +136,12 @@ class EmbeddingsFolder:
                 continue
             attributes, found = embeddings.attributes, ""
             count = (attributes.get("sentences"), attributes.get("tokens"))
-            if attributes.get("tokens_sha256") in digests:
+            sha256 = str(attributes.get("tokens_sha256"))
+            is_from_user = not path.stem.endswith(f"-{sha256[:8]}")  # `_write` names its own so
+            if sha256 in digests:
                 if not (found := self._problem(embeddings)):
                     return embeddings
-            elif path.stem == stem(Path(split.path).name) or count in counts:
+            elif is_from_user and (path.stem == stem(Path(split.path).name) or count in counts):
                 found = "another text"
             embeddings.close()
             problem = problem or (found and f"{path}: does not fit {split.path}: {found}")

@@ -355,5 +355,5 @@ def test_suffixes_of_other_formats_are_refused_with_two_ways() -> None:
 )
 def test_a_warning_names_the_option(line: str, option: str, words: list[str]) -> None:
     Path("corpus.txt").write_text(line * 10, encoding="utf-8")
-    (warning,) = [line for line in said(elmo("embed", "corpus.txt", *words)) if "looks" in line]
+    (warning,) = [one for one in said(elmo("embed", "corpus.txt", *words)) if "looks" in one]
     assert option in warning

@@ -63,6 +63,14 @@ def test_missing_embeddings_are_computed_once(folder: None, layers: str, rows: l
     assert [path.stat().st_mtime_ns for path in Path("new").iterdir()] == [time]
 
 
+def test_embeddings_of_a_corrected_text_are_computed(folder: None) -> None:
+    found = vector_folder("new")
+    found.find(SPLIT, "all", SILENT)
+    corrected = [("Anne", "lives"), *SENTENCES[1:2], ("Anne", "lives"), *SENTENCES[3:]]
+    found.find(Split("data.conll", corrected, []), "all", SILENT)
+    assert len(list(Path("new").iterdir())) == 2
+
+
 @pytest.mark.parametrize(
     ("text", "name", "options", "words"),
     [
