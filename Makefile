@@ -73,8 +73,9 @@ format: install  ## put every file into the house's format
 
 PARTS ?= table1 table2 table3 table7 figure1
 JOBS ?= 2
-paper: install  ## reproduce tables and figures of the paper: DATA=folder WORK=folder [PARTS="table1 …"] [JOBS=2]
-	$(BIN)/python -m benchmarks.paper.run --data $(DATA) --work $(WORK) --jobs $(JOBS) $(PARTS)
+DEVICE ?= cpu
+paper: install  ## reproduce tables and figures of the paper: DATA=folder WORK=folder [PARTS="table1 …"] [JOBS=2] [DEVICE=cpu]
+	$(BIN)/python -m benchmarks.paper.run --data $(DATA) --work $(WORK) --jobs $(JOBS) --device $(DEVICE) $(PARTS)
 	$(BIN)/python -m benchmarks.paper.report --pictures $(WORK)/pictures
 
 OUT ?= elmo-en-next

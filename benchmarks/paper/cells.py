@@ -129,6 +129,7 @@ TABLES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("QA", "SICK", "SRL"),
         ("word vectors", "type layer", "ELMo alone", "ELMo and word vectors"),
     ),
+    "published": (("QA", "SICK", "NER"), (WITHOUT, WITH)),
 }
 FIGURE_1 = (("SRL", "SICK"), (WITHOUT, WITH))
 PARTS = ("tries", *TABLES, "figure1")
@@ -145,6 +146,7 @@ class Cell:
         fraction: fraction of the training data of the task.
         epochs: maximum number of epochs; None for the setting of the task.
         number: index of its settings in `TaskFiles.tries`; None for the chosen ones.
+        preset: name of a preset, which replaces the settings of the task.
     """
 
     task: str
@@ -153,10 +155,13 @@ class Cell:
     fraction: float = 1.0
     epochs: int | None = None
     number: int | None = None
+    preset: str | None = None
 
     @property
     def settings(self) -> Settings:
         """The settings of `elmo train` that differ from the defaults of the task."""
+        if self.preset is not None:
+            return VARIANTS[self.variant]
         files, number = FILES[self.task], self.number
         if number is None:
             number = files.chosen_without if self.variant in NO_ELMO else files.chosen
@@ -168,6 +173,7 @@ class Cell:
     def name(self) -> str:
         """The name of its result; cells with equal settings share one run."""
         words = [f"{key}={value}" for key, value in sorted(self.settings.items())]
+        words += [] if self.preset is None else [f"preset={self.preset}"]
         glove = "no-glove" if self.variant in NO_GLOVE else "glove"
         return "_".join([self.task, *words, glove, f"{self.fraction:g}", f"seed{self.seed}"])
 
@@ -181,6 +187,7 @@ class Cell:
         for key, value in self.settings.items():
             words += ["--set", f"{key}={value}"]
         words += ["--fraction", f"{self.fraction * files.fraction:g}", "--seed", self.seed]
+        words += [] if self.preset is None else ["--preset", self.preset]
         return list(map(str, words))
 
     def embeddings(self, work: Path) -> Path:
@@ -210,6 +217,8 @@ def cells_of(part: str) -> list[Cell]:
 
 def cell_of(part: str, task: str, variant: str, seed: int, fraction: float = 1.0) -> Cell:
     """Return the cell of a table, or of "figure1"."""
+    if part == "published":
+        return Cell(task, variant, seed, preset="paper")
     if part == "table1":
         return Cell(task, variant, seed)
     return Cell(task, variant, seed, fraction, min(_MAX_EPOCHS, round(EPOCHS[task] / fraction)))

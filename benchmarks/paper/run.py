@@ -1,10 +1,11 @@
 """Train and score the cells of parts of the paper; cells with a result are skipped.
 
-    python -m benchmarks.paper.run --data DATA --work WORK [--jobs N] table1 table2 figure1
+    python -m benchmarks.paper.run --data DATA --work WORK [--device NAME] table1 figure1
 
 DATA contains the files that `cells.py` names. Each finished cell adds a line to
 `benchmarks/paper/results.jsonl`; WORK holds embeddings and unfinished runs, which are resumed.
-The part "tries" compares settings on dev, and does not read the test files.
+The part "tries" compares settings on dev, and does not read the test files. The part "published"
+trains models of the published sizes, for which a GPU is advisable: `--device cuda`.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from benchmarks.paper.cells import FILES, PARTS, Cell, cells_of
 from benchmarks.paper.report import RESULTS, read_results
 
 
-def train(cell: Cell, data: Path, work: Path) -> dict[str, Any]:
+def train(cell: Cell, data: Path, work: Path, device: str) -> dict[str, Any]:
     """Train a cell, or resume its training, and return its result on dev."""
     folder = work / "runs" / cell.name
     mode = ["--resume"] if (folder / "task.json").exists() else []
-    command = [*ELMO, *cell.command(data, work), *mode, "--json", "--device", "cpu"]
+    command = [*ELMO, *cell.command(data, work), *mode, "--json", "--device", device]
     cost = run_timed(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     facts = json.loads((folder / "scores.json").read_text())
     return {
@@ -36,30 +37,34 @@ def train(cell: Cell, data: Path, work: Path) -> dict[str, Any]:
         "best_epoch": facts["best_epoch"],
         "mix": facts["mix"],
         "cpu_s": round(cost.cpu),
+        "device": device,
         "was_resumed": bool(mode),
     }
 
 
-def evaluate(cell: Cell, data: Path, work: Path) -> dict[str, Any]:
+def evaluate(cell: Cell, data: Path, work: Path, device: str) -> dict[str, Any]:
     """Return the scores of a trained cell on test."""
     files, folder = FILES[cell.task], work / "runs" / cell.name
     words = [*ELMO, "evaluate", folder, "--test", data / files.test, "--json", "-q"]
-    words += ["--embeddings", cell.embeddings(work), "--device", "cpu"]
+    words += ["--embeddings", cell.embeddings(work), "--device", device]
     done = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=True)
     scores = {key: one for key, one in json.loads(done.stdout).items() if isinstance(one, float)}
     return {"test": scores[files.score], "scores": scores}
 
 
-def run_cell(cell: Cell, known: dict[str, Any] | None, data: Path, work: Path) -> dict[str, Any]:
+def run_cell(
+    cell: Cell, known: dict[str, Any] | None, data: Path, work: Path, device: str
+) -> dict[str, Any]:
     """Return the result of a cell, with the test scores unless the cell is a try.
 
     Args:
         known: its result without the test scores, if its settings were tried.
     """
     folder = work / "runs" / cell.name
-    result = known if known and (folder / "scores.json").exists() else train(cell, data, work)
+    is_trained = known and (folder / "scores.json").exists()
+    result = known if is_trained else train(cell, data, work, device)
     if cell.number is None:
-        result = {**result, **evaluate(cell, data, work)}
+        result = {**result, **evaluate(cell, data, work, device)}
         shutil.rmtree(folder)
     return result
 
@@ -71,6 +76,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--jobs", type=int, default=1, help="cells to run at the same time")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--task", help="run only this task")
     given = parser.parse_args()
     results = read_results(RESULTS)
@@ -79,7 +85,7 @@ def main() -> None:
         known = results.get(cell.name)
         if known and ("test" in known or cell.number is not None):
             return
-        result = results[cell.name] = run_cell(cell, known, given.data, given.work)
+        result = results[cell.name] = run_cell(cell, known, given.data, given.work, given.device)
         with RESULTS.open("a", encoding="utf-8") as file:
             file.write(json.dumps(result) + "\n")
         print(f"{cell.name}: dev {result['dev']:.2f}, {result['cpu_s']} CPU s", flush=True)
