@@ -23,6 +23,7 @@ from elmo_cli.pretrained.catalogue import BUNDLED
 from elmo_cli.pretrained.load import load_files, locate
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.store.layouts import tokens_digest, tokens_sha256
+from elmo_cli.store.log_lines import is_finished
 from elmo_cli.store.reader import Embeddings, open_embeddings
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.tasks.inputs import LayerReader, Tokens
@@ -58,7 +59,8 @@ class EmbeddingsFolder:
     """A folder in which the embeddings of data files are found by their text, or else computed.
 
     An embeddings file matches if its text is all sentences of the data in order, or the distinct
-    ones in the order of their first occurrence, which is what `find` writes.
+    ones in the order of their first occurrence, which is what `find` writes. If several match, it
+    is the newest.
 
     Args:
         path: the folder, created when it is needed.
@@ -92,9 +94,9 @@ class EmbeddingsFolder:
         Args:
             layers: "all", "last", "type" or "none", for which the result is None.
         Raises:
-            EmbeddingsFileError: a file has this text but another model, not all layers or, in the
-                sentences of the examples, a value that is not finite; or it appears to be meant for
-                the data but has another text.
+            EmbeddingsFileError: a file that `find` did not write has this text but another model or
+                not all layers, or appears to be meant for the data but has another text; or a value
+                in the sentences of the examples is not finite.
             ElmoError: computing them fails, as in `elmo_cli.embed.run.run_job`.
         """
         if layers == "none":
@@ -129,7 +131,8 @@ class EmbeddingsFolder:
         digests = set(map(sha256_of, texts))
         counts = {(len(text), sum(map(len, text))) for text in texts}
         problem = ""
-        for path in sorted([*self.path.glob("*.hdf5"), *self.path.glob("*.h5")]):
+        paths = [*self.path.glob("*.hdf5"), *self.path.glob("*.h5")]
+        for path in sorted(paths, key=lambda path: (-path.lstat().st_mtime_ns, path)):
             try:
                 embeddings = open_embeddings(path)
             except UnfinishedError:
@@ -137,14 +140,15 @@ class EmbeddingsFolder:
             attributes, found = embeddings.attributes, ""
             count = (attributes.get("sentences"), attributes.get("tokens"))
             sha256 = str(attributes.get("tokens_sha256"))
-            is_from_user = not path.stem.endswith(f"-{sha256[:8]}")  # `_write` names its own so
             if sha256 in digests:
                 if not (found := self._problem(embeddings)):
                     return embeddings
-            elif is_from_user and (path.stem == stem(Path(split.path).name) or count in counts):
+            elif path.stem == stem(Path(split.path).name) or count in counts:
                 found = "another text"
             embeddings.close()
-            problem = problem or (found and f"{path}: does not fit {split.path}: {found}")
+            is_from_user = not path.stem.endswith(f"-{sha256[:8]}")  # `_write` names its own so
+            if found and is_from_user:
+                problem = problem or f"{path}: does not fit {split.path}: {found}"
         if problem:
             hint = "embed the data again, or name another folder (`embeddings`) or `model`"
             raise EmbeddingsFileError(problem, hint)
@@ -186,12 +190,16 @@ class EmbeddingsFolder:
         embedder = self._make_embedder()
         reporter.message(f"computing the embeddings of {name}")
         self.path.mkdir(parents=True, exist_ok=True)
-        output = self.path / f"{stem(Path(name).name)}-{sha256_of(sentences)[:8]}.hdf5"
+        bilm = embedder.bilm.sha256[:8]
+        parts = (stem(Path(name).name), embedder.settings.state, bilm, sha256_of(sentences)[:8])
+        output = self.path / f"{'-'.join(parts)}.hdf5"
         text = output.with_suffix(".jsonl")
         write_text(text, (json.dumps({"tokens": tokens}) + "\n" for tokens in sentences))
         settings, flat = embedder.settings, FileSpec(layout="flat")
         settings = replace(settings, batch_size=embedder.batch_size)
-        job = EmbedJob((str(text),), str(output), embedder=settings, file=flat, resume=True)
+        exists = is_finished(output)  # but does not fit
+        modes = {"overwrite": exists, "resume": not exists}
+        job = EmbedJob((str(text),), str(output), embedder=settings, file=flat, **modes)
         warn = lambda text: reporter.message(f"warning: {text}")  # noqa: E731
         progress = partial(reporter.progress, f"embedding {name}")
         run_job(job, embedder=embedder, progress=progress, warn=warn)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import h5py
@@ -69,6 +70,27 @@ def test_embeddings_of_a_corrected_text_are_computed(folder: None) -> None:
     corrected = [("Anne", "lives"), *SENTENCES[1:2], ("Anne", "lives"), *SENTENCES[3:]]
     found.find(Split("data.conll", corrected, []), "all", SILENT)
     assert len(list(Path("new").iterdir())) == 2
+
+
+@pytest.mark.parametrize("change", ["model", "state", "layers"])
+def test_own_files_that_do_not_fit_are_computed_again(
+    folder: None, odd: Path, change: str
+) -> None:
+    bilm, n_files = record(), 1 if change == "layers" else 2
+    (stored,) = Path("of-tiny").iterdir()
+    if change == "layers":
+        made("convert", stored, "-o", "top.hdf5", "--layers", "top")
+        Path("top.hdf5").replace(stored)
+    model = str(odd) if change == "model" else None
+    state = "warm" if change == "state" else "zero"
+    wanted = EmbeddingsFolder("of-tiny", model, bilm=None if model else replace(bilm, state=state))
+    expected = wanted.find(SPLIT, "all", SILENT)(0)
+    assert expected.shape == ((4, 2, 24) if model else (3, 2, 16))
+    newest = EmbeddingsFolder("of-tiny")
+    assert np.array_equal(newest.find(SPLIT, "all", SILENT)(0), expected)
+    assert newest.bilm == wanted.bilm
+    EmbeddingsFolder("of-tiny", bilm=bilm).find(SPLIT, "all", SILENT)
+    assert len(list(Path("of-tiny").iterdir())) == n_files
 
 
 @pytest.mark.parametrize(
