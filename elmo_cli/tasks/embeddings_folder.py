@@ -19,7 +19,7 @@ from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.errors import EmbeddingsFileError, ModelError, UnfinishedError, UsageError
 from elmo_cli.files import write_text
 from elmo_cli.lm.settings import Reporter
-from elmo_cli.pretrained.catalogue import BUNDLED
+from elmo_cli.pretrained.catalogue import BUNDLED, find_model
 from elmo_cli.pretrained.load import load_files, locate
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.store.layouts import tokens_digest, tokens_sha256
@@ -114,7 +114,7 @@ class EmbeddingsFolder:
                 raise EmbeddingsFileError(what, hint)
         if self.bilm is None:
             self.bilm = _record(embeddings)
-            with suppress(ModelError):  # a file records the name of its biLM, not its path
+            with suppress(ModelError):  # the default biLM may be another one
                 self._require(self._default_model)
         return lambda number: embeddings[keys[number]][_SLICES[layers]]
 
@@ -176,7 +176,14 @@ class EmbeddingsFolder:
 
     def _make_embedder(self) -> Embedder:
         if self._embedder is None:
-            files = self._require(self.bilm.source if self.bilm else self._default_model)
+            source = self.bilm.source if self.bilm else self._default_model
+            try:
+                files = self._require(source)
+            except ModelError as error:  # a file records the name of its biLM, not its path
+                if self.bilm is None or find_model(source):
+                    raise
+                hint = "with `model`, name the folder of the biLM that the task model reads"
+                raise ModelError(error.message, hint) from None
             state = self.bilm.state if self.bilm else "zero"
             if state not in _INDEPENDENT:
                 what = f"`state={state}`: vectors depend on the preceding sentences"

@@ -16,7 +16,7 @@ import h5py
 import numpy as np
 import pytest
 import torch
-from command_line import Done, documented, elmo, made
+from command_line import Done, documented, elmo, made, refused
 
 from elmo_cli.errors import (
     DeviceError,
@@ -298,6 +298,21 @@ def test_train_evaluate_and_predict(folder: None) -> None:
     made("predict", "ner", "dev.conll", "-o", "a.conll")
     made("evaluate", "ner", "--test", "dev.conll", "-o", "b.conll")
     assert Path("a.conll").read_text() == Path("b.conll").read_text()
+
+
+def test_a_bilm_that_its_name_does_not_locate_is_named(folder: None, odd: Path) -> None:
+    """Files record the name of a biLM in a folder, `odd`; its own cached files may be of another."""
+    words = (*DATA, "-o", "ner", "--epochs", 1, "-f")
+    made("train", "ner", *words)
+    made("train", "ner", *words, "-m", odd)
+    assert json.loads(Path("ner/task.json").read_text())["bilm"]["source"] == str(odd)
+    made("embed", "train.conll", "dev.conll", "-o", "vectors/", "-m", odd)
+    made("train", "ner", *words, "--embeddings", "vectors")
+    Path("new.conll").write_text("Oslo B-LOC\nrains O\n")
+    for use in (("evaluate", "ner", "--test", "new.conll"), ("predict", "ner", "new.conll")):
+        refused(elmo(*use), 1, "no model named `odd`", "with `--model`, name the folder")
+        refused(elmo(*use, "-m", os.environ["ELMO_MODEL"]), 1, "", "with `--model`")
+        made(*use, "-m", odd)
 
 
 @pytest.mark.slow
