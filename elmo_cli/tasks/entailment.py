@@ -91,14 +91,16 @@ class EntailmentTask(Task):
         Labelled pairs on which annotators disagree are left out.
         """
         for line in read_json_lines(split.path):
-            pair = line.tokens("sentence1", "premise"), line.tokens("sentence2", "hypothesis")
+            first = line.tokens("sentence1", "premise", "sentence_A")
+            pair = first, line.tokens("sentence2", "hypothesis", "sentence_B")
             target = self.read_target(line, required=labelled)
             if not labelled or target not in _NO_LABEL:
                 split.examples.append(Example(split.add(*pair), line.where, target))
 
     def read_target(self, line: JsonLine, *, required: bool) -> Any:
         """Return the label of a pair, None if it has none; InputError if it is `required`."""
-        return line.label("gold_label", "label", required=required)
+        names = ("gold_label", "label", "entailment_judgment", "entailment_label")
+        return line.label(*names, required=required)
 
     def labels_of(self, example: Example) -> Iterable[str]:
         return (example.target,)

@@ -42,8 +42,9 @@ class SimilarityTask(EntailmentTask):
     model_class = SimilarityModel
 
     def read_target(self, line: JsonLine, *, required: bool) -> Any:
-        """Return the number "relatedness" or "score" of a pair."""
-        score = line.get("relatedness", "score", kinds=(int, float), required=required)
+        """Return the number "relatedness", "relatedness_score" or "score" of a pair."""
+        names = ("relatedness", "relatedness_score", "score")
+        score = line.get(*names, kinds=(int, float), required=required)
         if score is not None and not abs(score) < _LARGEST:
             what = f"{line.where}: the score {score:g} is too large"
             raise InputError(what, "give a number such as 3.5")

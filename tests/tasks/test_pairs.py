@@ -22,16 +22,24 @@ SNLI = (
     '{"gold_label": "yes", "sentence1": "It rains.", "sentence2": ["It", "rains"]}\n'
 )
 SICK = '{"premise": "It rains", "hypothesis": "It snows", "label": "no", "relatedness": 2}\n'
+SICK_2014 = (
+    '{"pair_ID": 6, "sentence_A": "It rains", "sentence_B": "It pours", "relatedness_score": 4.5, '
+    '"entailment_judgment": "NEUTRAL"}\n'
+)
 
 
 def test_pairs_are_read_with_the_fields_of_snli_and_of_sick() -> None:
-    split = read("entailment", "a.jsonl", SNLI + SICK)
-    assert [example.target for example in split.examples] == ["neutral", "yes", "no"]
-    assert [example.sentences for example in split.examples] == [(0, 1), (2, 3), (4, 5)]
+    split = read("entailment", "a.jsonl", SNLI + SICK + SICK_2014)
+    targets = [example.target for example in split.examples]
+    assert targets == ["neutral", "yes", "no", "NEUTRAL"]
+    assert [example.sentences for example in split.examples] == [(0, 1), (2, 3), (4, 5), (6, 7)]
     texts = ["It rains .", "It is wet .", "It rains .", "It rains", "It rains", "It snows"]
+    texts += ["It rains", "It pours"]
     assert split.sentences == [tuple(text.split()) for text in texts]
     assert split.examples[2].where.endswith("a.jsonl, line 4")
-    assert EntailmentTask().collect_labels(split) == ["neutral", "no", "yes"]
+    assert EntailmentTask().collect_labels(split) == ["NEUTRAL", "neutral", "no", "yes"]
+    similar = read("similarity", "a.jsonl", SICK + SICK_2014)
+    assert [example.target for example in similar.examples] == [2, 4.5]
 
 
 @pytest.mark.parametrize(
