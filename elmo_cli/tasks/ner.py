@@ -105,8 +105,9 @@ class NerTask(Task):
                 split.examples.append(Example(split.add(sentence.tokens), sentence.where, target))
         except InputError as error:
             message, hint = error.message, error.hint.replace("`column", "`label_column")
-            if "may not hold tokens" in message:
-                hint = "put the tokens into column 1, or give CoNLL-U in a file FILE.conllu"
+            if "`format=" in hint:  # which `elmo train` does not have
+                hint = "give valid CoNLL-U in a file FILE.conllu; in other files, put the tokens "
+                hint += "into column 1, and equally many columns into all rows"
             raise InputError(message.replace("`column", "`label_column"), hint) from None
 
     def labels_of(self, example: Example) -> Iterable[str]:

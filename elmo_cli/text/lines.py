@@ -30,7 +30,9 @@ _DECOMPRESSORS: dict[object, Any] = {
     GZIP: partial(zlib.decompressobj, 16 + zlib.MAX_WBITS),
     XZ: partial(lzma.LZMADecompressor, lzma.FORMAT_XZ),
 }
-_ENCODING_HINT = "give its encoding, for example `encoding='latin-1'` or `encoding='utf-16'`"
+_ENCODING_HINT = (
+    "convert it to UTF-8, or give its encoding, such as `encoding='latin-1'` or `encoding='utf-16'`"
+)
 _MAC_HINT = "in old Mac files it ends lines: `tr '\\r' '\\n' < FILE > NEW_FILE`"
 _REFUSED = (("\0", "a NUL", _ENCODING_HINT), ("\r", "a carriage return", _MAC_HINT))
 

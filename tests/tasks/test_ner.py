@@ -52,7 +52,8 @@ def test_files_are_read(name: str, text: str, settings: dict, labels: list[str])
         ("a.conll", CONLL, {"label_column": "4"}, "line 1: `label_column=4` is missing"),
         ("a.conll", CONLL, {"label_column": "upos"}, "no column of"),
         ("a.conllu", CONLL, {}, "line 1: .* is not a row of CoNLL-U"),
-        ("a.conll", "1 Ada B-PER\n2 slept O\n", {}, "put the tokens into column 1"),
+        ("a.conllu", CONLLU[9:].replace("2\ts", "3\ts"), {}, "line 2: ID '3' instead of 2"),
+        ("a.conll", "1 Ada B-PER\n2 slept O\n", {}, "column 1 .* may not hold tokens"),
         ("a.jsonl", '{"tokens":["It","rains"],"labels":["O","B-X"]}', {}, "not from JSON lines"),
     ],
 )

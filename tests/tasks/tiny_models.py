@@ -24,10 +24,14 @@ def read(task: str, path: str, text: str, *, labelled: bool = True, **settings: 
 
 
 def assert_refused(task: str, path: str, text: str, words: str, **settings: object) -> None:
-    """Reading the file raises an error with these words, a regular expression, and a hint."""
+    """Reading the file raises an error with these words, a regular expression, and a hint.
+
+    The hint does not name the formats of `elmo embed`, which `elmo train` cannot choose from.
+    """
     with pytest.raises(ElmoError, match=words) as caught:
         read(task, path, text, **settings)
     assert caught.value.hint
+    assert "`format=" not in caught.value.hint
 
 
 def build(task: Task, train: Split, **settings: object) -> tuple[TaskModel, Inputs]:
