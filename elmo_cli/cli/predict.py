@@ -39,6 +39,8 @@ def predict(*, folder: str, texts: tuple[str, ...], **given: Any) -> None:
         split = task.read_text(texts, options.input_settings(given), report)
         console.warn(*report.warnings)
     elif len(texts) == 1:
+        where = "for a file in the format of the training data"
+        options.refuse_options(options.INPUT_FIELDS, where, "leave it out")
         split = task.read(texts[0], labelled=False)
     else:
         raise UsageError(f"{texts[1]}: more than one file", "predict on the files one by one")
