@@ -204,9 +204,9 @@ class EmbeddingsFolder:
         write_text(text, (json.dumps({"tokens": tokens}) + "\n" for tokens in sentences))
         settings, flat = embedder.settings, FileSpec(layout="flat")
         settings = replace(settings, batch_size=embedder.batch_size)
+        job = EmbedJob((str(text),), str(output), embedder=settings, file=flat)
         exists = is_finished(output)  # but does not fit
-        modes = {"overwrite": exists, "resume": not exists}
-        job = EmbedJob((str(text),), str(output), embedder=settings, file=flat, **modes)
+        job = replace(job, overwrite=exists, resume=not exists)
         warn = lambda text: reporter.message(f"warning: {text}")  # noqa: E731
         progress = partial(reporter.progress, f"embedding {name}")
         run_job(job, embedder=embedder, progress=progress, warn=warn)

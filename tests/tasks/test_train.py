@@ -306,7 +306,7 @@ def test_train_evaluate_and_predict(folder: None) -> None:
 
 
 def test_a_bilm_that_its_name_does_not_locate_is_named(folder: None, odd: Path) -> None:
-    """Files record the name of a biLM in a folder, `odd`; its own cached files may be of another."""
+    """Embeddings files record only the name of a biLM, here `odd`, not its folder."""
     words = (*DATA, "-o", "ner", "--epochs", 1, "-f")
     made("train", "ner", *words)
     made("train", "ner", *words, "-m", odd)
