@@ -179,27 +179,30 @@ def remove_parts(folder: Path) -> None:
 
 
 def check_parts(files: ModelFiles, used: Mapping[str, Path]) -> str:
-    """Compare files that are used, as "softmax", "vocabulary" or "state", with the parts.json of
-    their model; ModelError if they differ.
+    """Compare the weights, and files that are used as "softmax", "vocabulary" or "state", with the
+    parts.json of their model; ModelError if they differ.
 
     Returns a warning about the files of which only the sizes can be checked, "" for none.
     """
-    record, unknown, tied = files.weights.parent / PARTS_FILE, [], {"weights": files.weights}
+    record, unknown, tied = files.weights.parent / PARTS_FILE, [], {}
     known, hint = {}, f"remove {PARTS_FILE}, or get the model again"
     with suppress(FileNotFoundError):
         known = read_json(record, ModelError, hint)
     if not isinstance(known, dict):
         raise ModelError(f"{record}: not an object of sha256 by part", hint)
     own = {"softmax": files.softmax, "vocabulary": files.vocabulary, "state": files.warm_state}
-    for part, path in used.items():
+    own["weights"] = files.weights
+    if misnamed := known.keys() - own.keys():
+        raise ModelError(f"{record}: {min(misnamed)!r} is not a part of a model", hint)
+    for part, path in {"weights": files.weights, **used}.items():
         if {part, "weights"} <= known.keys() and _is_same(path, own[part]):
             tied[part] = path
         elif not _is_same(path, files.weights):
             unknown.append(str(path))
-    for part, path in tied.items() if len(tied) > 1 else ():
+    for part, path in tied.items():
         found = files.weights_sha256 if part == "weights" else sha256_of(path)
         if found != known[part]:
-            what = f"{path}: its sha256 is not {known[part][:12]}…, which {PARTS_FILE} states"
+            what = f"{path}: its sha256 is not {str(known[part])[:12]}…, which {PARTS_FILE} states"
             hint = f"get the file again, or remove {record} if it was replaced on purpose"
             raise ModelError(what, hint)
     what = f"no {PARTS_FILE} states that this belongs to {files.weights}; only sizes are checked"

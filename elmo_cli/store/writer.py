@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from elmo_cli.errors import OutputError, ResumeError
+from elmo_cli.errors import EmbeddingsFileError, OutputError, ResumeError
 from elmo_cli.files import StrPath, check_output_path, output_errors, plural, publish
 from elmo_cli.hdf5 import open_hdf5, reading, reason_of
 from elmo_cli.store.block_log import BlockLog
 from elmo_cli.store.layouts import UniqueNames, layout_of_spec, tokens_digest
 from elmo_cli.store.log_lines import Progress, is_finished, log_path, part_path, read_log
+from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.spec import SCHEMA, FileSpec, difference, read_attributes
 from elmo_cli.text.sentence import Sentence
 
@@ -147,6 +148,7 @@ class EmbeddingsWriter:
         self._check_settings(f"{log.name}: unfinished", log.spec)
         check_output_path(self._out, overwrite=log.overwrite)  # now, not after all the work
         if log.is_complete:
+            self._check_complete(log)
             self._publish(log)
             self._adopt_finished()
             return
@@ -156,6 +158,18 @@ class EmbeddingsWriter:
             what = f"block {log.progress.blocks + 1} is corrupt (checksum)"
             self.warnings.append(f"{log.name}: {what}; computing it and the following ones again")
         self.progress = log.progress
+
+    def _check_complete(self, log: BlockLog) -> None:
+        """Refuse a complete file that no longer matches its checksums."""
+        hint = "`overwrite=True` starts over"
+        try:
+            with Embeddings(log.temporary) as complete:
+                deque(complete.sentences(), maxlen=0)  # compares each with its checksum
+                problem = next(complete.problems(), "")
+        except EmbeddingsFileError as error:
+            raise ResumeError(error.message, hint) from None
+        if problem:
+            raise ResumeError(f"{log.temporary}: {problem}", hint)
 
     def _publish(self, log: BlockLog) -> None:
         """Give the complete file the name of OUT."""

@@ -71,7 +71,7 @@ def test_parts_without_an_entry_are_used_with_a_warning(
     if kind == "no file":
         remove_parts(model)
     elif kind == "no entry":
-        (model / PARTS_FILE).write_text(json.dumps({"weights": "0" * 64}))
+        (model / PARTS_FILE).write_text(json.dumps({"weights": locate(model).weights_sha256}))
     else:
         named = {"softmax": other / "softmax.hdf5", "vocabulary": other / "vocab.txt"}
     found = load_language_model(model, **named)
@@ -90,8 +90,19 @@ def test_a_part_that_is_its_own_needs_no_warning(model: Path) -> None:
     assert load().warm_state_warning == ""
 
 
-@pytest.mark.parametrize("content", ["[]", "{", '{"weights": "", "weights": ""}'])
-def test_a_file_that_is_not_an_object_is_refused(content: str, model: Path) -> None:
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_other_weights_are_refused(is_alone: bool, model: Path, other: Path) -> None:
+    shutil.copy(other / "weights.hdf5", model / "weights.hdf5")
+    if is_alone:
+        (model / "state.hdf5").unlink()
+    with pytest.raises(ModelError, match=PARTS_FILE):
+        load(model)
+
+
+@pytest.mark.parametrize(
+    "content", ["[]", "{", '{"weights": "", "weights": ""}', '{"weights": 5}', '{"weigths": ""}']
+)
+def test_a_file_that_is_not_an_object_of_parts_is_refused(content: str, model: Path) -> None:
     (model / PARTS_FILE).write_text(content)
     with pytest.raises(ModelError, match=PARTS_FILE) as caught:
         load_language_model(model)

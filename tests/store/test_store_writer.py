@@ -262,6 +262,28 @@ def test_a_file_that_appears_meanwhile(way: str, overwrite: bool, resumed: bool,
     assert finished_attributes(out)["sentences"] == (6 if resumed else 4)
 
 
+@pytest.mark.parametrize(("way", "name"), [("bilm", "0"), ("flat", "vectors")])
+@pytest.mark.parametrize("damage", ["changed value", "cut"])
+def test_a_corrupt_file_is_not_published(way: str, name: str, damage: str, out: Path) -> None:
+    with EmbeddingsWriter.open(out, spec(way)) as writer:
+        append(writer, way, n=4, block=2)
+        out.write_bytes(b"appeared")
+        with pytest.raises(OutputError, match="was created by another process"):
+            writer.finish({})
+    out.unlink()
+    complete = Path(f"{out}.part.tmp")
+    if damage == "cut":
+        os.truncate(complete, complete.stat().st_size // 2)
+    else:
+        with h5py.File(complete, "r+") as file:
+            file[name][0] += 1
+    with pytest.raises(ResumeError, match=r"out\.hdf5\.part\.tmp"):
+        run(out, way, resume=True)
+    assert not out.exists()
+    run(out, way, overwrite=True)
+    assert finished_attributes(out)["sentences"] == 6
+
+
 def test_a_name_that_exists_is_refused_before_the_block_is_computed(out: Path) -> None:
     """It would be found after the model has computed it, or after hours."""
     first, second = sentences(1)[0], sentences(2)[1]

@@ -43,7 +43,10 @@ class LineReader(DatasetReader):
 
     @property
     def records(self) -> frozenset[str]:
-        return frozenset({"tokens"} if self._are_tokens else ())
+        are_tokens = self._are_tokens
+        if are_tokens and not self.is_own:  # their lines may have other words than their vectors
+            are_tokens = all(self.info(handle).tokens is not None for handle in self.handles)
+        return frozenset({"tokens"} if are_tokens else ())
 
     def line_of(self, name: str) -> str | None:
         """The line of a sentence; None where it is not recorded."""
