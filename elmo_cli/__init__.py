@@ -10,10 +10,10 @@ Names are imported on first use, so that `import elmo_cli` does not import torch
 
 from __future__ import annotations
 
-from importlib import import_module
-
 __version__ = "0.1.0"
-TYPE_CHECKING = False  # importing `typing` takes a third of the time before Ctrl-C is handled
+INTERRUPTED_HINT = "`--resume` continues where the command has it; else give the same command again"
+# Importing `typing` or `importlib` would take most of the time before `__main__` handles Ctrl-C.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
@@ -49,6 +49,8 @@ __all__ = ["__version__", *_HOMES]
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'elmo_cli' has no attribute {name!r}")
+    from importlib import import_module
+
     return getattr(import_module(_HOMES[name]), name)
 
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import sys
 
-INTERRUPTED_HINT = "`--resume` continues where the command has it; else give the same command again"
-
 
 class ElmoError(Exception):
     """An error that a user can cause and fix.

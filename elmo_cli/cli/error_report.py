@@ -8,9 +8,10 @@ import sys
 
 import click
 
+from elmo_cli import INTERRUPTED_HINT
 from elmo_cli.cli.console import alert, print_error
 from elmo_cli.cli.option_names import with_options
-from elmo_cli.errors import INTERRUPTED_HINT, ElmoError
+from elmo_cli.errors import ElmoError
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 

@@ -98,7 +98,7 @@ def test_only_console_prints() -> None:
             assert not called.endswith((".stdout.write", ".stderr.write")), path.name
 
 
-@pytest.mark.parametrize("module", ["elmo_cli.cli.main", "numpy"])
+@pytest.mark.parametrize("module", ["elmo_cli.errors", "elmo_cli.cli.main", "numpy"])
 def test_interrupted_in_an_import(module: str, scene: Scene) -> None:
     """Libraries swallow an exception while they are imported, or are left half initialized."""
     program = (
@@ -118,6 +118,25 @@ def test_interrupted_in_an_import(module: str, scene: Scene) -> None:
     assert done.stderr.splitlines()[0] == "error: interrupted"
     assert len(done.stderr.splitlines()) == 2
     assert not Path("b.hdf5").exists()
+
+
+def test_interrupted_before_the_command() -> None:
+    """The script that pip writes computes its name between the import and the call."""
+    program = "import os, signal, elmo_cli.__main__; os.kill(os.getpid(), signal.SIGINT)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr.splitlines()[0]) == (130, "error: interrupted")
+
+
+def test_little_is_imported_before_interrupts_are_handled() -> None:
+    program = (
+        "import os, sys; sys.path.insert(0, sys.argv[1])\n"
+        "before = set(sys.modules); import elmo_cli.__main__\n"
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    repository = Path(console.__file__).parents[2]
+    words = [sys.executable, "-I", "-S", "-c", program, repository]  # without other start-up
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["__future__", "elmo_cli", "elmo_cli.__main__"]
 
 
 @pytest.mark.parametrize(
