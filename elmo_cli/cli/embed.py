@@ -178,6 +178,9 @@ def _run(job: EmbedJob, given: dict[str, Any], start_s: float) -> None:
     if given["dry_run"]:
         require_files("--dry-run", job.inputs)
     files = job.locate_model()
+    if is_folder(job.output) and not given["dry_run"]:
+        with output_errors(job.output):
+            os.makedirs(job.output, exist_ok=True)
     with console.loading():
         from elmo_cli.cli import embed_run
 
@@ -187,26 +190,27 @@ def _run(job: EmbedJob, given: dict[str, Any], start_s: float) -> None:
     elif given["dry_run"]:
         embed_run.print_plans(jobs, embedder, time.monotonic() - start_s)
     else:
-        if is_folder(job.output):
-            with output_errors(job.output):
-                os.makedirs(job.output, exist_ok=True)
         embed_run.write_files(jobs, embedder)
 
 
 def _checked_jobs(job: EmbedJob) -> list[EmbedJob]:
-    """Return the jobs of a command, one per output file, after checking their paths."""
+    """Return the jobs of a command, one per output file, after checking their paths and the first
+    sentence of each."""
+    from elmo_cli.embed.blocks import check_first_sentence
     from elmo_cli.files import check_distinct, is_folder
 
     check_local(job.output)
     if not is_folder(job.output):
         job.check_paths()
         _check_suffix(job.output)
+        check_first_sentence(job)
         return [job]
     jobs = job.per_input()
-    if os.path.isdir(job.output):
-        for one in jobs:
+    for one in jobs:
+        if os.path.isdir(job.output):
             check_distinct(one.output, job.inputs)
             one.check_paths()
+        check_first_sentence(one)
     return jobs
 
 

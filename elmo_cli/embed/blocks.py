@@ -15,7 +15,7 @@ from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.errors import InputError
 from elmo_cli.store.layouts import Layout, UniqueNames
 from elmo_cli.store.shards import shard_range
-from elmo_cli.text.input import InputReport, read_sentences
+from elmo_cli.text.input import InputReport, is_stream, read_sentences
 from elmo_cli.text.sentence import Sentence
 
 SENTENCES = 1000  # of a block at most
@@ -132,6 +132,15 @@ def scan_text(
     sentences = collect(read_sentences(job.inputs, job.text, report))
     blocks = split_into_blocks(_checked(sentences, job.layout), job.embedder)
     return TextScan(tuple(block.info for block in blocks), report)
+
+
+def check_first_sentence(job: EmbedJob) -> None:
+    """Refuse inputs of which the first sentence cannot be read or stored, unless one is a stream.
+
+    Raises a UsageError or InputError as `scan_text` does.
+    """
+    if not any(map(is_stream, job.inputs)):
+        next(_checked(read_sentences(job.inputs, job.text), job.layout), None)
 
 
 def read_blocks(job: EmbedJob, report: InputReport) -> Iterator[Block]:

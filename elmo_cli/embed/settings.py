@@ -32,7 +32,7 @@ class EmbedderSettings:
         precision: of matrix products: "float32", "bf16" or "int8", see `engine.gemm`.
         device: "auto", "cpu", "cuda", "cuda:N" or "mps".
     Raises:
-        UsageError: a setting has none of its values.
+        UsageError: a setting has none of its values, or two contradict each other.
     """
 
     state: str = "zero"
@@ -53,6 +53,9 @@ class EmbedderSettings:
         check_choice("engine", self.engine, ENGINES)
         check_choice("precision", self.precision, PRECISIONS)
         check_device_name(self.device)
+        if self.engine == "plain" and self.precision != "float32":
+            what = f"`precision={self.precision}`: the plain engine computes in float32"
+            raise UsageError(what, "use `engine=fast`")
         if self.pool is not None and self.pool not in POOLS:
             raise UsageError(f"`pool={self.pool}`: not mean or max", "leave it out for tokens")
         size: Any = self.batch_size  # NumPy's integers are converted

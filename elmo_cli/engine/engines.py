@@ -191,10 +191,11 @@ class FastEngine:
 
 
 def make_engine(name: str, bilm: BiLM, device: torch.device, precision: str = "float32") -> Engine:
-    """Create the engine with this name, with the weights of the biLM on the device.
+    """Create the engine with this name, with the weights of the biLM on the device; only the fast
+    one computes in another precision than float32.
 
     Raises:
-        UsageError: the weights are not float32, or the plain engine should use another precision.
+        UsageError: the weights are not float32.
         DeviceError: the device does not support this precision.
     """
     dtypes = {str(weight.dtype).removeprefix("torch.") for weight in bilm.parameters()}
@@ -203,9 +204,6 @@ def make_engine(name: str, bilm: BiLM, device: torch.device, precision: str = "f
         hint = "load it again, or convert it with `.float()`; `precision=bf16` is faster"
         raise UsageError(what, hint)
     if name == "plain":
-        if precision != "float32":
-            what = f"`precision={precision}`: the plain engine computes in float32"
-            raise UsageError(what, "use `engine=fast`")
         return PlainEngine(bilm, device)
     if precision == "int8" and device.type != "cpu":
         what = f"`precision=int8`: supported only on CPUs, not on {device.type}"

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
-from elmo_cli.errors import WeightFileError
-from elmo_cli.files import StrPath, plural
-from elmo_cli.hdf5 import open_hdf5, reading
+from elmo_cli.files import StrPath
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax, State
-from elmo_cli.model.options import N_CHARACTERS, Options
-from elmo_cli.regular_files import check_regular
-from elmo_cli.weightfile.describe import find_dataset, read_values
-from elmo_cli.weightfile.table import CHAR_EMBED, lstm_path, rows
-
-_MISMATCH_HINT = "options, weights, softmax layer, vocabulary and state must come from one model"
+from elmo_cli.model.options import Options
+from elmo_cli.weightfile.arrays import dataset_of_shape, find_arrays, open_weights
+from elmo_cli.weightfile.describe import read_values
 
 
 def read_bilm(options: str | Path | Options, weights: StrPath) -> BiLM:
@@ -41,9 +32,8 @@ def read_bilm(options: str | Path | Options, weights: StrPath) -> BiLM:
     if not isinstance(options, Options):
         options = Options.from_file(options)
     with open_weights(weights) as file:
-        options = _resolve_optional_matrices(file, options)
         # Every shape is checked before the first byte of memory is taken.
-        datasets = [(row, _dataset(file, row.path, row.shape)) for row in rows(options)]
+        options, datasets = find_arrays(file, options)
         parameters: dict[str, torch.Tensor] = {}
         for row, dataset in datasets:
             for name, parameter in row.to_parameters(read_values(dataset)).items():
@@ -78,58 +68,10 @@ def read_state(path: StrPath, options: Options) -> State:
     return State(*_read_tensors(path, {name: (options.n_layers, 2, 1, n) for name, n in sizes}))
 
 
-@contextmanager
-def open_weights(path: StrPath) -> Iterator[h5py.File]:
-    """Open a weight file for reading; WeightFileError if it is missing or not HDF5."""
-    check_regular(path, WeightFileError)
-    with reading(path, WeightFileError):
-        file = open_hdf5(path)
-    with file:
-        yield file
-
-
 def _read_tensors(path: StrPath, shapes: dict[str, tuple[int, ...]]) -> list[torch.Tensor]:
     with open_weights(path) as file:
-        datasets = [_dataset(file, name, shape) for name, shape in shapes.items()]
+        datasets = [dataset_of_shape(file, name, shape) for name, shape in shapes.items()]
         return [torch.from_numpy(read_values(dataset)) for dataset in datasets]
-
-
-def _dataset(file: h5py.File, name: str, shape: tuple[int, ...]) -> h5py.Dataset:
-    dataset = find_dataset(file, name)
-    shapes = [shape]
-    if name == CHAR_EMBED:  # 262 rows have one for "no token here" in front; nothing reads it
-        shapes.append((N_CHARACTERS + 1, *shape[1:]))
-    if dataset is None or dataset.shape not in shapes:
-        found = "missing" if dataset is None else f"of shape {dataset.shape}"
-        raise WeightFileError(
-            f"{file.filename}: {name} is {found}, expected shape {shape}", _MISMATCH_HINT
-        )
-    return dataset
-
-
-def _resolve_optional_matrices(file: h5py.File, options: Options) -> Options:
-    """The options with the matrices that files may have beyond need; both must be of one model."""
-    if find_dataset(file, CHAR_EMBED) is None:
-        raise WeightFileError(
-            f"{file.filename}: no char_embed in it, so these are not biLM weights",
-            "a biLM's weights hold char_embed, CNN, CNN_proj and RNN_0, RNN_1",
-        )
-    # More LSTM layers than the options name are no contradiction: leaving the top layer out is a
-    # published practice. Other arrays must not be left unread.
-    for name, stated in (
-        (f"CNN_high_{options.n_highway}/W_carry", f"n_highway {options.n_highway}"),
-        (f"CNN/W_cnn_{len(options.filters)}", plural(len(options.filters), "filter")),
-    ):
-        if find_dataset(file, name) is not None:
-            what = f"holds {name}, options.json says {stated}"
-            raise WeightFileError(f"{file.filename}: {what}", _MISMATCH_HINT)
-    projections = ("CNN_proj/W_proj", f"{lstm_path(0, 0)}/W_P_0")
-    has_cnn, has_lstm = (find_dataset(file, name) is not None for name in projections)
-    return replace(
-        options,
-        has_cnn_projection=has_cnn or options.n_filters != options.projection_dim,
-        has_lstm_projection=has_lstm or options.lstm_dim != options.projection_dim,
-    )
 
 
 class _NoInitialization(TorchFunctionMode):

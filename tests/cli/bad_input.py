@@ -125,6 +125,7 @@ TABLE = [
     bad("output exists", "embed -q a.txt -o out.hdf5"),
     bad("output a folder", f"{MERGE} -o texts", SHARDS, folder("texts")),
     bad("merge to stdout", f"{MERGE} -o -", SHARDS),
+    bad("folder in a file", "embed -q a.txt -o a.txt/vectors/"),
     bad("no such folder", "embed -q a.txt -o far/away.hdf5"),
     bad("standard output by its name", "embed -q a.txt -o /dev/stdout"),
     bad("foreign unfinished file", "embed -q a.txt -o b.hdf5", file("b.hdf5.part", "precious")),

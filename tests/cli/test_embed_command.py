@@ -306,6 +306,13 @@ REFUSED = {
     "shard of a carried state": "embed corpus.txt -o new.hdf5 --shard 1/2 --state carry",
     "dry run of standard input": "embed - -o new.hdf5 -n",
     "folder of shards": "embed corpus.txt -o new.hdf5 --ray",
+    "precision of the plain engine": "embed corpus.txt -o new.hdf5 --engine plain --precision bf16",
+    "layout of documents": "embed corpus.txt -o new.hdf5 --layout e2e-coref",
+    "layout of types": "embed corpus.txt -o vectors/ --layout bilm-types",
+    "missing folder": "embed corpus.txt -o far/new.hdf5",
+    "folder without files": "embed corpus.txt -o /proc/new.hdf5",
+    "folder in a file": "embed corpus.txt -o old.hdf5/new/",
+    "options of another model": "embed corpus.txt -o new.hdf5 -m ./other",
 }
 COMMANDS = """
 import sys
@@ -316,8 +323,12 @@ for words in sys.argv[1:]:
 """
 
 
-def test_refused_without_torch() -> None:
+def test_refused_without_torch(tiny: Path) -> None:
     Path("old.hdf5").write_text("old")
+    shutil.copytree(tiny, "other")
+    options = json.loads(Path("other/options.json").read_text())
+    options["lstm"]["dim"] += 1
+    Path("other/options.json").write_text(json.dumps(options))
     command = [sys.executable, "-c", COMMANDS, *REFUSED.values()]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stderr.count("error: ") == done.stderr.count("hint: ") == len(REFUSED)

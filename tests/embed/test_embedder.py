@@ -104,6 +104,7 @@ def test_vectors_of_types(engine: str, tiny_bilm: BiLM) -> None:
         *(({"batch_size": size}, f"batch_size={size}") for size in (0, 1.5, True, "8")),
         ({"engine": "onnx"}, "engine=onnx"),
         ({"precision": "int4"}, "precision=int4"),
+        ({"precision": "bf16", "engine": "plain"}, "precision=bf16"),
         ({"device": "gpu"}, "device=gpu"),
         ({"layers": "7"}, "layers=7"),
         ({"layers": "bottom"}, "layers=bottom"),

@@ -311,7 +311,5 @@ def test_threads_give_the_same_bits_each_time(tiny_bilm: BiLM) -> None:
 
 
 def test_refused_settings(tiny_bilm: BiLM) -> None:
-    with pytest.raises(UsageError, match="`precision=bf16`: "):
-        make_engine("plain", tiny_bilm, CPU, "bf16")
     with pytest.raises(DeviceError, match="`precision=int8`: "):
         make_engine("fast", tiny_bilm, torch.device("cuda"), "int8")

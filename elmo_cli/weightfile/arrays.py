@@ -1,0 +1,82 @@
+"""The arrays of an open weight file, with the shapes that options.json states; without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import h5py
+
+from elmo_cli.errors import WeightFileError
+from elmo_cli.files import StrPath, plural
+from elmo_cli.hdf5 import open_hdf5, reading
+from elmo_cli.model.options import N_CHARACTERS, Options
+from elmo_cli.regular_files import check_regular
+from elmo_cli.weightfile.describe import find_dataset
+from elmo_cli.weightfile.table import CHAR_EMBED, Row, lstm_path, rows
+
+_MISMATCH_HINT = "options, weights, softmax layer, vocabulary and state must come from one model"
+
+
+@contextmanager
+def open_weights(path: StrPath) -> Iterator[h5py.File]:
+    """Open a weight file for reading; WeightFileError if it is missing or not HDF5."""
+    check_regular(path, WeightFileError)
+    with reading(path, WeightFileError):
+        file = open_hdf5(path)
+    with file:
+        yield file
+
+
+def find_arrays(
+    file: h5py.File, options: Options
+) -> tuple[Options, list[tuple[Row, h5py.Dataset]]]:
+    """Find all arrays of a biLM, without reading their values.
+
+    Returns:
+        The options, with the optional matrices that the file has; each row with its array.
+    Raises:
+        WeightFileError: the file does not fit the options.
+    """
+    options = _resolve_optional_matrices(file, options)
+    return options, [(row, dataset_of_shape(file, row.path, row.shape)) for row in rows(options)]
+
+
+def dataset_of_shape(file: h5py.File, name: str, shape: tuple[int, ...]) -> h5py.Dataset:
+    """An array of an open weight file; WeightFileError if it is missing or has another shape."""
+    dataset = find_dataset(file, name)
+    shapes = [shape]
+    if name == CHAR_EMBED:  # 262 rows have one for "no token here" in front; nothing reads it
+        shapes.append((N_CHARACTERS + 1, *shape[1:]))
+    if dataset is None or dataset.shape not in shapes:
+        found = "missing" if dataset is None else f"of shape {dataset.shape}"
+        raise WeightFileError(
+            f"{file.filename}: {name} is {found}, expected shape {shape}", _MISMATCH_HINT
+        )
+    return dataset
+
+
+def _resolve_optional_matrices(file: h5py.File, options: Options) -> Options:
+    """The options with the matrices that files may have beyond need; both must be of one model."""
+    if find_dataset(file, CHAR_EMBED) is None:
+        raise WeightFileError(
+            f"{file.filename}: no char_embed in it, so these are not biLM weights",
+            "a biLM's weights hold char_embed, CNN, CNN_proj and RNN_0, RNN_1",
+        )
+    # More LSTM layers than the options name are no contradiction: leaving the top layer out is a
+    # published practice. Other arrays must not be left unread.
+    for name, stated in (
+        (f"CNN_high_{options.n_highway}/W_carry", f"n_highway {options.n_highway}"),
+        (f"CNN/W_cnn_{len(options.filters)}", plural(len(options.filters), "filter")),
+    ):
+        if find_dataset(file, name) is not None:
+            what = f"holds {name}, options.json says {stated}"
+            raise WeightFileError(f"{file.filename}: {what}", _MISMATCH_HINT)
+    projections = ("CNN_proj/W_proj", f"{lstm_path(0, 0)}/W_P_0")
+    has_cnn, has_lstm = (find_dataset(file, name) is not None for name in projections)
+    return replace(
+        options,
+        has_cnn_projection=has_cnn or options.n_filters != options.projection_dim,
+        has_lstm_projection=has_lstm or options.lstm_dim != options.projection_dim,
+    )
