@@ -126,6 +126,9 @@ def embed(**given: Any) -> None:
         options.refuse_options(_CLUSTER, "without --ray", "`--ray` distributes the run")
         if given["output"] == "-":
             options.refuse_options(_ONLY_FILE, "for standard output", "`-o FILE` writes HDF5")
+            if given["dtype"] == "int8":
+                what = "--dtype int8: only files of layout flat store int8"
+                raise UsageError(what, "`--dtype float16`, or `-o FILE --layout flat`")
         else:
             hint = "`-o -` writes to standard output"
             options.refuse_options(["stream"], "for a file, whose format is HDF5", hint)

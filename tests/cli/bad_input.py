@@ -98,6 +98,7 @@ TABLE = [
     bad("stdin into a folder", "embed - -o vectors/"),
     bad("--output-format for a file", "EMBED a.txt --output-format npz"),
     bad("--output-format of an input", "embed a.txt -q -o - --output-format conll"),
+    bad("stdout --dtype int8", "embed a.txt -q -o - --dtype int8"),
     bad("stdout --layout", "embed a.txt -q -o - --layout bilm"),
     bad("--use-sentence-keys with another layout", "EMBED a.txt --use-sentence-keys --layout bilm"),
     bad("--column of plain text", "EMBED a.txt --column 2"),

@@ -309,6 +309,7 @@ REFUSED = {
     "precision of the plain engine": "embed corpus.txt -o new.hdf5 --engine plain --precision bf16",
     "layout of documents": "embed corpus.txt -o new.hdf5 --layout e2e-coref",
     "layout of types": "embed corpus.txt -o vectors/ --layout bilm-types",
+    "dtype of standard output": "embed corpus.txt -o - --dtype int8",
     "missing folder": "embed corpus.txt -o far/new.hdf5",
     "folder without files": "embed corpus.txt -o /proc/new.hdf5",
     "folder in a file": "embed corpus.txt -o old.hdf5/new/",
