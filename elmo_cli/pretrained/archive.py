@@ -30,7 +30,7 @@ _MODEL_FILE = re.compile(
 _MAX_BYTES = 16 << 30
 # Weights hardly compress; a small archive may have any ratio.
 _MAX_RATIO, _MIN_LIMIT = 100, 64 << 20
-# OSError: of bz2. RuntimeError: encrypted, or a compression method that Python lacks.
+# OSError: of bz2. RuntimeError: a compression method that Python lacks.
 _CORRUPT = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError)
 
 
@@ -91,6 +91,7 @@ def _select(path: Path, members: Iterable[zipfile.ZipInfo]) -> dict[str, zipfile
         is_inside = {"..", "/"}.isdisjoint(inner.parts)
         problems = {
             f"{name!r} is a link or a device": not is_regular,
+            f"{name!r} is encrypted": member.flag_bits & 1,
             f"{member.filename!r} leads out of the archive": not is_inside,
             f"{name!r} occurs twice": name in found,
             f"it extracts to more than {limit} bytes": total > limit,

@@ -20,7 +20,7 @@ from elmo_cli.engine import gemm, lstm
 from elmo_cli.engine.engines import Engine, FastEngine, make_engine
 from elmo_cli.engine.graphs import GraphRecorder, GraphRowStates
 from elmo_cli.engine.names import PRECISIONS
-from elmo_cli.errors import DeviceError, UsageError
+from elmo_cli.errors import DeviceError
 from elmo_cli.model.bilm import BiLM, State
 from elmo_cli.text.batching import Batch, TypeNumbers
 

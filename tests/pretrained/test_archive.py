@@ -99,7 +99,6 @@ CORRUPT: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda content: b"",
     "the first half": lambda content: content[: len(content) // 2],
     "all but the end": lambda content: content[:-1],
-    "encrypted": damaged((b"PK\x03\x04", 6, b"\1"), (b"PK\x01\x02", 8, b"\1")),
     "a size that is too small": damaged((b"PK\x01\x02", 24, b"\x0a\0\0\0")),
     "an unknown method": damaged((b"PK\x03\x04", 8, b"\x63"), (b"PK\x01\x02", 10, b"\x63")),
 }
@@ -112,6 +111,15 @@ def test_corrupt_zip_files(tmp_path: Path, home: Path, name: str) -> None:
     with pytest.raises(ModelError, match="not a complete zip file") as caught:
         locate(path)
     assert "cut off" in caught.value.hint
+    assert not list(home.rglob("*.hdf5"))
+
+
+def test_an_encrypted_archive_is_refused(tmp_path: Path, home: Path) -> None:
+    path = make(tmp_path / "m.zip", OK)
+    encrypt = damaged((b"PK\x03\x04", 6, b"\1"), (b"PK\x01\x02", 8, b"\1"))
+    path.write_bytes(encrypt(path.read_bytes()))
+    with pytest.raises(ModelError, match=r"m\.zip: refused, since '.*' is encrypted"):
+        locate(path)
     assert not list(home.rglob("*.hdf5"))
 
 
