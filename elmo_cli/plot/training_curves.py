@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _HINT = "give the log.jsonl of a run"
 _LINES: dict[str, Any] = {"before": (0, (6, 3)), "after": (0, (6, 3, 1, 3))}
+_LOSS = "training loss"  # the title of its panel
 _MEASURES = ("average", "f1", "accuracy", "pearson")  # of `elmo pretrain` and of tasks
 _SCALES = ((1e9, "G "), (1e6, "M "), (1e3, "k "), (1, ""))  # of tokens
 _MAX_MARKED = 40  # points of a curve; more are drawn as a line without markers
@@ -105,6 +106,8 @@ def read_run(path: Path, record: Path | None = None) -> Run:
 def draw_training_curves(runs: Sequence[Run], path: StrPath) -> None:
     """Draw losses, and perplexities or scores, of some runs into one .png, .svg or .pdf file.
 
+    Runs share a panel for their losses, and one for each kind of score that some of them report.
+
     Raises:
         UsageError: some runs are of language models, others of task models.
         OutputError, ElmoError: as `new_figure`.
@@ -115,17 +118,19 @@ def draw_training_curves(runs: Sequence[Run], path: StrPath) -> None:
         raise UsageError(what, "plot them separately")
     largest = max(x for run in runs for x, _ in (*run.losses, *run.evaluations))
     scale, prefix = next((one for one in _SCALES if largest >= one[0]), _SCALES[-1])
-    panels = [one for one in ("losses", "evaluations") if any(getattr(run, one) for run in runs)]
+    panels = [_LOSS] * any(run.losses for run in runs)
+    panels += dict.fromkeys(run.measure for run in runs if run.evaluations)
     with new_figure(path, 5.5 * len(panels), 4.4) as figure:
         for number, panel in enumerate(panels, 1):
-            axes = figure.add_subplot(1, len(panels), number, title="training loss")
+            axes = figure.add_subplot(1, len(panels), number, title=as_label(panel))
             for run, color in zip(runs, cycle(COLORS)):
-                points: list[tuple[float, float]] = getattr(run, panel)
+                curves = {_LOSS: run.losses, run.measure: run.evaluations}
+                points = curves.get(panel, [])
                 label = as_label(run.name) + " (loss of the sampled softmax)" * run.is_sampled
                 style: Any = {"color": color, "label": label if number == 1 else None}
                 style |= {"marker": "o" if len(points) <= _MAX_MARKED else "", "markersize": 4}
                 axes.plot([x for x, _ in points], [y for _, y in points], **style)
-                if points and panel == "evaluations":
+                if points and panel == run.measure:
                     _mark_best(axes, run, color)
             axes.set(xlabel=f"{prefix}{runs[0].unit}", xlim=(-0.03 * largest, 1.03 * largest or 1))
             axes.xaxis.set_major_formatter(lambda x, _: f"{x / scale:g}")
@@ -137,7 +142,6 @@ def draw_training_curves(runs: Sequence[Run], path: StrPath) -> None:
 
 def _mark_best(axes: Axes, run: Run, color: str) -> None:
     """Mark the evaluation of the weights that were kept, and `run.ends`."""
-    axes.set_title(run.measure)
     index, choice = run.best
     (x, value), is_perplexity = run.evaluations[index], run.unit == "tokens"
     label = f"{choice}, {'step' if is_perplexity else 'epoch'} {run.steps[index]:,}: {value:,.2f}"

@@ -27,9 +27,9 @@ def language_model(n_steps: int = 8, every: int = 4) -> list[dict[str, Any]]:
     return lines
 
 
-def task(*scores: float) -> list[dict[str, Any]]:
+def task(*scores: float, measure: str = "f1") -> list[dict[str, Any]]:
     return [
-        {"epoch": n, "loss": 1 / n, "dev": {"precision": 1.0, "f1": score}}
+        {"epoch": n, "loss": 1 / n, "dev": {"precision": 1.0, measure: score}}
         for n, score in enumerate(scores, 1)
     ]
 
@@ -144,6 +144,25 @@ def test_several_runs_share_a_picture(tmp_path: Path, figures: list[Figure]) -> 
     assert shown[1].startswith("b" * 30 + "…" + "b" * 30 + " ")
     assert shown[3:] == [f"lowest, step {4 * n}: {85 / 4 / n:,.2f}" for n in (1, 2, 3)]
     assert len({line.get_color() for line in figures[0].axes[1].lines}) == 3
+
+
+def test_each_score_has_a_panel_of_its_own(tmp_path: Path, figures: list[Figure]) -> None:
+    """The accuracy of one run was drawn below the title "f1 on dev" of the other."""
+    runs = {"a": task(70.0, 81.0, measure="accuracy"), "b": task(30.0), "c": task(20.0, 40.0)}
+    folders = [write(tmp_path / name, lines) for name, lines in runs.items()]
+    made("plot", "curves", *folders, "-o", tmp_path / "curves.png")
+    drawn = {}
+    for axes in figures[0].axes:
+        stars = [line for line in axes.lines if line.get_marker() == "*"]
+        drawn[axes.get_title()] = [list(star.get_xydata()[0]) for star in stars]
+    assert drawn == {
+        "training loss": [],
+        "accuracy on dev": [[2, 81]],
+        "f1 on dev": [[1, 30], [2, 40]],
+    }
+    legend = [text.get_text() for text in figures[0].legends[0].texts]
+    stars = [f"chosen, epoch {n}: {score}.00" for n, score in ((2, 81), (1, 30), (2, 40))]
+    assert legend == [*runs, *stars]
 
 
 def test_language_models_and_task_models_are_drawn_apart(tmp_path: Path) -> None:
