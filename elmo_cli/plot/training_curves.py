@@ -116,7 +116,7 @@ def draw_training_curves(runs: Sequence[Run], path: StrPath) -> None:
         names = ", ".join(plain(run.name) for run in runs)
         what = f"{names}: some are runs of language models, others of task models"
         raise UsageError(what, "plot them separately")
-    largest = max(x for run in runs for x, _ in (*run.losses, *run.evaluations))
+    largest = max(x for run in runs for x, _ in (*run.losses, *run.evaluations)) or 1
     scale, prefix = next((one for one in _SCALES if largest >= one[0]), _SCALES[-1])
     panels = [_LOSS] * any(run.losses for run in runs)
     panels += dict.fromkeys(run.measure for run in runs if run.evaluations)
@@ -132,7 +132,7 @@ def draw_training_curves(runs: Sequence[Run], path: StrPath) -> None:
                 axes.plot([x for x, _ in points], [y for _, y in points], **style)
                 if points and panel == run.measure:
                     _mark_best(axes, run, color)
-            axes.set(xlabel=f"{prefix}{runs[0].unit}", xlim=(-0.03 * largest, 1.03 * largest or 1))
+            axes.set(xlabel=f"{prefix}{runs[0].unit}", xlim=(-0.03 * largest, 1.03 * largest))
             axes.xaxis.set_major_formatter(lambda x, _: f"{x / scale:g}")
             axes.locator_params(axis="x", integer=True)
             axes.grid(alpha=0.3)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from command_line import made
 from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.plot.training_curves import Run, draw_training_curves, read_run
@@ -123,16 +124,25 @@ def test_losses_and_perplexities_are_drawn(tmp_path: Path, figures: list[Figure]
         (language_model(4)[-1:], ["held-out perplexity"], "M tokens"),
         (task(1.0), ["training loss", "f1 on dev"], "epoch"),
         ([{"step": 1, "tokens": 0, "loss": 1.0}], ["training loss"], "tokens"),
+        (
+            [{"step": 0, "tokens": 0, "heldout": {"average": 9.5}}],
+            ["held-out perplexity"],
+            "tokens",
+        ),
     ],
 )
 def test_a_short_run_has_no_empty_panel(
     lines: Any, titles: list[str], unit: str, tmp_path: Path, figures: list[Figure]
 ) -> None:
-    """A curve of one point is visible, and the unit fits the length of the run."""
+    """A curve of one point is visible, marks and all, and the unit fits the length of the run."""
     made("plot", "curves", write(tmp_path / "model", lines), "-o", tmp_path / "curves.png")
     assert [axes.get_title() for axes in figures[0].axes] == titles
     assert all(axes.lines[0].get_marker() == "o" for axes in figures[0].axes)
     assert all(axes.get_xlabel() == unit for axes in figures[0].axes)
+    for axes in figures[0].axes:
+        marks = Bbox.union([line.get_window_extent() for line in axes.lines])
+        assert axes.bbox.x0 <= marks.x0 <= marks.x1 <= axes.bbox.x1
+        assert axes.bbox.y0 <= marks.y0 <= marks.y1 <= axes.bbox.y1
 
 
 def test_several_runs_share_a_picture(tmp_path: Path, figures: list[Figure]) -> None:
