@@ -21,14 +21,13 @@ from elmo_cli.errors import OutputError, SkippedError
 from elmo_cli.files import StrPath, plural
 
 if TYPE_CHECKING:
-    import torch
     from rich.console import JustifyMethod, RenderableType
 
     from elmo_cli.text.input import InputReport
 
 _Self = TypeVar("_Self", bound="Progress")
 _LINE_EVERY_S, _LOADING_S = 15.0, 0.5
-_BAR_WIDTH = 40
+_BAR_WIDTH, _MIN_BAR_WIDTH = 40, 10
 _LINE_END = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 # C0 and C1 controls, which also start escape sequences; invalid UTF-8; bidi overrides.
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
@@ -206,14 +205,6 @@ def exit_if_skipped(*reports: InputReport, lists: Sequence[str] = ()) -> None:
         raise SkippedError(message, f"all others are done; {more}")
 
 
-def warn_of_slow_bf16(precision: str, device: torch.device) -> None:
-    """Warn if a run computes in bfloat16 and the processor emulates it."""
-    from elmo_cli.engine.runtime import has_fast_bf16
-
-    if precision == "bf16" and not has_fast_bf16(device):
-        warn("this processor computes in bfloat16 far slower than in float32")
-
-
 def duration(seconds: float) -> str:
     """Format seconds for people: "12 s", "3 min 20 s", "2 h 5 min"."""
     minutes, rest = divmod(max(0, round(seconds)), 60)
@@ -271,21 +262,25 @@ class Progress:
             elif not mode.quiet:
                 self._start_lines()
 
-    def text(self) -> str:
-        """Return the progress as text: counts, rate, time left."""
+    def text(self, width: float = math.inf) -> str:
+        """Return counts, rate, time left and detail; less of it to keep to `width` characters."""
         if (poll := self.poll) is not None:  # another thread may remove it
             self.update(poll(), self.total)
-        n_done, of, left = self.done - self._before if self._before >= 0 else 0, "", ""
+        n_done, left = self.done - self._before if self._before >= 0 else 0, ""
         rate = n_done / max(1e-9, self._updated_s - self._phase_s) if n_done else self._expected
+        counts = brief = f"{self.done:,.0f} {self._unit}"
         if self.total:
-            about = "about " * self._is_estimate
-            of = f" of {about}{self.total:,.0f} ({min(1.0, self.done / self.total):.0%})"
+            brief = f"{min(1.0, self.done / self.total):.0%}"
+            counts += f" of {'about ' * self._is_estimate}{self.total:,.0f} ({brief})"
             if rate:
                 left_s = (self.total - self.done) / rate - (time.monotonic() - self._updated_s)
                 left = f", {duration(left_s)} left" if left_s >= 1 else ""
         speed = f", {rate:,.0f} {self._unit}/s" if rate else ""
-        counts = f"{self.done:,.0f} {self._unit}{of}{speed}{left}" if self._unit else ""
-        return ", ".join(filter(None, (self.label, counts, self._detail)))
+        long, short = (f"{one}{speed}{left}" * bool(self._unit) for one in (counts, brief))
+        label, detail = self.label, self._detail
+        forms = ((label, long, detail), (label, short, detail), (label, short), (short or label,))
+        texts = [", ".join(filter(None, form)) for form in forms]
+        return next((text for text in texts if len(text) <= width), texts[-1])
 
     def _start_lines(self) -> None:
         is_over = threading.Event()
@@ -306,15 +301,19 @@ class Progress:
         from rich.progress_bar import ProgressBar
         from rich.table import Table
 
+        console = Console(stderr=True)
+
         def row() -> RenderableType:
+            since = f" {duration(time.monotonic() - self._start_s)}"
+            text = self.text(console.width - _MIN_BAR_WIDTH - 1 - len(since))
             cells = Table.grid(padding=(0, 1))
             cells.add_column(max_width=_BAR_WIDTH)  # a narrow terminal shortens the bar
             cells.add_column(no_wrap=True, overflow="ellipsis")
             moving = ProgressBar(self.total, self.done, pulse=not self.total)
-            cells.add_row(moving, f"{self.text()} {duration(time.monotonic() - self._start_s)}")
+            cells.add_row(moving, text + since)
             return cells
 
-        live = Live(get_renderable=row, console=Console(stderr=True), transient=True)
+        live = Live(get_renderable=row, console=console, transient=True)
         self._stack.enter_context(live)
 
 

@@ -48,7 +48,7 @@ def load_embedder(job: EmbedJob, files: ModelFiles, given: dict[str, Any]) -> Em
         where += f", products in {embedder.precision}"
     dim = embedder.bilm.options.dim
     console.note(f"model {embedder.bilm.name}, {dim} dimensions, on {where}")
-    console.warn_of_slow_bf16(embedder.precision, embedder.device)
+    options.warn_of_slow_bf16(embedder.precision, embedder.device)
     return embedder
 
 

@@ -79,7 +79,7 @@ def finetune(**values: Any) -> None:
 
         job = _job(values, options.given_options())
         options.use_threads(values["threads"])
-        console.warn_of_slow_bf16(job.settings.precision, job.device)
+        options.warn_of_slow_bf16(job.settings.precision, job.device)
         result = run_finetune(job, reporter=reporter)
     lm_training.warn_of_unknown(result.unknown_fraction, "the tokens of the test text")
     console.print_result(asdict(result), partial(_print, result))

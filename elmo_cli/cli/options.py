@@ -26,6 +26,8 @@ from elmo_cli.errors import UsageError
 from elmo_cli.text.input_settings import BLANK, FORMATS, ON_ERROR, InputSettings
 
 if TYPE_CHECKING:
+    import torch
+
     from elmo_cli.analysis.labelled_vectors import LabelSettings
     from elmo_cli.pretrained.load import ModelSource
 
@@ -88,6 +90,14 @@ def use_threads(n_threads: int | None) -> None:
 
     set_num_threads(n_threads)
     keep_freed_memory()
+
+
+def warn_of_slow_bf16(precision: str, device: torch.device) -> None:
+    """Warn if a run computes in bfloat16 and the processor emulates it."""
+    from elmo_cli.engine.runtime import has_fast_bf16
+
+    if precision == "bf16" and not has_fast_bf16(device):
+        console.warn("this processor computes in bfloat16 far slower than in float32")
 
 
 def run_mode(options: dict[str, Any]) -> str:

@@ -128,7 +128,7 @@ def pretrain(**given: Any) -> None:
 
         options.use_threads(config.threads)
         with process_group(config.device) as group:
-            console.warn_of_slow_bf16(config.training.precision, group.device)
+            options.warn_of_slow_bf16(config.training.precision, group.device)
             how: dict[str, Any] = {"reporter": reporter, "group": group}
             progress = pretrain(config, folder, mode, prepare_only=prepare, **how)
     if group.is_first:

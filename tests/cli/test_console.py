@@ -172,6 +172,29 @@ def test_rate_and_time_left_pass_between_updates(monkeypatch: pytest.MonkeyPatch
     ]
 
 
+@pytest.mark.parametrize(
+    ("width", "text"),
+    [
+        (91, "training, 90 tokens of about 300 (30%), 10 tokens/s, 21 s left, loss 5.32"),
+        (72, "training, 30%, 10 tokens/s, 21 s left, loss 5.32"),
+        (47, "training, 30%, 10 tokens/s, 21 s left"),
+        (36, "30%, 10 tokens/s, 21 s left"),
+        (1, "30%, 10 tokens/s, 21 s left"),
+    ],
+)
+def test_rate_and_time_left_are_kept_where_space_is_short(
+    width: int, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The text about training took 80 columns of a terminal, so that no bar was left."""
+    monkeypatch.setattr(time, "monotonic", lambda: 0.0)
+    progress = console.Progress(None, "tokens", rate=10.0, is_estimate=True)
+    progress.begin("training", "tokens")
+    progress.update(90, 300, "loss 5.32")
+    assert progress.text(width) == text
+    progress.begin("starting", "")
+    assert progress.text(width) == "starting"
+
+
 def test_a_phase_that_nobody_updates_is_polled() -> None:
     """The reading of files; the next phase has figures of its own."""
     read = iter([0, 300, 600])
@@ -211,14 +234,17 @@ def test_a_bar_takes_one_line_of_a_terminal(
     monkeypatch.setenv("NO_COLOR", no_color)
     monkeypatch.setenv("COLUMNS", str(columns))
     with console.Progress(4, "tokens") as progress:
-        progress.update(2, 4, "of a text whose name is long")
+        progress.update(2, 4, "of a text whose name is longer than a line of a terminal")
         time.sleep(0.3)
     shown = capsys.readouterr().err
-    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\r", shown).replace("\r", "\n").splitlines()
+    uncolored = re.sub(r"\x1b\[[0-9;]*m", "", shown)
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n", uncolored).splitlines()
     text = max(lines, key=len)
-    assert "2 tokens of 4 (50%)" in text
+    assert "50%" in text
     assert len(text) <= columns
-    assert text.endswith("…" if columns < 60 else " 0 s")
+    assert text.endswith((" 0 s", "…") if columns < 60 else " 0 s")
+    if columns >= 60:
+        assert re.match(r"\W{10,40} ", text)  # the bar, and blanks where there are no colours
     assert shown.count("\x1b[1A") == 1  # to the line that is removed at the end
     assert bool(re.search(r"\x1b\[[0-9;]*3[0-8]", shown)) == (not no_color)
 
