@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,8 +21,12 @@ WEIGHT_DECAYS = (1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 1e-6, 1e-7)
 EPOCHS = 10
 BATCH_SIZE = 512
 LEARNING_RATE = 1e-2  # at the start; it decays linearly to 0
+# Factors of the sum of squared differences from the prior, in `regularization_path`.
+PATH_DECAYS = (1.0, 1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5)
+TOLERANCE = 1e-4  # largest derivative of the loss at its minimum
+_MAX_ITERATIONS = 1000
 _DIMS_AT_ONCE = 64  # dimensions standardised at once
-_MAX_SCORES = 1 << 26  # scores kept in memory
+_MAX_SCORES = 1 << 24  # scores kept in memory
 
 Advance = Callable[[float], object]
 
@@ -136,6 +140,53 @@ def fit(
             schedule.step()
         advance(1)
     return weights.detach()
+
+
+def regularization_path(vectors: Tensor, targets: Tensor, n_labels: int) -> Iterator[Tensor]:
+    """Yield the weights of converged softmax regressions, for each of `PATH_DECAYS`.
+
+    Their weights are drawn to a regression that ignores the vectors and predicts each label in
+    proportion to its count + 1, so labels that are missing from the targets have a probability too.
+    """
+    counts = torch.bincount(targets, minlength=n_labels) + 1
+    prior = vectors.new_zeros(vectors.shape[1] + 1, n_labels)
+    prior[-1] = torch.log(counts / counts.sum())
+    weights = prior.clone()
+    for decay in PATH_DECAYS:
+        _minimize(weights, vectors, targets, decay, prior)
+        yield weights.clone()
+
+
+def _minimize(
+    weights: Tensor, vectors: Tensor, targets: Tensor, decay: float, prior: Tensor
+) -> None:
+    """Train weights to convergence with L-BFGS, in place."""
+    weights.requires_grad_()
+    optimizer = torch.optim.LBFGS(
+        [weights],
+        max_iter=_MAX_ITERATIONS,
+        tolerance_grad=TOLERANCE,
+        tolerance_change=TOLERANCE * 1e-5,  # of the loss and of weights
+        line_search_fn="strong_wolfe",
+    )
+
+    def loss() -> float:
+        optimizer.zero_grad()
+        total = _backward(decay * (weights - prior).square().sum())
+        batches = zip(_batches(vectors, weights), _batches(targets, weights), strict=True)
+        for rows, labels in batches:
+            nats = functional.cross_entropy(_scores(rows, weights), labels, reduction="sum")
+            total += _backward(nats / len(targets))
+        return total
+
+    optimizer.step(loss)  # type: ignore[no-untyped-call]
+    weights.requires_grad_(False)
+
+
+def _backward(loss: Tensor) -> float:
+    """Add the gradients of a term of a loss, and return its value."""
+    loss.backward()  # type: ignore[no-untyped-call]
+    return loss.item()
 
 
 def _scores(vectors: Tensor, weights: Tensor) -> Tensor:

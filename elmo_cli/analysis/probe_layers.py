@@ -46,7 +46,7 @@ class LayerResult:
 
 
 def n_epochs(data: ProbeData, *, control: bool = False, mdl: bool = False) -> float:
-    """Return the amount of training of `probe_layers`, in epochs over all of train."""
+    """Return the amount of training of `probe_layers`, in epochs of `probe` over all of train."""
     *prefixes, n_labels = _block_ends(len(data.targets["train"]))
     n_fits = 1 + control + mdl * sum(prefixes) / n_labels
     return len(data.layers) * len(linear.WEIGHT_DECAYS) * linear.EPOCHS * n_fits
@@ -63,7 +63,7 @@ def probe_layers(
     """Yield each layer with its results, holding one layer in memory at a time.
 
     Args:
-        seed: of the training, the control labels and the order of coding.
+        seed: of the training of `probe`, the control labels and the order of coding.
         control, mdl: also train a probe on control labels, and measure the code length.
         advance: called with completed epochs over all of train.
     Raises:
@@ -125,14 +125,14 @@ def code_length(
 ) -> CodeLength:
     """Encode the labels of train block by block, each with a probe trained on all blocks before it.
 
-    The first block has a uniform code. For each other block, the weight decay is the one with the
-    shortest code for dev, whose unknown labels are left out. Sentences are in random order, since
-    the first ones of a corpus are often of one genre.
+    The first block has a uniform code. For each other block, probes are trained to convergence with
+    less and less weight decay, until the code for dev, without its unknown labels, becomes longer.
+    Sentences are in random order, since the first ones of a corpus are often of one genre.
 
     Args:
         vectors: of each split, scaled by `standardise`.
-        seed: of the order of sentences and of training examples.
-        advance: called with completed epochs over all of train.
+        seed: of the order of sentences.
+        advance: called with epochs, as many as `probe` trains on as many examples.
 
     Source: Voita and Titov 2020, section 3.2, "online code".
     """
@@ -143,13 +143,18 @@ def code_length(
 
     def fit(rows: Tensor) -> Tensor:
         """Return the weights of a probe that is trained on these rows of train."""
-        prefix = (tensors["train"][rows], targets["train"][rows])
-        on_epochs = lambda n: advance(n * len(rows) / len(order))  # noqa: E731
-        fits = (
-            linear.fit(*prefix, n_labels, decay, seed=seed, advance=on_epochs)
-            for decay in linear.WEIGHT_DECAYS
-        )
-        return min(fits, key=lambda found: linear.code_bits(tensors["dev"], targets["dev"], found))
+        epochs = linear.EPOCHS * len(linear.WEIGHT_DECAYS) * len(rows) / len(order)
+        path = linear.regularization_path(tensors["train"][rows], targets["train"][rows], n_labels)
+        best, fewest, n_left = torch.empty(0), math.inf, len(linear.PATH_DECAYS)
+        for weights in path:
+            advance(epochs / len(linear.PATH_DECAYS))
+            n_left -= 1
+            on_dev = linear.code_bits(tensors["dev"], targets["dev"], weights)
+            if on_dev >= fewest:
+                break
+            best, fewest = weights, on_dev
+        advance(epochs * n_left / len(linear.PATH_DECAYS))
+        return best
 
     ends = _block_ends(len(order))
     bits = ends[0] * math.log2(n_labels)

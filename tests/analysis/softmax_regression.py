@@ -1,4 +1,4 @@
-"""The probe in float64, with Adam and the gradient written out."""
+"""The probes in float64: Adam with the gradient written out, and Newton's method."""
 
 from __future__ import annotations
 
@@ -31,6 +31,35 @@ def train_weights(
             second = 0.999 * second + 0.001 * gradient**2
             root = np.sqrt(second / (1 - 0.999**step)) + 1e-8
             weights = weights - rate * first / (1 - 0.9**step) / root
+    return weights
+
+
+def converged_weights(
+    vectors: np.ndarray, targets: np.ndarray, n_labels: int, decay: float
+) -> np.ndarray:
+    """Weights (dim + 1, label) of the smallest loss, near those that predict counts + 1."""
+    inputs, n = with_ones(vectors), len(targets)
+    counts = np.bincount(targets, minlength=n_labels) + 1
+    prior = np.zeros((inputs.shape[1], n_labels))
+    prior[-1] = np.log(counts / counts.sum())
+
+    def loss(weights: np.ndarray) -> float:
+        nats = -log_probabilities(inputs, weights)[np.arange(n), targets].mean()
+        return float(nats + decay * ((weights - prior) ** 2).sum())
+
+    weights = prior.copy()
+    for _ in range(50):
+        probabilities = np.exp(log_probabilities(inputs, weights))
+        errors = probabilities - np.eye(n_labels)[targets]
+        gradient = inputs.T @ errors / n + 2 * decay * (weights - prior)
+        variances = probabilities[:, :, None] * (np.eye(n_labels) - probabilities[:, None])
+        hessian = np.einsum("na,nkl,nb->akbl", inputs, variances, inputs) / n
+        hessian = hessian.reshape(prior.size, -1) + 2 * decay * np.eye(prior.size)
+        step = np.linalg.solve(hessian, gradient.ravel()).reshape(prior.shape)
+        while loss(weights - step) > loss(weights) + 1e-12:
+            step /= 2
+        weights = weights - step
+    assert abs(gradient).max() < 1e-9
     return weights
 
 

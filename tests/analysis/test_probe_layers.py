@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from probe_files import zeros
-from softmax_regression import log_probabilities, train_weights, with_ones
+from softmax_regression import converged_weights, log_probabilities, train_weights, with_ones
 
 from elmo_cli.analysis import linear
 from elmo_cli.analysis.probe_data import ProbeData
@@ -27,12 +27,14 @@ from elmo_cli.analysis.probe_layers import (
 from elmo_cli.errors import UsageError
 
 DECAYS = (1e-2, 1e-4)
+PATH_DECAYS = (1.0, 1e-2, 1e-4)
 SPLITS = ("train", "dev", "test")
 
 
 @pytest.fixture(autouse=True)
 def two_decays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linear, "WEIGHT_DECAYS", DECAYS)
+    monkeypatch.setattr(linear, "PATH_DECAYS", PATH_DECAYS)
 
 
 def measure(data: ProbeData, layer: int = 0, **settings: Any) -> LayerResult:
@@ -95,8 +97,17 @@ def float64() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("layer", [0, 1])
+@pytest.mark.parametrize(("tolerance", "error"), [(1e-10, 1e-6), (linear.TOLERANCE, 2e-3)])
 @pytest.mark.usefixtures("float64")
-def test_code_length_equals_reference(data: ProbeData, layer: int) -> None:
+def test_code_length_equals_reference(
+    data: ProbeData,
+    layer: int,
+    tolerance: float,
+    error: float,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Adam's ten epochs of small prefixes gave codes that were a quarter too long."""
+    monkeypatch.setattr(linear, "TOLERANCE", tolerance)
     inputs = inputs_of(data, layer)
     found = code_length({name: one[:, :-1].copy() for name, one in inputs.items()}, data)
     lengths = [len(one.labels) for one in data.splits["train"].sentences]
@@ -109,15 +120,27 @@ def test_code_length_equals_reference(data: ProbeData, layer: int) -> None:
     expected = ends[0] * math.log2(3)
     for start, end in pairwise(ends):
         fits = []
-        for decay in DECAYS:
-            weights = train_weights(train[:start, :-1], targets[:start], 3, decay)
+        for decay in PATH_DECAYS:
+            weights = converged_weights(train[:start, :-1], targets[:start], 3, decay)
             on_dev = bits_of(inputs["dev"], data.targets["dev"], weights)
             fits.append((on_dev, bits_of(train[start:end], targets[start:end], weights)))
         expected += min(fits)[1]
-    assert found.code_length == pytest.approx(expected, rel=1e-9)
+    assert found.code_length == pytest.approx(expected, rel=error)
     assert found.uniform_code_length == pytest.approx(n * math.log2(3))
-    assert found.compression == pytest.approx(n * math.log2(3) / expected)
+    assert found.compression == pytest.approx(n * math.log2(3) / expected, rel=error)
     assert (found.compression > 1.2) == (layer == 1)  # layer 0 has no information
+
+
+def test_code_of_labels_that_vectors_do_not_predict(tmp_path: Path) -> None:
+    """Neither noise in the vectors nor labels that are new lengthen the code of their counts."""
+    words = " ".join("w" * 4000)
+    labels = "".join(np.random.default_rng(2).choice([*"ABCD"], 4000, p=[0.9, 0.06, 0.03, 0.01]))
+    data = zeros(tmp_path, dict.fromkeys(SPLITS, (words, labels)))
+    rng = np.random.default_rng(3)
+    vectors = {name: rng.standard_normal((4000, 64)).astype(np.float32) for name in SPLITS}
+    fractions = np.array([*Counter(labels).values()]) / 4000
+    entropy = -4000 * (fractions * np.log2(fractions)).sum()
+    assert entropy < code_length(vectors, data).code_length < 1.05 * entropy
 
 
 def test_code_length_in_float32(data: ProbeData) -> None:
