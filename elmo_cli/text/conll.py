@@ -24,7 +24,8 @@ _CONLLU_DOCUMENT = re.compile(r"#\s*newdoc\b(?:\s+id\s*=(?P<id>.*))?")
 _DOCUMENT = re.compile(
     r"-DOCSTART-|#begin document(?: \((?P<text>.*)\);(?: part (?P<part>\d{1,9}))?|(?P<id>.*))"
 )
-_METADATA = re.compile(r"#\s*[\w.:]+\s=\s")  # `# sent_id = 1`
+# `# sent_id = 1`, and `# id 52<TAB>domain=en` of MultiCoNER
+_METADATA = re.compile(r"#\s*[\w.:]+\s=\s|# [^\t]+\t\w+=")
 _LONE_HASHTAG = re.compile(r"#\w[^\s=]*\s*")
 _COLUMN_HINT = "`column` chooses another; -1 is the last"
 _RAGGED_HINT = (
@@ -262,7 +263,7 @@ def _cells(reader: LineReader, columns: _Columns, lines: Lines) -> Cells:
             n = f"the number of columns is {len(cells)}"
             what = f"{shortened(line)!r}: {n}, not {width} as in the rows next to it"
             raise LineError(what, _RAGGED_HINT, number)
-        if is_hash and not columns.tabs and width > 1:
+        if is_hash and width > 1 and (not columns.tabs or line[1:2] == " "):
             what = f"{shortened(line)!r} is read as a row, not as a comment; delete it if it is one"
             reader.report.warn("hash", f"{reader.name}, line {number}: {what}")
         yield number, _cell(cells, columns.column, number)
