@@ -132,9 +132,11 @@ READABLE: dict[str, tuple[Any, ...]] = {
                           ["EU rejects", "Peter ran"], ""),
     "a comment inside": ("EU NNP O\n# a longer comment here\nran VBD O\n", ["EU ran"], ""),
     "metadata, as wide": (f"# sent_id = 1\n{CONLL_2003}", ["EU rejects", "Peter ran"], ""),
-    "MultiCoNER": ("# id 5-3\tdomain=en\nrob _ _ B-PER\nran _ _ O\n\n# id 5-4\tdomain=en\n# _ _ O\n",
+    "MultiCoNER": ("# id 5-3\tdomain=en\nrob _ _ B-PER\nran _ _ O\n\n"
+                   "# id 5-4\tdomain=en\n# _ _ O\n",
                    ["rob ran", "#"], ", line 6: "),
-    "MultiCoNER, tabs": ("# id 5-3\tdomain=en\nrob\tB-PER\n\n# id 5-4\tdomain=en\n#\tO\n#a\tO\n",
+    "MultiCoNER, tabs": ("# id 5-3\tdomain=en\nrob\tB-PER\n\n"
+                         "# id 5-4\tdomain=en\n#\tO\n#a\tO\n",
                          ["rob", "# #a"], ""),
     "# may be a comment, tabs": ("# New York\tO\nran\tO\n", ["# New York ran"], ", line 1: "),
     "comments fill the head": ("# a free text\n" * 5000 + "a X\nb X\n", ["a b"], ""),
