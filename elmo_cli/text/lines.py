@@ -54,7 +54,7 @@ class LineReader:
         """Yield the lines without their ends; None for a line that was refused.
 
         Lines end at a line feed, with or without a carriage return before it, and nowhere else, not
-        at U+2028, U+0085 or a form feed. A byte order mark of UTF-8 is removed.
+        at U+2028, U+0085 or a form feed. A byte order mark at the start of a line is removed.
 
         Raises:
             InputError: a file that can't be read, a line of more than 64 MiB; unless `on_error` is
@@ -72,7 +72,7 @@ class LineReader:
                 what = f"{self.name}, line {number}: no line end within {_MAX_LINE_BYTES} bytes"
                 raise InputError(what, "give a text; `fold -s` breaks long lines")
             try:
-                text = line.decode(encoding)
+                text = line.decode(encoding).removeprefix("\ufeff")  # `cat` leaves marks inside
             except UnicodeDecodeError as error:
                 what = f"0x{line[error.start]:02X} at byte {error.start + 1} is not"
                 self.reject(number, f"{what} {encoding.upper()}", _ENCODING_HINT)

@@ -66,6 +66,8 @@ BYTES: list[tuple[bytes, str, list[str] | str]] = [
     (b"some words\n" * 30_000 + b"\xff\n", "utf-8", ", line 30001: 0xFF at byte 1 is not UTF-8"),
     (b"caf\xe9 x\n", "latin-1", ["café x"]),
     (b"\xef\xbb\xbfa\n\n", "utf-8", ["a", ""]),
+    (f"a\n{MARK}b \ufeffc".encode(), "utf-8", ["a", "é", "b \ufeffc"]),
+    ("a\n".encode("utf-16") + MARK.encode("utf-16-le"), "utf-16", ["a", "é"]),
     (b"a\nb\0c\n", "utf-8", ", line 2: a NUL at character 2"),
     ("a é\n".encode("utf-16-le"), "utf-8", ", line 1: "),
     (b"a\rb\rc\r", "utf-8", ", line 1: a carriage return at character 2"),
