@@ -18,6 +18,7 @@ CONLLU_COLUMNS = (
     *("id", "form", "lemma", "upos", "xpos"),
     *("feats", "head", "deprel", "deps", "misc"),
 )
+_OTHER_COLUMNS = re.compile(r"#\s*global\.columns\s*=(?!\s*\S+\s+FORM(?!\S))")  # CoNLL-U Plus
 _CONLLU_ID = re.compile(r"(?P<word>\d+)(?P<more>[-.]\d+)?")
 # The line that starts a document, and its key.
 _CONLLU_DOCUMENT = re.compile(r"#\s*newdoc\b(?:\s+id\s*=(?P<id>.*))?")
@@ -55,10 +56,13 @@ def read_conllu(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
     tokens joined by one space, not `# text`, because sentences are looked up by their tokens. A
     refused sentence takes its key with it.
 
+    Raises:
+        InputError: CoNLL-U Plus whose second column is not FORM, unless a column is given.
+
     Source: https://universaldependencies.org/format.html
     """
     groups = _groups(reader, lambda line: not line.strip())
-    cells_of = partial(_conllu_cells, reader.settings.column or 2)
+    cells_of = partial(_conllu_cells, reader)
     return _read(reader, key, groups, cells_of, _CONLLU_DOCUMENT)
 
 
@@ -166,10 +170,13 @@ def _tokens(cells: list[tuple[int, str]], most: int) -> list[str]:
     return tokens
 
 
-def _conllu_cells(column: int, lines: Lines) -> Cells:
-    n_words = 0
+def _conllu_cells(reader: LineReader, lines: Lines) -> Cells:
+    column, n_words = reader.settings.column or 2, 0
     for number, line in lines:
         if line.startswith("#"):
+            if reader.settings.column is None and _OTHER_COLUMNS.match(line):
+                what = f"{reader.name}, line {number}: {shortened(line)!r}: FORM is not column 2"
+                raise InputError(what, "give its number, such as `column=3`")
             continue
         cells = line.split("\t")
         found = _CONLLU_ID.fullmatch(cells[0])

@@ -41,6 +41,8 @@ def test_conllu_gives_one_token_for_each_word_of_the_tree(conllu: Path) -> None:
     ]
     assert tokens(write(conllu, "1\tWent\tgo\n\n"), column=3) == ["go"]
     assert tokens(conllu, column=-2) == ["Went"]
+    assert tokens(write(conllu, "# global.columns = ID FORM UPOS\n1\tWent\tX\n")) == ["Went"]
+    assert tokens(write(conllu, "# global.columns = ID UPOS FORM\n1\tX\tgo\n"), column=3) == ["go"]
 
 
 def test_documents_of_conllu(conllu: Path) -> None:
@@ -59,6 +61,7 @@ def test_documents_of_conllu(conllu: Path) -> None:
         ("1\tThe\n1\tcat\n", "line 2: ID '1' instead of 2; is a blank line", "`column=2`"),
         ("\n2\tThe\n", "line 2: ID '2' instead of 1", "`column=2`"),
         (rows("a") + "# x\n1-2\tau\t_\n\n" + rows("b"), "line 4: a sentence of ranges", "words"),
+        ("# global.columns = ID UPOS FORM\n1\tX\ta\n", "line 1: '# global.columns", "`column=3`"),
         ("1.1\tx\t_\n", "line 1: a sentence of ranges or empty nodes", "words"),
     ],
 )
