@@ -135,10 +135,7 @@ def scan_text(
 
 
 def check_first_sentence(job: EmbedJob) -> None:
-    """Refuse inputs of which the first sentence cannot be read or stored, unless one is a stream.
-
-    Raises a UsageError or InputError as `scan_text` does.
-    """
+    """Refuse files whose first sentence cannot be read or stored, as `scan_text` does."""
     if not any(map(is_stream, job.inputs)):
         next(_checked(read_sentences(job.inputs, job.text), job.layout), None)
 

@@ -195,9 +195,8 @@ class Embedder:
         for turn in range(max(map(len, documents))):
             document_of = {d[turn]: k for k, d in enumerate(documents) if turn < len(d)}
             for batch in self._batches(block, list(document_of)):
-                index = torch.tensor(
-                    [document_of[p] for p in batch.source_rows.tolist()], device=self.device
-                )
+                numbers = [document_of[p] for p in batch.source_rows.tolist()]
+                index = torch.tensor(numbers, device=self.device)
                 final = self._compute(block, batch, state.select_rows(index))
                 state = state.with_rows(index, final)
         return state.select_rows(slice(len(documents) - 1, len(documents)))

@@ -191,8 +191,7 @@ class FastEngine:
 
 
 def make_engine(name: str, bilm: BiLM, device: torch.device, precision: str = "float32") -> Engine:
-    """Create the engine with this name, with the weights of the biLM on the device; only the fast
-    one computes in another precision than float32.
+    """Create the engine with this name on a device; the plain one computes in float32 only.
 
     Raises:
         UsageError: the weights are not float32.

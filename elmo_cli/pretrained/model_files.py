@@ -184,7 +184,7 @@ def check_parts(files: ModelFiles, used: Mapping[str, Path]) -> str:
 
     Returns a warning about the files of which only the sizes can be checked, "" for none.
     """
-    record, unknown, tied = files.weights.parent / PARTS_FILE, [], {}
+    record, unknown = files.weights.parent / PARTS_FILE, []
     known, hint = {}, f"remove {PARTS_FILE}, or get the model again"
     with suppress(FileNotFoundError):
         known = read_json(record, ModelError, hint)
@@ -196,15 +196,13 @@ def check_parts(files: ModelFiles, used: Mapping[str, Path]) -> str:
         raise ModelError(f"{record}: {min(misnamed)!r} is not a part of a model", hint)
     for part, path in {"weights": files.weights, **used}.items():
         if {part, "weights"} <= known.keys() and _is_same(path, own[part]):
-            tied[part] = path
+            found = files.weights_sha256 if part == "weights" else sha256_of(path)
+            if found != (stated := known[part]):
+                what = f"{path}: its sha256 is not {str(stated)[:12]}…, which {PARTS_FILE} states"
+                hint = f"get the file again, or remove {record} if it was replaced on purpose"
+                raise ModelError(what, hint)
         elif not _is_same(path, files.weights):
             unknown.append(str(path))
-    for part, path in tied.items():
-        found = files.weights_sha256 if part == "weights" else sha256_of(path)
-        if found != known[part]:
-            what = f"{path}: its sha256 is not {str(known[part])[:12]}…, which {PARTS_FILE} states"
-            hint = f"get the file again, or remove {record} if it was replaced on purpose"
-            raise ModelError(what, hint)
     what = f"no {PARTS_FILE} states that this belongs to {files.weights}; only sizes are checked"
     return f"{', '.join(unknown)}: {what}" if unknown else ""
 
