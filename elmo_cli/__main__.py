@@ -19,13 +19,13 @@ else:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt on Ctrl-C or SIGTERM; during an import or outside `command`, end the
-    process.
+    """Raise KeyboardInterrupt on Ctrl-C or SIGTERM; end the process during an import or outside
+    `_run`.
 
     Some libraries swallow an exception while they are imported, others stay half initialized.
     """
     while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
-        if frame.f_code is command.__code__:
+        if frame.f_code is _run.__code__:
             raise KeyboardInterrupt
         frame = frame.f_back
     _exit_interrupted()
@@ -37,13 +37,6 @@ def _exit_interrupted() -> None:
     finally:
         os._exit(130)
 
-
-for number, default in (
-    (signal.SIGINT, signal.default_int_handler),
-    (signal.SIGTERM, signal.SIG_DFL),  # sent by schedulers of clusters and by `timeout`
-):
-    if signal.getsignal(number) is default:
-        signal.signal(number, _interrupt)
 
 # torch computes with libgomp on Linux, whose waiting threads spin 300,000 times before they sleep:
 # where another process needs the core, a training step takes several times as long.
@@ -58,27 +51,38 @@ def command() -> None:
     together takes a second.
     """
     try:
-        import atexit
-        import gc
-        from contextlib import suppress
-
-        if "OMP_WAIT_POLICY" not in os.environ:
-            os.environ.setdefault("GOMP_SPINCOUNT", _SPIN_COUNT)  # read when torch is imported
-        from elmo_cli.cli.main import main
-
-        gc.set_threshold(100_000)
-        try:
-            main()
-        except SystemExit as ended:
-            code = ended.code if isinstance(ended.code, int) else 1
-        atexit._run_exitfuncs()
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError, AttributeError):  # reported by `main`, or closed
-                stream.flush()
+        _run()
     except KeyboardInterrupt:
         _exit_interrupted()
+
+
+def _run() -> None:
+    import atexit
+    import gc
+    from contextlib import suppress
+
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", _SPIN_COUNT)  # read when torch is imported
+    from elmo_cli.cli.main import main
+
+    gc.set_threshold(100_000)
+    try:
+        main()
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else 1
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):  # reported by `main`, or closed
+            stream.flush()
     os._exit(code)
 
+
+for number, default in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGTERM, signal.SIG_DFL),  # sent by schedulers of clusters and by `timeout`
+):
+    if signal.getsignal(number) is default:
+        signal.signal(number, _interrupt)
 
 if __name__ == "__main__":
     command()

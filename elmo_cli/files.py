@@ -39,8 +39,6 @@ def check_output_path(path: StrPath, *, overwrite: bool = False, regular: bool =
         overwrite: an existing file may be replaced.
         regular: refuse pipes and devices as well.
     """
-    from tempfile import TemporaryFile  # slow to import, and not every command writes
-
     name = os.fspath(path)
     if os.path.isdir(path) or name.endswith(os.sep):
         raise OutputError(f"{name}: is a folder", "name a file in it")
@@ -49,8 +47,8 @@ def check_output_path(path: StrPath, *, overwrite: bool = False, regular: bool =
         if regular:
             raise OutputError(f"{name}: not a regular file", "name a file on a disk")
         return
-    with output_errors(path), TemporaryFile(dir=resolve(path).parent):
-        pass  # the folder accepts files
+    with output_errors(path):
+        os.stat(os.path.join(resolve(path).parent, ""))
     if name.lower().endswith((".gz", ".xz", ".bz2")):
         hint = "choose a name without this suffix, and compress the file afterwards"
         raise OutputError(f"{name}: would not be compressed, despite its suffix", hint)
@@ -154,8 +152,6 @@ def output_errors(path: StrPath, *, resumable: bool = False) -> Iterator[None]:
         if code in _NO_SPACE:
             then = "`resume=True` continues after what is saved" if resumable else "run it again"
             what, hint = f"no space left ({reason})", f"free some space, then {then}"
-        elif code == errno.ENOENT and folder.exists():  # such as /proc
-            what = f"no file can be created in {folder}"
         elif code == errno.ENOENT:
             what, hint = f"there is no folder {folder}", f"`mkdir -p {folder}`"
         elif code == errno.ENOTDIR:

@@ -171,13 +171,6 @@ def test_errors_of_the_system(codes: tuple[int, ...], message: str) -> None:
         assert caught.value.hint
 
 
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc here")
-def test_a_folder_in_which_no_file_can_be_created() -> None:
-    """The system says that the path does not exist, and `mkdir` would not help."""
-    with pytest.raises(OutputError, match=r"^/proc/v: no file can be created in /proc"):
-        check_output_path("/proc/v")
-
-
 def test_one_process_at_a_time(tmp_path: Path) -> None:
     """Two writers of one file would write over each other's bytes."""
     first, second = FileLock(tmp_path / "lock"), FileLock(tmp_path / "lock")

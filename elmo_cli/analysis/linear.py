@@ -165,6 +165,7 @@ def _minimize(
     optimizer = torch.optim.LBFGS(
         [weights],
         max_iter=_MAX_ITERATIONS,
+        history_size=10,
         tolerance_grad=TOLERANCE,
         tolerance_change=TOLERANCE * 1e-5,  # of the loss and of weights
         line_search_fn="strong_wolfe",

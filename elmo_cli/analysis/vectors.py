@@ -48,7 +48,7 @@ class LayerView:
         self.unit = embeddings.unit
         self.per_token = self.unit == "tokens"
         self._has_numbers = not embeddings.is_keyed_by_name or (
-            "tokens" in embeddings.records and embeddings.first_sentence in embeddings
+            embeddings.first_sentence in embeddings and "tokens" in embeddings.records
         )
 
     @property

@@ -169,7 +169,7 @@ def _job(given: dict[str, Any]) -> EmbedJob:
 
 def _run(job: EmbedJob, given: dict[str, Any], start_s: float) -> None:
     """Check the paths and the model before torch is imported, then run or plan the jobs."""
-    from elmo_cli.files import check_distinct, is_folder, output_errors
+    from elmo_cli.files import check_distinct
     from elmo_cli.text.input import require_files
 
     jobs, is_stdout = [job], job.output == "-"
@@ -181,9 +181,8 @@ def _run(job: EmbedJob, given: dict[str, Any], start_s: float) -> None:
     if given["dry_run"]:
         require_files("--dry-run", job.inputs)
     files = job.locate_model()
-    if is_folder(job.output) and not given["dry_run"]:
-        with output_errors(job.output):
-            os.makedirs(job.output, exist_ok=True)
+    if not (is_stdout or given["dry_run"]):
+        _check_folder(job.output)
     with console.loading():
         from elmo_cli.cli import embed_run
 
@@ -215,6 +214,21 @@ def _checked_jobs(job: EmbedJob) -> list[EmbedJob]:
             one.check_paths()
         check_first_sentence(one)
     return jobs
+
+
+def _check_folder(output: str) -> None:
+    """Create the folder of an output that ends with a separator; refuse one that accepts no files,
+    unless the output is finished."""
+    from tempfile import TemporaryFile
+
+    from elmo_cli.files import is_folder, output_errors, resolve
+    from elmo_cli.store.log_lines import is_finished
+
+    with output_errors(output):
+        if is_folder(output):
+            os.makedirs(output, exist_ok=True)
+        elif not is_finished(output):
+            TemporaryFile(dir=resolve(output).parent).close()
 
 
 def _check_suffix(output: str) -> None:

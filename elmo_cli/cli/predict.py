@@ -49,5 +49,4 @@ def predict(*, folder: str, texts: tuple[str, ...], **given: Any) -> None:
         predictions = trained.predict_unseen(split, vectors, reporter)
     lines = task.format_lines(split, predictions, output_format)
     console.write_lines(given["output"], lines, overwrite=given["overwrite"])
-    console.print_truncated(report)
     console.exit_if_skipped(report)

@@ -135,8 +135,9 @@ def scan_text(
 
 
 def check_first_sentence(job: EmbedJob) -> None:
-    """Refuse files whose first sentence cannot be read or stored, as `scan_text` does."""
-    if not any(map(is_stream, job.inputs)):
+    """Refuse files whose first sentence a layout of names or types cannot store."""
+    is_numbered = job.layout.keyed_by == "number" and job.layout.unit != "types"
+    if not is_numbered and not any(map(is_stream, job.inputs)):
         next(_checked(read_sentences(job.inputs, job.text), job.layout), None)
 
 

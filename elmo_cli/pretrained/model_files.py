@@ -186,8 +186,9 @@ def check_parts(files: ModelFiles, used: Mapping[str, Path]) -> str:
     """
     record, unknown = files.weights.parent / PARTS_FILE, []
     known, hint = {}, f"remove {PARTS_FILE}, or get the model again"
-    with suppress(FileNotFoundError):
-        known = read_json(record, ModelError, hint)
+    if files.weights.name == WEIGHTS_FILE:  # the only one that `write_parts` records
+        with suppress(FileNotFoundError):
+            known = read_json(record, ModelError, hint)
     if not isinstance(known, dict):
         raise ModelError(f"{record}: not an object of sha256 by part", hint)
     own = {"softmax": files.softmax, "vocabulary": files.vocabulary, "state": files.warm_state}

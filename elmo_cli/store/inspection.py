@@ -19,7 +19,6 @@ from elmo_cli.store.log_lines import log_path, read_log
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.shards import sentences_of_shard
 from elmo_cli.text.sentence import Sentence
-from elmo_cli.weightfile.arrays import array_problems
 from elmo_cli.weightfile.describe import describe_weights, kind_of_weights, weight_problems
 
 Tokens = tuple[str, ...]
@@ -129,9 +128,8 @@ class Problems:
 def verify(path: StrPath) -> Problems:
     """Read a whole file, of embeddings or weights, and report what is wrong with it.
 
-    Weights of a biLM have to fit the options.json beside them, if there is one. Counts, shapes and
-    types of embeddings have to agree, values to be finite, and the key, tokens, values and scales
-    of each sentence to match their checksum, if the file has checksums.
+    Counts, shapes and types of embeddings have to agree, values to be finite, and the key, tokens,
+    values and scales of each sentence to match their checksum, if the file has checksums.
 
     Raises:
         EmbeddingsFileError: the file can't be opened, or holds neither embeddings nor weights.
@@ -143,8 +141,6 @@ def verify(path: StrPath) -> Problems:
     elif kind != "embeddings":
         with reading(path, EmbeddingsFileError), open_hdf5(path) as file:
             found.add_all(weight_problems(file))
-            if kind == "biLM":
-                found.add_all(array_problems(file, path.with_name("options.json")))
     else:
         with Embeddings(path) as embeddings:
             found.add_all(embeddings.problems())

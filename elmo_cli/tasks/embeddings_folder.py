@@ -16,14 +16,20 @@ from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import run_job
 from elmo_cli.embed.settings import EmbedderSettings
-from elmo_cli.errors import EmbeddingsFileError, ModelError, UnfinishedError, UsageError
+from elmo_cli.errors import (
+    ElmoError,
+    EmbeddingsFileError,
+    ModelError,
+    ResumeError,
+    UnfinishedError,
+    UsageError,
+)
 from elmo_cli.files import write_text
 from elmo_cli.lm.settings import Reporter
 from elmo_cli.pretrained.catalogue import BUNDLED, find_model
 from elmo_cli.pretrained.load import load_files, locate
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.store.layouts import tokens_digest, tokens_sha256
-from elmo_cli.store.log_lines import is_finished
 from elmo_cli.store.reader import Embeddings, open_embeddings
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.tasks.inputs import LayerReader, Tokens
@@ -114,7 +120,7 @@ class EmbeddingsFolder:
                 raise EmbeddingsFileError(what, hint)
         if self.bilm is None:
             self.bilm = _record(embeddings)
-            with suppress(ModelError):  # the default biLM may be another one
+            with suppress(ElmoError):  # the default biLM may be another one, or not work
                 self._require(self._default_model)
         return lambda number: embeddings[keys[number]][_SLICES[layers]]
 
@@ -204,12 +210,14 @@ class EmbeddingsFolder:
         write_text(text, (json.dumps({"tokens": tokens}) + "\n" for tokens in sentences))
         settings, flat = embedder.settings, FileSpec(layout="flat")
         settings = replace(settings, batch_size=embedder.batch_size)
-        job = EmbedJob((str(text),), str(output), embedder=settings, file=flat)
-        exists = is_finished(output)  # but does not fit
-        job = replace(job, overwrite=exists, resume=not exists)
+        job = EmbedJob((str(text),), str(output), embedder=settings, file=flat, resume=True)
         warn = lambda text: reporter.message(f"warning: {text}")  # noqa: E731
         progress = partial(reporter.progress, f"embedding {name}")
-        run_job(job, embedder=embedder, progress=progress, warn=warn)
+        try:
+            run_job(job, embedder=embedder, progress=progress, warn=warn)
+        except ResumeError:  # an earlier run left a file that is corrupt or has other settings
+            job = replace(job, resume=False, overwrite=True)
+            run_job(job, embedder=embedder, progress=progress, warn=warn)
         text.unlink()
         return open_embeddings(output)
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import h5py
 
-from elmo_cli.errors import ElmoError, WeightFileError
+from elmo_cli.errors import WeightFileError
 from elmo_cli.files import StrPath, plural
 from elmo_cli.hdf5 import open_hdf5, reading
 from elmo_cli.model.options import N_CHARACTERS, Options
@@ -42,15 +41,6 @@ def find_arrays(
     """
     options = _resolve_optional_matrices(file, options)
     return options, [(row, dataset_of_shape(file, row.path, row.shape)) for row in rows(options)]
-
-
-def array_problems(file: h5py.File, options: Path) -> Iterator[str]:
-    """Yield what `find_arrays` refuses in an open weight file, if its options.json is known."""
-    try:
-        if options.is_file():
-            find_arrays(file, Options.from_file(options))
-    except ElmoError as error:
-        yield error.message.removeprefix(f"{file.filename}: ")
 
 
 def dataset_of_shape(file: h5py.File, name: str, shape: tuple[int, ...]) -> h5py.Dataset:

@@ -99,6 +99,14 @@ def test_other_weights_are_refused(is_alone: bool, model: Path, other: Path) -> 
         load(model)
 
 
+def test_other_weights_of_the_folder_are_not_its_parts(model: Path, other: Path) -> None:
+    (model / "state.hdf5").unlink()
+    for name in ("options.json", "weights.hdf5"):
+        shutil.copy(other / name, model / f"other_{name}")
+    bilm = load(model / "other_weights.hdf5")
+    assert bilm.sha256 == load(other).sha256
+
+
 @pytest.mark.parametrize(
     "content", ["[]", "{", '{"weights": "", "weights": ""}', '{"weights": 5}', '{"weigths": ""}']
 )

@@ -41,7 +41,7 @@ class LineReader(DatasetReader):
         super().__init__(layout, file, attributes)
         self._are_tokens = not self.is_own or attributes.get("text_is_tokens") is True
 
-    @property
+    @cached_property
     def records(self) -> frozenset[str]:
         are_tokens = self._are_tokens
         if are_tokens and not self.is_own:  # their lines may have other words than their vectors
@@ -67,7 +67,7 @@ class LineReader(DatasetReader):
 class MapReader(LineReader):
     """Numbered sentences with a map from lines."""
 
-    @property
+    @cached_property
     def records(self) -> frozenset[str]:
         # The map of another program has only the last of equal lines.
         is_whole = self.has_map and (self.is_own or len(self.sentence_map) == len(self))
