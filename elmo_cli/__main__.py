@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     import signal
     from types import FrameType
 else:
-    import _signal as signal  # without enum, whose import takes longer than all before
+    import _signal as signal  # does not import enum, which is slower than all imports above
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     """Raise KeyboardInterrupt on Ctrl-C or SIGTERM; end the process during an import or outside
     `_run`.
 
-    Some libraries swallow an exception while they are imported, others stay half initialized.
+    Some libraries swallow exceptions while they are imported; others are left half initialized.
     """
     while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
         if frame.f_code is _run.__code__:
@@ -79,7 +79,7 @@ def _run() -> None:
 
 for number, default in (
     (signal.SIGINT, signal.default_int_handler),
-    (signal.SIGTERM, signal.SIG_DFL),  # sent by schedulers of clusters and by `timeout`
+    (signal.SIGTERM, signal.SIG_DFL),  # sent by cluster schedulers and by `timeout`
 ):
     if signal.getsignal(number) is default:
         signal.signal(number, _interrupt)

@@ -152,10 +152,10 @@ def _is_one(label: Any) -> bool:
 
 
 def _each(entry: Any) -> Any:
-    """The labels of an entry."""
+    """Return the labels of an entry as a sequence."""
     return [entry] if _is_one(entry) else entry
 
 
 def _plain(label: Any) -> Any:
-    """A label without the type of NumPy or torch."""
+    """Convert a NumPy or torch scalar to a Python scalar."""
     return label.item() if hasattr(label, "item") else label

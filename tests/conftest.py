@@ -1,4 +1,4 @@
-"""What the tests of several packages share: made-up biLMs, frozen outputs, engines, a seed."""
+"""Fixtures that several packages share: synthetic biLMs, frozen outputs, engines, a seed."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_one_label_per_sentence_and_numbers(file: Path) -> None:
     tensor = EmbeddingsDataset(file, labels=torch.arange(len(LINES)))
     assert tensor.collate([tensor[i] for i in (3, 1)]).labels.tolist() == [3, 1]
     values = [[i % 2 / 2] * len(line.split()) for i, line in enumerate(LINES)]
-    values[0] = [1] * len(values[0])  # whole numbers among fractions
+    values[0] = [1] * len(values[0])  # integers among floats
     times = EmbeddingsDataset(file, labels=values)
     assert times[0].labels.dtype == np.float32
     assert times.collate([times[0], times[1]]).labels.unique().tolist() == [-100, 0.5, 1]

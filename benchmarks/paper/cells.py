@@ -146,7 +146,7 @@ class Cell:
         fraction: fraction of the training data of the task.
         epochs: maximum number of epochs; None for the setting of the task.
         number: index of its settings in `TaskFiles.tries`; None for the chosen ones.
-        preset: name of a preset, which replaces the settings of the task.
+        preset: name of a preset that replaces the settings of the task; None for no preset.
     """
 
     task: str

@@ -5,7 +5,7 @@
 DATA contains the files that `cells.py` names. Each finished cell adds a line to
 `benchmarks/paper/results.jsonl`; WORK holds embeddings and unfinished runs, which are resumed.
 The part "tries" compares settings on dev, and does not read the test files. The part "published"
-trains models of the published sizes, for which a GPU is advisable: `--device cuda`.
+trains models of the published sizes and should run on a GPU: `--device cuda`.
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ WEIGHT_DECAYS = (1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 1e-6, 1e-7)
 EPOCHS = 10
 BATCH_SIZE = 512
 LEARNING_RATE = 1e-2  # at the start; it decays linearly to 0
-# Factors of the sum of squared differences from the prior, in `regularization_path`.
+# Weight decays of `regularization_path`: factors of the squared distance from the prior.
 PATH_DECAYS = (1.0, 1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5)
-TOLERANCE = 1e-4  # largest derivative of the loss at its minimum
+TOLERANCE = 1e-4  # largest absolute value in the gradient at convergence
 _MAX_ITERATIONS = 1000
 _DIMS_AT_ONCE = 64  # dimensions standardised at once
 _MAX_SCORES = 1 << 24  # scores kept in memory
@@ -143,10 +143,10 @@ def fit(
 
 
 def regularization_path(vectors: Tensor, targets: Tensor, n_labels: int) -> Iterator[Tensor]:
-    """Yield the weights of converged softmax regressions, for each of `PATH_DECAYS`.
+    """Yield the weights of a converged softmax regression for each of `PATH_DECAYS`.
 
-    Their weights are drawn to a regression that ignores the vectors and predicts each label in
-    proportion to its count + 1, so labels that are missing from the targets have a probability too.
+    Weight decay pulls them towards a regression that ignores the vectors and predicts each label in
+    proportion to its count + 1, so labels missing from the targets have a probability above 0.
     """
     counts = torch.bincount(targets, minlength=n_labels) + 1
     prior = vectors.new_zeros(vectors.shape[1] + 1, n_labels)
@@ -160,14 +160,14 @@ def regularization_path(vectors: Tensor, targets: Tensor, n_labels: int) -> Iter
 def _minimize(
     weights: Tensor, vectors: Tensor, targets: Tensor, decay: float, prior: Tensor
 ) -> None:
-    """Train weights to convergence with L-BFGS, in place."""
+    """Update weights in place with L-BFGS until they converge."""
     weights.requires_grad_()
     optimizer = torch.optim.LBFGS(
         [weights],
         max_iter=_MAX_ITERATIONS,
         history_size=10,
         tolerance_grad=TOLERANCE,
-        tolerance_change=TOLERANCE * 1e-5,  # of the loss and of weights
+        tolerance_change=TOLERANCE * 1e-5,  # of the loss and of the weights
         line_search_fn="strong_wolfe",
     )
 
@@ -185,7 +185,7 @@ def _minimize(
 
 
 def _backward(loss: Tensor) -> float:
-    """Add the gradients of a term of a loss, and return its value."""
+    """Backpropagate one term of a loss and return its value."""
     loss.backward()  # type: ignore[no-untyped-call]
     return loss.item()
 

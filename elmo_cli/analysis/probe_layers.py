@@ -46,7 +46,7 @@ class LayerResult:
 
 
 def n_epochs(data: ProbeData, *, control: bool = False, mdl: bool = False) -> float:
-    """Return the amount of training of `probe_layers`, in epochs of `probe` over all of train."""
+    """Return how much `probe_layers` trains, in epochs of `probe` over all of train."""
     *prefixes, n_labels = _block_ends(len(data.targets["train"]))
     n_fits = 1 + control + mdl * sum(prefixes) / n_labels
     return len(data.layers) * len(linear.WEIGHT_DECAYS) * linear.EPOCHS * n_fits
@@ -63,7 +63,7 @@ def probe_layers(
     """Yield each layer with its results, holding one layer in memory at a time.
 
     Args:
-        seed: of the training of `probe`, the control labels and the order of coding.
+        seed: random seed of the training in `probe`, the control labels and the order of coding.
         control, mdl: also train a probe on control labels, and measure the code length.
         advance: called with completed epochs over all of train.
     Raises:
@@ -125,14 +125,14 @@ def code_length(
 ) -> CodeLength:
     """Encode the labels of train block by block, each with a probe trained on all blocks before it.
 
-    The first block has a uniform code. For each other block, probes are trained to convergence with
-    less and less weight decay, until the code for dev, without its unknown labels, becomes longer.
+    The first block has a uniform code. For each later block, probes are trained to convergence with
+    ever smaller weight decay, until the code for dev, without its unknown labels, becomes longer.
     Sentences are in random order, since the first ones of a corpus are often of one genre.
 
     Args:
         vectors: of each split, scaled by `standardise`.
-        seed: of the order of sentences.
-        advance: called with epochs, as many as `probe` trains on as many examples.
+        seed: random seed of the order of sentences.
+        advance: called with the number of epochs that `probe` would train on as many examples.
 
     Source: Voita and Titov 2020, section 3.2, "online code".
     """

@@ -263,7 +263,7 @@ class Progress:
                 self._start_lines()
 
     def text(self, width: float = math.inf) -> str:
-        """Return counts, rate, time left and detail; less of it to keep to `width` characters."""
+        """Return label, counts, rate, time left and detail, shortened to `width` if possible."""
         if (poll := self.poll) is not None:  # another thread may remove it
             self.update(poll(), self.total)
         n_done, left = self.done - self._before if self._before >= 0 else 0, ""

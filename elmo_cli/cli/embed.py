@@ -127,8 +127,8 @@ def embed(**given: Any) -> None:
         if given["output"] == "-":
             options.refuse_options(_ONLY_FILE, "for standard output", "`-o FILE` writes HDF5")
             if given["dtype"] == "int8":
-                what = "--dtype int8: only files of layout flat store int8"
-                raise UsageError(what, "`--dtype float16`, or `-o FILE --layout flat`")
+                what = "--dtype int8: only files with layout flat can store int8"
+                raise UsageError(what, "use `--dtype float16`, or `-o FILE --layout flat`")
         else:
             hint = "`-o -` writes to standard output"
             options.refuse_options(["stream"], "for a file, whose format is HDF5", hint)
@@ -196,8 +196,7 @@ def _run(job: EmbedJob, given: dict[str, Any], start_s: float) -> None:
 
 
 def _checked_jobs(job: EmbedJob) -> list[EmbedJob]:
-    """Return the jobs of a command, one per output file, after checking their paths and the first
-    sentence of each."""
+    """Return one job per output file, after checking the paths and first sentence of each job."""
     from elmo_cli.embed.blocks import check_first_sentence
     from elmo_cli.files import check_distinct, is_folder
 

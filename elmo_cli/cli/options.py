@@ -97,7 +97,7 @@ def warn_of_slow_bf16(precision: str, device: torch.device) -> None:
     from elmo_cli.engine.runtime import has_fast_bf16
 
     if precision == "bf16" and not has_fast_bf16(device):
-        console.warn("this processor computes in bfloat16 far slower than in float32")
+        console.warn("this processor computes much more slowly in bfloat16 than in float32")
 
 
 def run_mode(options: dict[str, Any]) -> str:

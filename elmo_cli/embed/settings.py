@@ -32,7 +32,7 @@ class EmbedderSettings:
         precision: of matrix products: "float32", "bf16" or "int8", see `engine.gemm`.
         device: "auto", "cpu", "cuda", "cuda:N" or "mps".
     Raises:
-        UsageError: a setting has none of its values, or two contradict each other.
+        UsageError: a setting has an invalid value, or two settings contradict each other.
     """
 
     state: str = "zero"

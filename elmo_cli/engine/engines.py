@@ -191,7 +191,7 @@ class FastEngine:
 
 
 def make_engine(name: str, bilm: BiLM, device: torch.device, precision: str = "float32") -> Engine:
-    """Create the engine with this name on a device; the plain one computes in float32 only.
+    """Create the engine with this name on a device; the plain engine computes only in float32.
 
     Raises:
         UsageError: the weights are not float32.

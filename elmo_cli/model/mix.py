@@ -47,7 +47,7 @@ class ElmoMix(nn.Module):
         super().__init__()
         is_number = isinstance(n_layers, (int, np.integer)) and not isinstance(n_layers, bool)
         if not is_number or n_layers < 1:
-            hint = "count the token layer too: the published models have 3"
+            hint = "count the token layer too: the published models have 3 layers"
             raise UsageError(f"`n_layers={n_layers!r}`: not a number from 1", hint)
         self.n_layers, self.batch_first = n_layers, batch_first
         self.layer_norm, self.l2 = layer_norm, l2

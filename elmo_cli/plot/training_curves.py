@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _HINT = "give the log.jsonl of a run"
 _LINES: dict[str, Any] = {"before": (0, (6, 3)), "after": (0, (6, 3, 1, 3))}
-_LOSS = "training loss"  # the title of its panel
+_LOSS = "training loss"  # title of the panel
 _MEASURES = ("average", "f1", "accuracy", "pearson")  # of `elmo pretrain` and of tasks
 _SCALES = ((1e9, "G "), (1e6, "M "), (1e3, "k "), (1, ""))  # of tokens
 _MAX_MARKED = 40  # points of a curve; more are drawn as a line without markers
@@ -106,7 +106,7 @@ def read_run(path: Path, record: Path | None = None) -> Run:
 def draw_training_curves(runs: Sequence[Run], path: StrPath) -> None:
     """Draw losses, and perplexities or scores, of some runs into one .png, .svg or .pdf file.
 
-    Runs share a panel for their losses, and one for each kind of score that some of them report.
+    All losses share one panel, and all scores of the same kind share another one.
 
     Raises:
         UsageError: some runs are of language models, others of task models.

@@ -30,7 +30,7 @@ _MODEL_FILE = re.compile(
 _MAX_BYTES = 16 << 30
 # Weights hardly compress; a small archive may have any ratio.
 _MAX_RATIO, _MIN_LIMIT = 100, 64 << 20
-# OSError: of bz2. RuntimeError: a compression method that Python lacks.
+# OSError: raised by bz2. RuntimeError: Python lacks the compression method.
 _CORRUPT = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError)
 
 

@@ -179,10 +179,10 @@ def remove_parts(folder: Path) -> None:
 
 
 def check_parts(files: ModelFiles, used: Mapping[str, Path]) -> str:
-    """Compare the weights, and files that are used as "softmax", "vocabulary" or "state", with the
+    """Compare the weights, and the files used as "softmax", "vocabulary" or "state", with the
     parts.json of their model; ModelError if they differ.
 
-    Returns a warning about the files of which only the sizes can be checked, "" for none.
+    Returns a warning about files of which only the sizes can be checked, or "".
     """
     record, unknown = files.weights.parent / PARTS_FILE, []
     known, hint = {}, f"remove {PARTS_FILE}, or get the model again"
@@ -194,12 +194,12 @@ def check_parts(files: ModelFiles, used: Mapping[str, Path]) -> str:
     own = {"softmax": files.softmax, "vocabulary": files.vocabulary, "state": files.warm_state}
     own["weights"] = files.weights
     if misnamed := known.keys() - own.keys():
-        raise ModelError(f"{record}: {min(misnamed)!r} is not a part of a model", hint)
+        raise ModelError(f"{record}: a model has no part {min(misnamed)!r}", hint)
     for part, path in {"weights": files.weights, **used}.items():
         if {part, "weights"} <= known.keys() and _is_same(path, own[part]):
             found = files.weights_sha256 if part == "weights" else sha256_of(path)
             if found != (stated := known[part]):
-                what = f"{path}: its sha256 is not {str(stated)[:12]}…, which {PARTS_FILE} states"
+                what = f"{path}: its sha256 is not {str(stated)[:12]}…, the value in {PARTS_FILE}"
                 hint = f"get the file again, or remove {record} if it was replaced on purpose"
                 raise ModelError(what, hint)
         elif not _is_same(path, files.weights):

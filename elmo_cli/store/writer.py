@@ -164,7 +164,7 @@ class EmbeddingsWriter:
         hint = "`overwrite=True` starts over"
         try:
             with Embeddings(log.temporary) as complete:
-                deque(complete.sentences(), maxlen=0)  # compares each with its checksum
+                deque(complete.sentences(), maxlen=0)  # verifies each checksum
                 problem = next(complete.problems(), "")
         except EmbeddingsFileError as error:
             raise ResumeError(error.message, hint) from None

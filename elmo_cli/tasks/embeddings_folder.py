@@ -65,8 +65,8 @@ class EmbeddingsFolder:
     """A folder in which the embeddings of data files are found by their text, or else computed.
 
     An embeddings file matches if its text is all sentences of the data in order, or the distinct
-    ones in the order of their first occurrence, which is what `find` writes. If several match, it
-    is the newest.
+    ones in the order of their first occurrence, which is what `find` writes. If several files
+    match, the newest is used.
 
     Args:
         path: the folder, created when it is needed.
@@ -101,8 +101,8 @@ class EmbeddingsFolder:
             layers: "all", "last", "type" or "none", for which the result is None.
         Raises:
             EmbeddingsFileError: a file that `find` did not write has this text but another model or
-                not all layers, or appears to be meant for the data but has another text; or a value
-                in the sentences of the examples is not finite.
+                missing layers, or appears to belong to the data but has another text; or a value in
+                the sentences of the examples is not finite.
             ElmoError: computing them fails, as in `elmo_cli.embed.run.run_job`.
         """
         if layers == "none":
@@ -120,7 +120,7 @@ class EmbeddingsFolder:
                 raise EmbeddingsFileError(what, hint)
         if self.bilm is None:
             self.bilm = _record(embeddings)
-            with suppress(ElmoError):  # the default biLM may be another one, or not work
+            with suppress(ElmoError):  # the default model may be another biLM, or not load
                 self._require(self._default_model)
         return lambda number: embeddings[keys[number]][_SLICES[layers]]
 
@@ -152,7 +152,7 @@ class EmbeddingsFolder:
             elif path.stem == stem(Path(split.path).name) or count in counts:
                 found = "another text"
             embeddings.close()
-            is_from_user = not path.stem.endswith(f"-{sha256[:8]}")  # `_write` names its own so
+            is_from_user = not path.stem.endswith(f"-{sha256[:8]}")  # `_write` appends it
             if found and is_from_user:
                 problem = problem or f"{path}: does not fit {split.path}: {found}"
         if problem:
@@ -188,7 +188,7 @@ class EmbeddingsFolder:
             except ModelError as error:  # a file records the name of its biLM, not its path
                 if self.bilm is None or find_model(source):
                     raise
-                hint = "with `model`, name the folder of the biLM that the task model reads"
+                hint = "with `model`, name the folder of the biLM that the task model uses"
                 raise ModelError(error.message, hint) from None
             state = self.bilm.state if self.bilm else "zero"
             if state not in _INDEPENDENT:

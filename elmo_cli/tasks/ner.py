@@ -105,9 +105,9 @@ class NerTask(Task):
                 split.examples.append(Example(split.add(sentence.tokens), sentence.where, target))
         except InputError as error:
             message, hint = error.message, error.hint.replace("`column", "`label_column")
-            if "`format=" in hint:  # which `elmo train` does not have
-                hint = "give valid CoNLL-U in a file FILE.conllu; in other files, put the tokens "
-                hint += "into column 1, and equally many columns into all rows"
+            if "`format=" in hint:  # `elmo train` has no such option
+                hint = "give a valid CoNLL-U file, FILE.conllu; in other files, put the tokens in "
+                hint += "column 1, and the same number of columns in all rows"
             raise InputError(message.replace("`column", "`label_column"), hint) from None
 
     def labels_of(self, example: Example) -> Iterable[str]:

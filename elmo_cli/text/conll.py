@@ -25,7 +25,7 @@ _CONLLU_DOCUMENT = re.compile(r"#\s*newdoc\b(?:\s+id\s*=(?P<id>.*))?")
 _DOCUMENT = re.compile(
     r"-DOCSTART-|#begin document(?: \((?P<text>.*)\);(?: part (?P<part>\d{1,9}))?|(?P<id>.*))"
 )
-# `# sent_id = 1`, and `# id 52<TAB>domain=en` of MultiCoNER
+# `# sent_id = 1`, and `# id 52<TAB>domain=en` in MultiCoNER
 _METADATA = re.compile(r"#\s*[\w.:]+\s=\s|# [^\t]+\t\w+=")
 _LONE_HASHTAG = re.compile(r"#\w[^\s=]*\s*")
 _COLUMN_HINT = "`column` chooses another; -1 is the last"
@@ -57,7 +57,7 @@ def read_conllu(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
     refused sentence takes its key with it.
 
     Raises:
-        InputError: CoNLL-U Plus whose second column is not FORM, unless a column is given.
+        InputError: the second column of CoNLL-U Plus is not FORM, and no column is given.
 
     Source: https://universaldependencies.org/format.html
     """

@@ -72,7 +72,7 @@ class LineReader:
                 what = f"{self.name}, line {number}: no line end within {_MAX_LINE_BYTES} bytes"
                 raise InputError(what, "give a text; `fold -s` breaks long lines")
             try:
-                text = line.decode(encoding).removeprefix("\ufeff")  # `cat` leaves marks inside
+                text = line.decode(encoding).removeprefix("\ufeff")  # `cat` keeps all marks
             except UnicodeDecodeError as error:
                 what = f"0x{line[error.start]:02X} at byte {error.start + 1} is not"
                 self.reject(number, f"{what} {encoding.upper()}", _ENCODING_HINT)

@@ -1,4 +1,4 @@
-"""The arrays of an open weight file, with the shapes that options.json states; without torch."""
+"""The arrays of an open weight file, checked against options.json without importing torch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def find_arrays(
     """Find all arrays of a biLM, without reading their values.
 
     Returns:
-        The options, with the optional matrices that the file has; each row with its array.
+        The options, which state the optional matrices in the file; each row with its array.
     Raises:
         WeightFileError: the file does not fit the options.
     """
@@ -44,10 +44,10 @@ def find_arrays(
 
 
 def dataset_of_shape(file: h5py.File, name: str, shape: tuple[int, ...]) -> h5py.Dataset:
-    """An array of an open weight file; WeightFileError if it is missing or has another shape."""
+    """Return an array of a weight file; WeightFileError if it is missing or has another shape."""
     dataset = find_dataset(file, name)
     shapes = [shape]
-    if name == CHAR_EMBED:  # 262 rows have one for "no token here" in front; nothing reads it
+    if name == CHAR_EMBED:  # of 262 rows, the first means "no token here" and is not used
         shapes.append((N_CHARACTERS + 1, *shape[1:]))
     if dataset is None or dataset.shape not in shapes:
         found = "missing" if dataset is None else f"of shape {dataset.shape}"
@@ -58,7 +58,7 @@ def dataset_of_shape(file: h5py.File, name: str, shape: tuple[int, ...]) -> h5py
 
 
 def _resolve_optional_matrices(file: h5py.File, options: Options) -> Options:
-    """The options with the matrices that files may have beyond need; both must be of one model."""
+    """Return the options with the optional matrices of the file; both must be of one model."""
     if find_dataset(file, CHAR_EMBED) is None:
         raise WeightFileError(
             f"{file.filename}: no char_embed in it, so these are not biLM weights",

@@ -1,4 +1,4 @@
-"""The probes in float64: Adam with the gradient written out, and Newton's method."""
+"""Reference probes in float64: Adam with an explicit gradient, and Newton's method."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def train_weights(
 def converged_weights(
     vectors: np.ndarray, targets: np.ndarray, n_labels: int, decay: float
 ) -> np.ndarray:
-    """Weights (dim + 1, label) of the smallest loss, near those that predict counts + 1."""
+    """Weights (dim + 1, label) of minimal loss, decayed towards those that predict counts + 1."""
     inputs, n = with_ones(vectors), len(targets)
     counts = np.bincount(targets, minlength=n_labels) + 1
     prior = np.zeros((inputs.shape[1], n_labels))

@@ -106,7 +106,7 @@ def test_code_length_equals_reference(
     error: float,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Adam's ten epochs of small prefixes gave codes that were a quarter too long."""
+    """Ten epochs of Adam on small prefixes gave codes that were a quarter too long."""
     monkeypatch.setattr(linear, "TOLERANCE", tolerance)
     inputs = inputs_of(data, layer)
     found = code_length({name: one[:, :-1].copy() for name, one in inputs.items()}, data)
@@ -132,7 +132,7 @@ def test_code_length_equals_reference(
 
 
 def test_code_of_labels_that_vectors_do_not_predict(tmp_path: Path) -> None:
-    """Neither noise in the vectors nor labels that are new lengthen the code of their counts."""
+    """Neither noise in the vectors nor new labels make the code much longer than the entropy."""
     words = " ".join("w" * 4000)
     labels = "".join(np.random.default_rng(2).choice([*"ABCD"], 4000, p=[0.9, 0.06, 0.03, 0.01]))
     data = zeros(tmp_path, dict.fromkeys(SPLITS, (words, labels)))

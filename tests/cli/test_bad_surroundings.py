@@ -169,7 +169,7 @@ def test_interrupted(number: int, scene: Scene, stock: Path) -> None:
     said = run.stderr.read()
     assert said == (
         "\nerror: interrupted\n"  # after the ^C that a terminal shows
-        "hint: `--resume` continues where the command has it; else give the same command again\n"
+        "hint: continue with `--resume` if the command has it; otherwise run the command again\n"
     )
     assert run.wait() == 130
     run.stdin.close()

@@ -121,7 +121,7 @@ def test_interrupted_in_an_import(module: str, scene: Scene) -> None:
 
 
 def test_interrupted_before_the_command() -> None:
-    """The script that pip writes computes its name between the import and the call."""
+    """The script that pip installs runs code between the import and the call."""
     program = "import os, signal, elmo_cli.__main__; os.kill(os.getpid(), signal.SIGINT)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.returncode, done.stderr.splitlines()[0]) == (130, "error: interrupted")
@@ -134,7 +134,7 @@ def test_little_is_imported_before_interrupts_are_handled() -> None:
         "print(*sorted(set(sys.modules) - before))"
     )
     repository = Path(console.__file__).parents[2]
-    words = [sys.executable, "-I", "-S", "-c", program, repository]  # without other start-up
+    words = [sys.executable, "-I", "-S", "-c", program, repository]  # without other startup code
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["__future__", "elmo_cli", "elmo_cli.__main__"]
 
@@ -185,7 +185,7 @@ def test_rate_and_time_left_pass_between_updates(monkeypatch: pytest.MonkeyPatch
 def test_rate_and_time_left_are_kept_where_space_is_short(
     width: int, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The text about training took 80 columns of a terminal, so that no bar was left."""
+    """The text of a training run filled 80 columns, which left no room for the bar."""
     monkeypatch.setattr(time, "monotonic", lambda: 0.0)
     progress = console.Progress(None, "tokens", rate=10.0, is_estimate=True)
     progress.begin("training", "tokens")
@@ -244,7 +244,7 @@ def test_a_bar_takes_one_line_of_a_terminal(
     assert len(text) <= columns
     assert text.endswith((" 0 s", "…") if columns < 60 else " 0 s")
     if columns >= 60:
-        assert re.match(r"\W{10,40} ", text)  # the bar, and blanks where there are no colours
+        assert re.match(r"\W{10,40} ", text)  # the bar; spaces if there are no colors
     assert shown.count("\x1b[1A") == 1  # to the line that is removed at the end
     assert bool(re.search(r"\x1b\[[0-9;]*3[0-8]", shown)) == (not no_color)
 

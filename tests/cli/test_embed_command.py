@@ -311,7 +311,7 @@ REFUSED = {
     "layout of types": "embed corpus.txt -o vectors/ --layout bilm-types",
     "dtype of standard output": "embed corpus.txt -o - --dtype int8",
     "missing folder": "embed corpus.txt -o far/new.hdf5",
-    "folder without files": "embed corpus.txt -o /proc/new.hdf5",
+    "folder that accepts no files": "embed corpus.txt -o /proc/new.hdf5",
     "folder in a file": "embed corpus.txt -o old.hdf5/new/",
     "options of another model": "embed corpus.txt -o new.hdf5 -m ./other",
 }

@@ -134,7 +134,7 @@ def test_losses_and_perplexities_are_drawn(tmp_path: Path, figures: list[Figure]
 def test_a_short_run_has_no_empty_panel(
     lines: Any, titles: list[str], unit: str, tmp_path: Path, figures: list[Figure]
 ) -> None:
-    """A curve of one point is visible, marks and all, and the unit fits the length of the run."""
+    """A curve of one point is visible with its marks, and the unit suits the length of the run."""
     made("plot", "curves", write(tmp_path / "model", lines), "-o", tmp_path / "curves.png")
     assert [axes.get_title() for axes in figures[0].axes] == titles
     assert all(axes.lines[0].get_marker() == "o" for axes in figures[0].axes)
@@ -156,8 +156,8 @@ def test_several_runs_share_a_picture(tmp_path: Path, figures: list[Figure]) -> 
     assert len({line.get_color() for line in figures[0].axes[1].lines}) == 3
 
 
-def test_each_score_has_a_panel_of_its_own(tmp_path: Path, figures: list[Figure]) -> None:
-    """The accuracy of one run was drawn below the title "f1 on dev" of the other."""
+def test_each_score_has_its_own_panel(tmp_path: Path, figures: list[Figure]) -> None:
+    """The accuracy of one run was drawn under the title "f1 on dev" of the other."""
     runs = {"a": task(70.0, 81.0, measure="accuracy"), "b": task(30.0), "c": task(20.0, 40.0)}
     folders = [write(tmp_path / name, lines) for name, lines in runs.items()]
     made("plot", "curves", *folders, "-o", tmp_path / "curves.png")

@@ -91,7 +91,7 @@ def test_a_part_that_is_its_own_needs_no_warning(model: Path) -> None:
 
 
 @pytest.mark.parametrize("is_alone", [True, False])
-def test_other_weights_are_refused(is_alone: bool, model: Path, other: Path) -> None:
+def test_weights_of_another_model_are_refused(is_alone: bool, model: Path, other: Path) -> None:
     shutil.copy(other / "weights.hdf5", model / "weights.hdf5")
     if is_alone:
         (model / "state.hdf5").unlink()
@@ -110,7 +110,7 @@ def test_other_weights_of_the_folder_are_not_its_parts(model: Path, other: Path)
 @pytest.mark.parametrize(
     "content", ["[]", "{", '{"weights": "", "weights": ""}', '{"weights": 5}', '{"weigths": ""}']
 )
-def test_a_file_that_is_not_an_object_of_parts_is_refused(content: str, model: Path) -> None:
+def test_an_invalid_parts_file_is_refused(content: str, model: Path) -> None:
     (model / PARTS_FILE).write_text(content)
     with pytest.raises(ModelError, match=PARTS_FILE) as caught:
         load_language_model(model)

@@ -109,10 +109,10 @@ def test_repeated_lines_of_another_program(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("texts", [{"sentence_to_index": ['{"a b": "0", "c d e": "1"}']}, {}])
-def test_lines_with_other_words_than_vectors_are_no_tokens(
+def test_lines_with_other_words_than_their_vectors_are_not_tokens(
     texts: dict[str, list[str]], tmp_path: Path
 ) -> None:
-    """Of subwords, for example; the copy would have empty tokens with valid checksums."""
+    """With subword vectors, for example, the copy would have empty tokens with valid checksums."""
     keys = ("0", "1") if texts else ("a b", "c d e")
     path = foreign(tmp_path / "a.hdf5", {key: np.ones((3, 2, DIM), "f4") for key in keys} | texts)
     refused(UsageError, path, "tokens", layout="flat")

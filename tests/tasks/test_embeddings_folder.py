@@ -73,7 +73,7 @@ def test_embeddings_of_a_corrected_text_are_computed(folder: None) -> None:
 
 
 @pytest.mark.parametrize("change", ["model", "state", "layers"])
-def test_own_files_that_do_not_fit_are_computed_again(folder: None, odd: Path, change: str) -> None:
+def test_stored_files_that_do_not_fit_are_not_used(folder: None, odd: Path, change: str) -> None:
     bilm, n_files = record(), 1 if change == "layers" else 2
     (stored,) = Path("of-tiny").iterdir()
     if change == "layers":

@@ -305,7 +305,7 @@ def test_train_evaluate_and_predict(folder: None) -> None:
     assert Path("a.conll").read_text() == Path("b.conll").read_text()
 
 
-def test_a_bilm_that_its_name_does_not_locate_is_named(folder: None, odd: Path) -> None:
+def test_a_bilm_that_is_not_found_by_name_must_be_given(folder: None, odd: Path) -> None:
     """Embeddings files record only the name of a biLM, here `odd`, not its folder."""
     words = (*DATA, "-o", "ner", "--epochs", 1, "-f")
     made("train", "ner", *words)

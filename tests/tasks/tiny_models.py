@@ -24,9 +24,9 @@ def read(task: str, path: str, text: str, *, labelled: bool = True, **settings: 
 
 
 def assert_refused(task: str, path: str, text: str, words: str, **settings: object) -> None:
-    """Reading the file raises an error with these words, a regular expression, and a hint.
+    """Assert that reading the file raises an error with these words, a regex, and a hint.
 
-    The hint does not name the formats of `elmo embed`, which `elmo train` cannot choose from.
+    The hint must not name the `format` option, which `elmo train` does not have.
     """
     with pytest.raises(ElmoError, match=words) as caught:
         read(task, path, text, **settings)

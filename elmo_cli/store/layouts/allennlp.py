@@ -44,7 +44,7 @@ class LineReader(DatasetReader):
     @cached_property
     def records(self) -> frozenset[str]:
         are_tokens = self._are_tokens
-        if are_tokens and not self.is_own:  # their lines may have other words than their vectors
+        if are_tokens and not self.is_own:  # a line may have other words than its vectors
             are_tokens = all(self.info(handle).tokens is not None for handle in self.handles)
         return frozenset({"tokens"} if are_tokens else ())
 
