@@ -223,11 +223,10 @@ class Embedder:
             if n_rows == 1:
                 sentence = block.sentences[int(batch.source_rows[0])]
                 tokens = f"a sentence of {len(sentence.tokens)} tokens"
-                raise DeviceError(
-                    f"{sentence.where}: out of memory on {self.device} with {tokens}",
-                    "`max_tokens` refuses such sentences, `on_error=skip` skips them; "
-                    "`resume=True` continues after the last block that was written",
-                ) from error
+                what = f"{sentence.where}: out of memory on {self.device} with {tokens}"
+                hint = "`max_tokens` refuses such sentences, `on_error=skip` skips them; "
+                hint += "`resume=True` continues after the last block that was written"
+                raise DeviceError(what, hint) from error
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
         for half in (slice(0, n_rows // 2), slice(n_rows // 2, n_rows)):

@@ -17,10 +17,8 @@ from elmo_cli.store.layouts import Key
 
 Array = npt.NDArray[np.floating]
 
-# Other batches, threads or machines sum in another order; the published sizes differ by 5e-5 at
-# most. With low-precision products a value may be rounded to the next step.
-ATOL = 5e-5
-_LOW_PRECISION = 0.02  # of the largest value of a vector
+ATOL = 5e-5  # other batches, threads or machines sum in another order
+_LOW_PRECISION = 0.02  # of the largest value of a vector, which may be rounded to the next step
 # Half a unit of the last place of the largest value of a vector, whose scale in int8 is rounded up
 # to 16 bits.
 _HALF_UNIT = {"float16": 2.0**-11, "int8": 0.5 / 127 * (1 + 2.0**-15)}
@@ -33,8 +31,7 @@ class RecomputedSentence:
     Attributes:
         key: in the file.
         tokens: their number.
-        difference: largest absolute difference of a value, not finite if the file holds such a
-            value; None if the shapes differ.
+        difference: largest absolute difference of a value; None if the shapes differ.
         problem: what does not agree; empty if all values are equal to rounding.
     """
 

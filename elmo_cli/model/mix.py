@@ -26,7 +26,7 @@ class ElmoMix(nn.Module):
         dropout: share of the mixed values that training sets to zero.
         l2: lambda of the penalty on the weights, see `penalty`.
     Raises:
-        UsageError: `n_layers` is not a number from 1.
+        UsageError: `n_layers` is not a positive integer.
 
     Example:
         mix = ElmoMix(n_layers=3)
@@ -48,7 +48,7 @@ class ElmoMix(nn.Module):
         is_number = isinstance(n_layers, (int, np.integer)) and not isinstance(n_layers, bool)
         if not is_number or n_layers < 1:
             hint = "count the token layer too: the published models have 3 layers"
-            raise UsageError(f"`n_layers={n_layers!r}`: not a number from 1", hint)
+            raise UsageError(f"`n_layers={n_layers!r}`: not a positive integer", hint)
         self.n_layers, self.batch_first = n_layers, batch_first
         self.layer_norm, self.l2 = layer_norm, l2
         self.weights = nn.Parameter(torch.zeros(n_layers))

@@ -81,8 +81,7 @@ def load_files(files: ModelFiles) -> BiLM:
         bilm = read_bilm(files.options, files.weights)
     bilm.name, bilm.sha256 = files.name, sha256.result()
     bilm.files = tuple(map(str, files.paths))
-    state = {} if files.warm_state is None else {"state": files.warm_state}
-    bilm.warm_state_warning = check_parts(files, state)
+    bilm.warm_state_warning = check_parts(files, {"state": files.warm_state})
     if files.warm_state is not None:
         bilm.warm_state = read_state(files.warm_state, bilm.options)
     return bilm

@@ -178,8 +178,8 @@ def remove_parts(folder: Path) -> None:
         (folder / PARTS_FILE).unlink(missing_ok=True)
 
 
-def check_parts(files: ModelFiles, used: Mapping[str, Path]) -> str:
-    """Compare the weights, and the files used as "softmax", "vocabulary" or "state", with the
+def check_parts(files: ModelFiles, used: Mapping[str, Path | None]) -> str:
+    """Compare the weights, and what is used as "softmax", "vocabulary" or "state", with the
     parts.json of their model; ModelError if they differ.
 
     Returns a warning about files of which only the sizes can be checked, or "".
@@ -190,19 +190,19 @@ def check_parts(files: ModelFiles, used: Mapping[str, Path]) -> str:
         with suppress(FileNotFoundError):
             known = read_json(record, ModelError, hint)
     if not isinstance(known, dict):
-        raise ModelError(f"{record}: not an object of sha256 by part", hint)
+        raise ModelError(f"{record}: not an object that maps parts to SHA-256 digests", hint)
     own = {"softmax": files.softmax, "vocabulary": files.vocabulary, "state": files.warm_state}
     own["weights"] = files.weights
     if misnamed := known.keys() - own.keys():
         raise ModelError(f"{record}: a model has no part {min(misnamed)!r}", hint)
     for part, path in {"weights": files.weights, **used}.items():
-        if {part, "weights"} <= known.keys() and _is_same(path, own[part]):
+        if path is not None and {part, "weights"} <= known.keys() and _is_same(path, own[part]):
             found = files.weights_sha256 if part == "weights" else sha256_of(path)
             if found != (stated := known[part]):
                 what = f"{path}: its sha256 is not {str(stated)[:12]}…, the value in {PARTS_FILE}"
                 hint = f"get the file again, or remove {record} if it was replaced on purpose"
                 raise ModelError(what, hint)
-        elif not _is_same(path, files.weights):
+        elif path is not None and not _is_same(path, files.weights):
             unknown.append(str(path))
     what = f"no {PARTS_FILE} states that this belongs to {files.weights}; only sizes are checked"
     return f"{', '.join(unknown)}: {what}" if unknown else ""
