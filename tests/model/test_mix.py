@@ -168,5 +168,5 @@ def test_torch_refuses_what_is_no_tensor(use: Callable[[], object]) -> None:
 
 @pytest.mark.parametrize("n_layers", ["3", -1, 0, True, 3.0, None])
 def test_a_number_of_layers_that_is_none(n_layers: Any) -> None:
-    with pytest.raises(UsageError, match=re.escape(f"`n_layers={n_layers!r}`: not a number")):
+    with pytest.raises(UsageError, match=re.escape(f"`n_layers={n_layers!r}`: not a positive")):
         ElmoMix(n_layers)
