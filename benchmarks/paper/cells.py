@@ -67,6 +67,7 @@ def _files(folder: str, name: str) -> tuple[str, str, str]:
 
 _PATIENT = {"lr_patience": "4", "patience": "8"}
 _IMPATIENT = {"lr_patience": "2", "patience": "4"}
+_LONG = {"lr_patience": "8", "patience": "16", "epochs": "60"}
 _FAST = {**_PATIENT, "learning_rate": "0.002"}
 # fmt: off
 FILES = {
@@ -75,10 +76,13 @@ FILES = {
         tries=(_IMPATIENT, _PATIENT, _FAST, {**_PATIENT, "elmo.dropout": "0.2"}),
     ),
     "NER, 10 %": TaskFiles(
-        "ner", *_files("ner-wnut17", "{}.conll"), "f1", chosen_without=1, fraction=0.1,
+        "ner", *_files("ner-wnut17", "{}.conll"), "f1", chosen_without=5, fraction=0.1,
         tries=({**_PATIENT, "batch_size": "8"},
                {**_FAST, "batch_size": "8"},
-               {**_FAST, "batch_size": "4"}),
+               {**_FAST, "batch_size": "4"},
+               {**_FAST, "batch_size": "8", "dropout": "0.3"},
+               {**_LONG, "batch_size": "8"},
+               {**_LONG, "batch_size": "8", "learning_rate": "0.002"}),
     ),
     "NER, BC5CDR": TaskFiles(
         "ner", *_files("ner-bio", "{}.conll.xz"), "f1", chosen=1, chosen_without=1,
