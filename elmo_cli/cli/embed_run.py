@@ -157,7 +157,9 @@ def embed_on_ray(job: EmbedJob, given: dict[str, Any]) -> None:
     except ModuleNotFoundError as error:
         if error.name != "ray":
             raise
-        raise ModelError("--ray: ray is not installed", "`pip install 'elmo-cli[ray]'`") from None
+        raise ModelError(
+            "--ray: ray is not installed", "`pip install '.[ray]'` in a clone"
+        ) from None
     threads = given["threads"] or 1
     gpus = given["gpus_per_worker"]
     cluster = ClusterSettings(given["ray_address"], given["workers"], threads, gpus)

@@ -20,7 +20,7 @@ def plot() -> None:
 
     Example: elmo plot senses corpus.hdf5 --word bank -o bank.html
 
-    Plots need the extra `plot`: pip install '.[plot]' from a clone.
+    Plots need the extra `plot`: pip install '.[plot]' in a clone.
     """
 
 

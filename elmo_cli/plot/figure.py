@@ -39,7 +39,7 @@ def check_format(path: StrPath, *, html: bool = False) -> str:
     try:
         import_module(library)
     except ImportError:
-        hint = "`pip install '.[plot]'` from a clone"
+        hint = "`pip install '.[plot]'` in a clone"
         raise ElmoError(f"{path}: {library} is not installed", hint) from None
     return suffix[1:]
 

@@ -218,7 +218,7 @@ def _count(true: Clusters, predicted: Clusters) -> list[Counts]:
     try:
         from scipy.optimize import linear_sum_assignment
     except ImportError:
-        what, hint = "coref: scipy is not installed", "run `pip install '.[tasks]'` in a clone"
+        what, hint = "coref: scipy is not installed", "`pip install '.[tasks]'` in a clone"
         raise UsageError(what, hint) from None
     shared = np.array([[len(one & other) for other in predicted] for one in true], np.float64)
     shared = shared.reshape(len(true), len(predicted))

@@ -144,7 +144,7 @@ DECODED = OSError("user pass/word")  # of a driver that decodes the password
     [
         ("file/shards/", {}, "file/shards/.elmo-trial: ", "another output path"),
         ("nope://user:x/y@b/", {}, "nope://***@b/: ValueError", "the URL"),
-        ("gone://b/", {}, "gone://b/: get it (ImportError)", "elmo-cli[stores]"),
+        ("gone://b/", {}, "gone://b/: get it (ImportError)", ".[stores]"),
         ("s3://bucket/", {"put": FORBIDDEN}, "s3://bucket/.elmo-trial: Forbidden (", "keys"),
         ("s3://bucket/", {"list": FORBIDDEN}, "s3://bucket/: Forbidden (PermissionE", "keys"),
         ("store://user:pass%2Fword@b/", {"list": DECODED}, "store://***@b/: OSError", "keys"),
@@ -168,7 +168,7 @@ def test_a_local_folder_needs_no_fsspec(monkeypatch: pytest.MonkeyPatch) -> None
     open_shard_folder("near").check_writable()
     with pytest.raises(OutputError) as error:
         open_shard_folder("memory://b/")
-    assert "elmo-cli[stores]" in error.value.hint
+    assert ".[stores]" in error.value.hint
 
 
 @pytest.mark.parametrize(

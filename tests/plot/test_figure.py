@@ -33,4 +33,4 @@ def test_a_missing_library_is_named(
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(ElmoError, match=f"{name}: {library} is not installed") as caught:
         check_format(name, html=True)
-    assert caught.value.hint == "`pip install '.[plot]'` from a clone"
+    assert caught.value.hint == "`pip install '.[plot]'` in a clone"

@@ -66,7 +66,7 @@ def layout_of_file(file: h5py.File, attributes: Mapping[str, Any]) -> Layout:
     path, name = file.filename, attributes.get("layout")
     if (schema := str(attributes["elmo_schema"])) != str(SCHEMA):
         what = f"has schema version {schema}, but this version of elmo reads {SCHEMA}"
-        hint = "embed the text again, or `pip install --upgrade elmo-cli`"
+        hint = "embed the text again, or install a newer version of elmo"
         raise EmbeddingsFileError(f"{path}: {what}", hint)
     if not isinstance(name, str) or name not in LAYOUTS:
         raise EmbeddingsFileError(f"{path}: unknown layout {name!r}", CORRUPT_HINT)
