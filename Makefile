@@ -67,7 +67,7 @@ check: install  ## format, lint, types
 	$(BIN)/ruff check elmo_cli tests benchmarks
 	$(BIN)/mypy
 
-format: install  ## put every file into the house's format
+format: install  ## format the Python files and repair what ruff can
 	$(BIN)/ruff format elmo_cli tests benchmarks
 	$(BIN)/ruff check --fix elmo_cli tests benchmarks
 
