@@ -1,16 +1,13 @@
 """Download a published model into the cache: limit the size of its files, verify, rename them.
 
-The partial file NAME.part is resumed only if a published SHA-256 will verify the result; otherwise
-each attempt starts over.
+A download that was cut off leaves NAME.part. The next one continues it if a published SHA-256 will
+verify the result; otherwise it starts over.
 """
 
 from __future__ import annotations
 
 import http.client
 import os
-import socket
-import ssl
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -34,20 +31,12 @@ from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.weightfile.describe import holds_bilm
 
 TIMEOUT_S = 30.0  # of silence while connecting or receiving
-ATTEMPTS = 4  # per address, without progress
-BACKOFF_S = 1.0  # after the first failure; doubled after each further one
 _CHUNK = 1 << 16
-_PROGRESS = 1 << 20  # bytes after which earlier failures no longer count
-_TRANSIENT_STATUS = frozenset({408, 416, 425, 429, 500, 502, 503, 504})
 _NETWORK_ERRORS = (OSError, http.client.HTTPException, ValueError)
 
 
-class _PermanentError(Exception):
-    """This address will not provide the file."""
-
-
-class _TransientError(Exception):
-    """This attempt failed; the next one may succeed."""
+class _AddressError(Exception):
+    """Why an address has not provided the file."""
 
 
 def pull(
@@ -96,112 +85,82 @@ def download(file: RemoteFile, folder: Path, on_bytes: Callable[[int], None]) ->
     address provides the file, an OutputError if it cannot be written.
     """
     target, reasons = folder / file.name, []
-    attempts = _Download(file, target.with_name(f"{target.name}.part"), on_bytes)
+    part = target.with_name(f"{target.name}.part")
     for address in file.addresses:
         try:
-            attempts.run(address)
-        except _PermanentError as reason:
+            _fetch(file, address, part, on_bytes)
+        except _AddressError as reason:
             reasons.append(f"{address}: {reason}")
             continue
         with writing(target):
-            with open(attempts.part, "rb") as opened:
+            with open(part, "rb") as opened:
                 os.fsync(opened.fileno())
-            os.replace(attempts.part, target)
+            os.replace(part, target)
         return
     proxy = "set HTTPS_PROXY if you are behind a proxy"
     hint = f"run it again; {proxy}; or save the file as {target} yourself"
     raise DownloadError("; ".join(reasons), hint)
 
 
-class _Download:
-    """The attempts to fill one partial file."""
-
-    def __init__(self, file: RemoteFile, part: Path, on_bytes: Callable[[int], None]) -> None:
-        self.file, self.part, self.on_bytes = file, part, on_bytes
-
-    def run(self, address: str) -> None:
-        """Try one address until the partial file is complete and valid."""
-        failures = 0
-        while True:
-            before = self._n_received()
-            try:
-                return self._attempt(address)
-            except _TransientError as reason:
-                has_progress = self._n_received() >= before + _PROGRESS
-                failures = 1 if has_progress else failures + 1
-                if failures >= ATTEMPTS:
-                    raise _PermanentError(f"{reason} ({failures} attempts)") from None
-            time.sleep(BACKOFF_S * 2 ** (failures - 1))
-
-    def _attempt(self, address: str) -> None:
-        requested = self._n_received() if self.file.sha256 else 0
-        with self._open(address, requested) as response:
-            start = requested if response.status == 206 else 0
-            length = response.headers.get("Content-Length", "")
-            total = start + int(length) if length.isdigit() else 0
-            if total and (problem := self.file.size_problem(total)):
-                if start:  # what an earlier attempt received may be of another file
-                    self.part.unlink()
-                raise (_TransientError if start else _PermanentError)(problem)
-            size = self._receive(response, start)
-        if size < total:
-            raise _TransientError(f"cut off after {size} of {total} bytes")
-        if problem := self.file.problem(self.part) or self._content_problem():
-            self.part.unlink()
-            # Bytes of an earlier attempt may be at fault.
-            raise (_TransientError if requested else _PermanentError)(problem)
-
-    def _open(self, address: str, start: int) -> http.client.HTTPResponse:
-        """Request the content from byte START on."""
-        headers = {"User-Agent": f"elmo-cli/{__version__}", "Accept-Encoding": "identity"}
-        if start:
-            headers["Range"] = f"bytes={start}-"
-        request = urllib.request.Request(address, headers=headers)
-        opener = urllib.request.build_opener(_Redirects)  # reads the proxies of the environment
-        try:
-            return cast(http.client.HTTPResponse, opener.open(request, timeout=TIMEOUT_S))
-        except urllib.error.HTTPError as error:
-            error.close()
-            if error.code == 416:  # the partial file is as long as the file, or longer
-                self.part.unlink(missing_ok=True)
-            is_final = error.code not in _TRANSIENT_STATUS
-            what = f"HTTP {error.code} {str(error.reason).partition(chr(10))[0]}"
-        except _NETWORK_ERRORS as error:
-            reason = getattr(error, "reason", error)
-            is_final = isinstance(reason, (socket.gaierror, ssl.SSLCertVerificationError))
-            what = f"cannot be reached ({reason})"
-        raise (_PermanentError if is_final else _TransientError)(what)
-
-    def _receive(self, response: http.client.HTTPResponse, size: int) -> int:
-        """Append a response to the first `size` bytes of the partial file; return the new size."""
-        with writing(self.part), open(self.part, "ab" if size else "wb") as output:
-            self.on_bytes(size)
-            while size <= self.file.max_bytes and (chunk := _read(response)):
+def _fetch(file: RemoteFile, address: str, part: Path, on_bytes: Callable[[int], None]) -> None:
+    """Fill the partial file from one address; it is removed if its content is not the file's."""
+    start = part.stat().st_size if file.sha256 and part.exists() else 0
+    if start >= file.max_bytes:
+        start = 0
+    with _open(address, start) as response:
+        start = start if response.status == 206 else 0
+        length = response.headers.get("Content-Length", "")
+        total = start + int(length) if length.isdigit() else 0
+        if total and (problem := file.size_problem(total)):
+            raise _AddressError(problem)
+        size = start
+        with writing(part), open(part, "ab" if start else "wb") as output:
+            on_bytes(size)
+            while size <= file.max_bytes and (chunk := _read(response)):
                 size += output.write(chunk)
-                self.on_bytes(size)
-        return size
+                on_bytes(size)
+    if size < total:
+        raise _AddressError(f"cut off after {size} of {total} bytes")
+    if problem := file.problem(part) or _content_problem(file, part):
+        part.unlink()
+        raise _AddressError(problem)
 
-    def _content_problem(self) -> str:
-        """What is wrong with a complete file whose hash is not known; "" for nothing."""
-        if self.file.sha256:
-            return ""
-        try:
-            if self.file.name == OPTIONS_FILE:
-                Options.from_file(self.part)
-                return ""
-            return "" if holds_bilm(self.part) else "is an HDF5 file without char_embed"
-        except (ElmoError, OSError, RuntimeError) as error:  # the latter two as of h5py
-            return f"cannot be read ({str(error).splitlines()[0]})"
 
-    def _n_received(self) -> int:
-        return self.part.stat().st_size if self.part.exists() else 0
+def _open(address: str, start: int) -> http.client.HTTPResponse:
+    """Request the content from byte START on."""
+    headers = {"User-Agent": f"elmo-cli/{__version__}", "Accept-Encoding": "identity"}
+    if start:
+        headers["Range"] = f"bytes={start}-"
+    request = urllib.request.Request(address, headers=headers)
+    opener = urllib.request.build_opener(_Redirects)  # reads the proxies of the environment
+    try:
+        return cast(http.client.HTTPResponse, opener.open(request, timeout=TIMEOUT_S))
+    except urllib.error.HTTPError as error:
+        error.close()
+        first_line = str(error.reason).partition("\n")[0]
+        raise _AddressError(f"HTTP {error.code} {first_line}") from None
+    except _NETWORK_ERRORS as error:
+        raise _AddressError(f"cannot be reached ({getattr(error, 'reason', error)})") from None
 
 
 def _read(response: http.client.HTTPResponse) -> bytes:
     try:
         return response.read1(_CHUNK)
     except _NETWORK_ERRORS as error:
-        raise _TransientError(f"interrupted ({str(error) or type(error).__name__})") from None
+        raise _AddressError(f"interrupted ({str(error) or type(error).__name__})") from None
+
+
+def _content_problem(file: RemoteFile, path: Path) -> str:
+    """What is wrong with a complete file whose hash is not known; "" for nothing."""
+    if file.sha256:
+        return ""
+    try:
+        if file.name == OPTIONS_FILE:
+            Options.from_file(path)
+            return ""
+        return "" if holds_bilm(path) else "is an HDF5 file without char_embed"
+    except (ElmoError, OSError, RuntimeError) as error:  # the latter two as of h5py
+        return f"cannot be read ({str(error).splitlines()[0]})"
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
@@ -211,5 +170,5 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
     ) -> urllib.request.Request | None:
         if urlsplit(newurl).scheme not in ("https", urlsplit(req.full_url).scheme):
-            raise _PermanentError(f"redirects to {newurl}, which is not followed")
+            raise _AddressError(f"redirects to {newurl}, which is not followed")
         return super().redirect_request(req, fp, code, msg, headers, newurl)

@@ -19,8 +19,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("ELMO_OFFLINE", "http_proxy", "https_proxy", "all_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
-    for name, value in {"TIMEOUT_S": 0.2, "ATTEMPTS": 3, "BACKOFF_S": 0.001}.items():
-        monkeypatch.setattr(download, name, value)
+    monkeypatch.setattr(download, "TIMEOUT_S", 0.2)
     monkeypatch.setenv("ELMO_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
 

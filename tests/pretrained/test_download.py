@@ -12,12 +12,11 @@ from local_server import Act, LocalServer, answer, cut, redirect, stall, status
 
 from elmo_cli.errors import DownloadError, OutputError
 from elmo_cli.pretrained.catalogue import RemoteFile
-from elmo_cli.pretrained.download import _PermanentError, _Redirects, download
+from elmo_cli.pretrained.download import _AddressError, _Redirects, download
 
 CONTENT = bytes(range(256)) * 1000
 N = len(CONTENT)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
-SPAN = f"bytes 9-{N - 1}/{N}"
 WEB_PAGE = answer(b"<html>", Content_Length=6)
 
 
@@ -38,52 +37,41 @@ def fetch(file: RemoteFile, target: Path) -> list[int]:
 
 
 def leave_part(server: LocalServer, target: Path, n_bytes: int) -> Path:
-    """The partial file that a process leaves which was killed after N bytes."""
-    server.acts["w"] = [cut(n_bytes), *[status(503)] * 9]
-    with pytest.raises(DownloadError):
+    """The partial file of a download that was cut off after N bytes."""
+    server.acts["w"] = [cut(n_bytes)]
+    with pytest.raises(DownloadError, match=f"cut off after {n_bytes} of {N} bytes"):
         fetch(remote(server), target)
-    server.acts.clear()
     server.seen.clear()
     (part,) = target.parent.glob("*.part")
     assert part.read_bytes() == CONTENT[:n_bytes]
     return part
 
 
-# Answers before the usual one, and the ranges that are asked for.
-RECOVERED: dict[str, tuple[list[Act], list[str]]] = {
-    "a good server": ([], [""]),
-    "cut off": ([cut(100_000), cut(5)], ["", "100000-", "100005-"]),
-    "stalled": ([stall(4000), stall(0)], ["", "4000-", "4000-"]),
-    "busy": ([status(503), status(429)], ["", "", ""]),
-    "no ranges": ([cut(9), answer(CONTENT, Content_Length=N)], ["", "9-"]),
-    "416": ([cut(9), status(416)], ["", "9-", ""]),
-    "another range": (
-        [cut(9), answer(CONTENT[:9], 206, Content_Range=f"bytes 0-8/{N}")],
-        ["", "9-", ""],
-    ),
-    "the rest of other bytes": (
-        [cut(9), answer(b"x" * (N - 9), 206, Content_Range=SPAN)],
-        ["", "9-", ""],
-    ),
-    "redirected": ([redirect("w")], ["", ""]),
+# Answers to the request for the rest of a file of which 9 bytes are there.
+RESUMED: dict[str, list[Act]] = {
+    "the rest": [],
+    "all, for lack of ranges": [answer(CONTENT, Content_Length=N)],
+    "a redirection": [redirect("w")],
 }
 
 
-@pytest.mark.parametrize("name", RECOVERED)
-def test_recovered(server: LocalServer, target: Path, name: str) -> None:
-    acts, ranges = RECOVERED[name]
-    server.acts["w"] = list(acts)
+@pytest.mark.parametrize("name", RESUMED)
+def test_a_download_that_was_cut_off_is_resumed(
+    server: LocalServer, target: Path, name: str
+) -> None:
+    leave_part(server, target, 9)
+    server.acts["w"] = list(RESUMED[name])
     progress = fetch(remote(server), target)
     assert target.read_bytes() == CONTENT
     assert list(target.parent.iterdir()) == [target]
-    assert server.ranges == ranges
+    assert set(server.ranges) == {"9-"}
     assert progress[-1] == N
 
 
 REFUSED: dict[str, tuple[list[Act], str]] = {
     "404": ([status(404)], "HTTP 404 Not Found"),
-    "always busy": ([status(503)] * 9, r"HTTP 503 .*\(3 attempts\)"),
-    "always stalled": ([stall(0)] * 9, r"interrupted .*\(3 attempts\)"),
+    "busy": ([status(503)], "HTTP 503 Service Unavailable"),
+    "stalled": ([stall(0)], "interrupted"),
     "a web page": ([WEB_PAGE], f"has 6 bytes, expected {N}"),
     "more bytes": ([answer(CONTENT + b"more")], f"has {N + 4} bytes, expected {N}"),
     "announces more": ([answer(b"", Content_Length=N + 1)], f"has {N + 1} bytes, expected {N}"),
@@ -96,21 +84,20 @@ REFUSED: dict[str, tuple[list[Act], str]] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(server: LocalServer, target: Path, name: str) -> None:
-    """Nothing gets the final name, no wrong bytes are kept, and no refusal is asked for again."""
+    """Nothing gets the final name, and no wrong bytes are kept."""
     acts, said = REFUSED[name]
     server.acts["w"] = list(acts)
     with pytest.raises(DownloadError, match=f"^{server.address('w')}: .*{said}") as caught:
         fetch(remote(server), target)
     assert str(target) in caught.value.hint
     assert not any(path.stat().st_size for path in target.parent.iterdir())
-    assert name.startswith("always") or len(server.seen) == 1
 
 
 def test_redirects_from_https_to_http_are_refused() -> None:
     request = urllib.request.Request("https://a.org/w")
     follow = _Redirects().redirect_request
     assert follow(request, None, 302, "", {}, "https://b.org/w").full_url == "https://b.org/w"
-    with pytest.raises(_PermanentError, match="redirects to http://b"):
+    with pytest.raises(_AddressError, match="redirects to http://b"):
         follow(request, None, 302, "", {}, "http://b.org/w")
 
 
@@ -128,16 +115,21 @@ def test_only_what_a_hash_will_verify_is_resumed(
     assert server.ranges == (["5000-"] if is_known else [""])
 
 
-def test_a_corrupt_part_does_not_block_the_download(server: LocalServer, target: Path) -> None:
-    for content in (b"x" * 1000, CONTENT, CONTENT + b"more"):
-        leave_part(server, target, 9).write_bytes(content)
-        fetch(remote(server), target)
-        assert target.read_bytes() == CONTENT
-        assert server.ranges == [f"{len(content)}-", ""]
+@pytest.mark.parametrize("n_bytes", [9, N, N + 4])
+def test_a_corrupt_part_is_not_used(server: LocalServer, target: Path, n_bytes: int) -> None:
+    """It is removed; one that is too long is not even continued."""
+    leave_part(server, target, 9).write_bytes(b"x" * n_bytes)
+    if n_bytes < N:
+        with pytest.raises(DownloadError, match="SHA-256"):
+            fetch(remote(server), target)
+    fetch(remote(server), target)
+    assert target.read_bytes() == CONTENT
+    assert server.ranges[-1] == ""
 
 
 def test_mirrors_are_tried_in_turn(server: LocalServer, target: Path) -> None:
-    """All are named with their reasons; one that refuses does not cost the part of another."""
+    """All are named with their reasons, and each continues the part that the one before has left,
+    whether of this command or of an earlier one."""
     server.acts["page"] = [WEB_PAGE] * 2
     with pytest.raises(DownloadError) as caught:
         fetch(remote(server, "gone", "page"), target)
@@ -147,6 +139,11 @@ def test_mirrors_are_tried_in_turn(server: LocalServer, target: Path) -> None:
     server.acts["page"] = [WEB_PAGE]
     fetch(remote(server, "gone", "page", "w"), target)
     assert server.ranges == ["5000-"] * 3
+    target.unlink()
+    server.seen.clear()
+    server.acts["w"] = [cut(100)]
+    fetch(remote(server, "w", "w"), target)
+    assert server.ranges == ["", "100-"]
 
 
 @pytest.mark.parametrize("act", [answer(b"", Content_Length=1 << 30), answer(bytes(4 << 20))])
@@ -162,9 +159,8 @@ def test_the_size_of_options_is_limited(server: LocalServer, target: Path, act: 
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:1/w", "http://models.invalid/w"])
 def test_no_network(target: Path, address: str) -> None:
-    with pytest.raises(DownloadError, match=f"{address}: cannot be reached") as caught:
+    with pytest.raises(DownloadError, match=f"{address}: cannot be reached"):
         fetch(RemoteFile("w", (address,)), target)
-    assert ("attempts" in caught.value.message) == ("127" in address)
 
 
 def test_the_proxy_of_the_environment_is_used(
@@ -174,16 +170,6 @@ def test_the_proxy_of_the_environment_is_used(
     server.files["http://models.invalid/w"] = CONTENT
     fetch(RemoteFile(target.name, ("http://models.invalid/w",), N, SHA256), target)
     assert target.read_bytes() == CONTENT
-
-
-def test_progress_resets_the_attempts(server: LocalServer, target: Path) -> None:
-    """A large file may be interrupted more often than an address is tried."""
-    server.files["w"] = content = bytes(9 << 20)
-    server.acts["w"] = [cut(3 << 19)] * 5
-    sha256 = hashlib.sha256(content).hexdigest()
-    fetch(replace(remote(server), bytes=len(content), sha256=sha256), target)
-    assert target.read_bytes() == content
-    assert len(server.seen) == 6
 
 
 def test_an_error_of_the_disk_is_not_one_of_the_network(server: LocalServer, target: Path) -> None:
