@@ -27,10 +27,9 @@ _MODEL_FILE = re.compile(
     r"[^./][^/]*\.(hdf5|h5)|([^./][^/]*)?options[^/]*\.json|parts\.json|vocab[^/]*\.txt(\.gz)?"
     r"|README\.md"
 )
-_MAX_BYTES = 16 << 30
 # Weights hardly compress; a small archive may have any ratio.
 _MAX_RATIO, _MIN_LIMIT = 100, 64 << 20
-# OSError: raised by bz2. RuntimeError: Python lacks the compression method.
+# OSError: raised by bz2. RuntimeError: encrypted, or Python lacks the compression method.
 _CORRUPT = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError)
 
 
@@ -80,7 +79,7 @@ def _extract(path: Path, folder: Path) -> None:
 
 def _select(path: Path, members: Iterable[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
     """The members that a model uses, by their names in the new folder."""
-    limit = min(_MAX_BYTES, max(_MIN_LIMIT, _MAX_RATIO * path.stat().st_size))
+    limit = max(_MIN_LIMIT, _MAX_RATIO * path.stat().st_size)
     found: dict[str, zipfile.ZipInfo] = {}
     total = 0
     for member in members:
@@ -89,16 +88,11 @@ def _select(path: Path, members: Iterable[zipfile.ZipInfo]) -> dict[str, zipfile
         total += member.file_size
         is_regular = stat.S_IFMT(member.external_attr >> 16) in (0, stat.S_IFREG)
         is_inside = {"..", "/"}.isdisjoint(inner.parts)
-        problems = {
-            f"{name!r} is a link or a device": not is_regular,
-            f"{name!r} is encrypted": member.flag_bits & 1,
-            f"{member.filename!r} leads out of the archive": not is_inside,
-            f"{name!r} occurs twice": name in found,
-            f"it extracts to more than {limit} bytes": total > limit,
-        }
-        if problem := next((what for what, is_so in problems.items() if is_so), ""):
+        if not is_regular or not is_inside or name in found or total > limit:
+            what = f"{member.filename!r} is a link, leads out of the archive, occurs twice, or "
+            what += f"extracts to more than {limit} bytes with those before"
             hint = "extract it yourself if you trust it, and give the folder"
-            raise ModelError(f"{path}: refused, since {problem}", hint)
+            raise ModelError(f"{path}: refused, since {what}", hint)
         found[name] = member
     used = {name: member for name, member in found.items() if _MODEL_FILE.fullmatch(name)}
     if not any(name.endswith(HDF5_SUFFIXES) for name in used):

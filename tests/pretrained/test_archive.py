@@ -60,15 +60,12 @@ def test_archives_are_models(
 
 
 UNSAFE: dict[str, tuple[Members, str]] = {
-    "a parent": ([*OK, ("../vocab.txt", b"")], r"'\.\./vocab\.txt' leads out of the archive"),
-    "a parent inside": ([*OK, ("a/../../x.sh", b"")], "leads out of the archive"),
-    "an absolute path": ([*OK, ("/tmp/weights.hdf5", b"")], "leads out of the archive"),
-    "a link": ([*OK, ("README.md", LINK)], r"'README\.md' is a link or a device"),
-    "an unused link": ([*OK, ("x.sh", LINK)], "is a link or a device"),
-    "a name in two folders": ([*OK, ("a/options.json", b"")], r"'options\.json' occurs twice"),
-    "an unused name twice": ([*OK, ("x.sh", b""), ("x.sh", b"")], "occurs twice"),
-    "a bomb": ([("weights.hdf5", bytes(2 << 20))], "more than 1048576 bytes"),
-    "a bomb in two halves": ([(f"{i}.bin", bytes(1 << 20)) for i in "ab"], "more than 1048576"),
+    "a parent": ([*OK, ("a/../../vocab.txt", b"")], "'a/../../vocab.txt' is a link, leads"),
+    "an absolute path": ([*OK, ("/tmp/weights.hdf5", b"")], "'/tmp/weights.hdf5' is a link"),
+    "a link": ([*OK, ("README.md", LINK)], "'README.md' is a link"),
+    "a name in two folders": ([*OK, ("a/options.json", b"")], "'a/options.json' .* occurs twice"),
+    "an unused name twice": ([*OK, ("x.sh", b""), ("x.sh", b"")], "'x.sh' .* occurs twice"),
+    "a bomb in halves": ([(f"{i}.bin", bytes(1 << 20)) for i in "ab"], "'b.bin' .* 1048576 bytes"),
 }
 
 
@@ -78,7 +75,7 @@ def test_unsafe_archives_are_refused(
 ) -> None:
     monkeypatch.setattr(archive, "_MIN_LIMIT", 1 << 20)
     members, said = UNSAFE[name]
-    with pytest.raises(ModelError, match=rf"m\.zip: refused, since .*{said}"):
+    with pytest.raises(ModelError, match=rf"m\.zip: refused, since {said}"):
         locate(make(tmp_path / "m.zip", members))
     assert [p.name for p in home.rglob("*")] == ["archives", ".lock"]
 
@@ -101,6 +98,7 @@ CORRUPT: dict[str, Callable[[bytes], bytes]] = {
     "all but the end": lambda content: content[:-1],
     "a size that is too small": damaged((b"PK\x01\x02", 24, b"\x0a\0\0\0")),
     "an unknown method": damaged((b"PK\x03\x04", 8, b"\x63"), (b"PK\x01\x02", 10, b"\x63")),
+    "encrypted": damaged((b"PK\x03\x04", 6, b"\1"), (b"PK\x01\x02", 8, b"\1")),
 }
 
 
@@ -111,15 +109,6 @@ def test_corrupt_zip_files(tmp_path: Path, home: Path, name: str) -> None:
     with pytest.raises(ModelError, match="not a complete zip file") as caught:
         locate(path)
     assert "cut off" in caught.value.hint
-    assert not list(home.rglob("*.hdf5"))
-
-
-def test_an_encrypted_archive_is_refused(tmp_path: Path, home: Path) -> None:
-    path = make(tmp_path / "m.zip", OK)
-    encrypt = damaged((b"PK\x03\x04", 6, b"\1"), (b"PK\x01\x02", 8, b"\1"))
-    path.write_bytes(encrypt(path.read_bytes()))
-    with pytest.raises(ModelError, match=r"m\.zip: refused, since '.*' is encrypted"):
-        locate(path)
     assert not list(home.rglob("*.hdf5"))
 
 
