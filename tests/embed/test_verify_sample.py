@@ -25,6 +25,7 @@ INT8, FLOAT16 = {"dtype": "int8"}, {"dtype": "float16"}
 FILES: list[tuple[str, dict[str, Any], tuple[dict[str, str], ...]]] = [
     ("flat", INT8, ()),
     ("flat", FLOAT16, ()),
+    *(("flat", {"precision": precision}, ()) for precision in ("bf16", "int8")),
     ("flat", {"pool": "max"}, ()),
     ("flat", {"state": "warm"}, ()),
     ("flat", {"layers": "mix:1,2,3"}, ()),
