@@ -140,12 +140,6 @@ def test_missing_shards_do_not_stop_the_others(
     ("change", "deaths", "kind", "says"),
     [
         ({"model": ModelSource("nosuch/")}, 0, ModelError, "nosuch: no such file"),
-        (
-            {"embedder": EmbedderSettings(layers="0,7")},
-            0,
-            ElmoError,
-            "the model has layers 0, 1, 2",
-        ),
         ({"text": InputSettings(max_tokens=4)}, 0, InputError, "one.txt, line 1: "),
         ({}, 2, ModelError, "no worker could start: killed"),
     ],
