@@ -1,6 +1,6 @@
 """The errors of elmo, as one small tree; each is also the built-in that older code would catch.
 
-`cli.error_report` prints them, and `cli.main` exits with `exit_code`.
+`cli.main` prints them and exits with `exit_code`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ import sys
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TextIO
 
 import click
 import pytest
@@ -32,14 +31,12 @@ class Done:
     err: str
 
 
-def elmo(*words: object, stdin: bytes | TextIO = b"", has_stdout: bool = True) -> Done:
-    """Run `elmo` with these words; no stream is a terminal, unless `stdin` is one."""
+def elmo(*words: object, stdin: bytes = b"", has_stdout: bool = True) -> Done:
+    """Run `elmo` with these words; no stream is a terminal."""
     out, err = io.BytesIO(), io.BytesIO()
-    if isinstance(stdin, bytes):
-        stdin = io.TextIOWrapper(io.BytesIO(stdin), "utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(console, "mode", console.Mode())
-        patch.setattr(sys, "stdin", stdin)
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8"))
         patch.setattr(sys, "stdout", stdout := io.TextIOWrapper(out, "utf-8"))
         patch.setattr(sys, "stderr", io.TextIOWrapper(err, "utf-8", "backslashreplace"))
         if not has_stdout:

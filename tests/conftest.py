@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,9 +29,18 @@ settings.load_profile("suite")
 torch.set_num_threads(1)
 
 
+def pytest_sessionstart() -> None:
+    """Handle Ctrl-C as at a terminal.
+
+    A shell starts `pytest &` and `nohup pytest` with SIGINT ignored, which the commands that tests
+    interrupt would inherit: these tests would wait forever.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--update-golden", action="store_true", help="write tests/cli/messages.txt anew"
+        "--update-golden", action="store_true", help="write tests/cli/messages.txt again"
     )
 
 

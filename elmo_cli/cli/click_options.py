@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import click
 from click.shell_completion import CompletionItem
 
-from elmo_cli.cli.console import is_terminal
+from elmo_cli.cli import console
 from elmo_cli.cluster.shard_folder import is_url, without_secrets
 from elmo_cli.errors import UsageError
 
@@ -75,6 +74,10 @@ class NamedArgument(_Parameter, click.Argument):
 
 class GroupedCommand(click.Command):
     """A command whose help lists its options under headings, in order of declaration."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        console.mode.context = ctx  # messages name its options from now on
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         groups: dict[str, list[tuple[str, str]]] = {}
@@ -179,19 +182,6 @@ def together(*options: Option) -> Option:
         return function
 
     return decorate
-
-
-def text_names(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """Callback of click: refuse a terminal as standard input."""
-    check_no_terminal(value or ())
-    return value
-
-
-def check_no_terminal(texts: Sequence[str]) -> None:
-    """Raise a UsageError if one of the texts would be read from a terminal."""
-    if "-" in texts and is_terminal(sys.stdin):
-        hint = "name a file, or pipe the text in"
-        raise UsageError("standard input is a terminal: no text is coming", hint)
 
 
 def local_path(ctx: click.Context, parameter: click.Parameter, value: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import re
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, TypeVar
 
 import click
 
-from elmo_cli.cli.option_names import with_options
 from elmo_cli.errors import OutputError, SkippedError
 from elmo_cli.files import StrPath, plural
 
@@ -29,16 +27,18 @@ _Self = TypeVar("_Self", bound="Progress")
 _LINE_EVERY_S, _LOADING_S = 15.0, 0.5
 _BAR_WIDTH, _MIN_BAR_WIDTH = 40, 10
 _LINE_END = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
+_PARAMETER = re.compile(r"`([a-z_]+)(?:=([^`]*))?`")
 # C0 and C1 controls, which also start escape sequences; invalid UTF-8; bidi overrides.
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass
 class Mode:
-    """The output mode of a command, set by its options `--quiet` and `--json`."""
+    """How the running command prints: its options `--quiet` and `--json`, and its context."""
 
     quiet: bool = False
     as_json: bool = False
+    context: click.Context | None = None
 
 
 mode = Mode()  # set where the command starts
@@ -51,6 +51,24 @@ def printable(text: object) -> str:
     space, and another control character by its Python escape, such as `\x1b`.
     """
     return _UNSAFE.sub(lambda found: ascii(found[0])[1:-1], _LINE_END.sub(" ", str(text)))
+
+
+def with_options(text: str) -> str:
+    """Return a message of the library with options of the running command as its parameters.
+
+    For example, `overwrite=True` becomes `--overwrite`.
+    """
+    parameters = mode.context.command.params if mode.context else ()
+    options = {one.name: max(one.opts, key=len) for one in parameters}
+
+    def as_option(found: re.Match[str]) -> str:
+        name, value = found[1], (found[2] or "").strip("'\"")
+        option = options.get(name, options.get(f"label_{name}", ""))
+        if not option.startswith("-"):
+            return found[0]
+        return f"`{option}`" if value in ("", "True") else f"`{option} {value}`"
+
+    return _PARAMETER.sub(as_option, text)
 
 
 def alert(*lines: str) -> None:
@@ -73,28 +91,19 @@ def warn(*messages: str) -> None:
 def say(*lines: str) -> None:
     """Print lines of text for people on stdout."""
     for line in lines:
-        _print(printable(line))
+        click.echo(printable(line))
 
 
-def print_result(
-    facts: Any,
-    show: Callable[[], None] = lambda: None,
-    other: Callable[[object], str] | None = None,
-) -> None:
+def print_result(facts: Any, show: Callable[[], None] = lambda: None) -> None:
     """Print the result of a command: one line of JSON for `--json`, else what `show` prints.
 
-    In JSON, a number that is not finite becomes null; `other` converts a value of a type that JSON
-    lacks.
+    In JSON, a number that is not finite becomes null, and a value of a type that JSON lacks a
+    string: attributes that other programs wrote into a file may have any type.
     """
     if mode.as_json:
-        _print(json.dumps(_finite(facts), allow_nan=False, default=other))
+        click.echo(json.dumps(_finite(facts), allow_nan=False, default=str))
     else:
         show()
-
-
-def _print(line: str) -> None:
-    check_stdout()
-    click.echo(line)
 
 
 def check_stdout() -> None:
@@ -111,55 +120,42 @@ def _finite(fact: Any) -> Any:
     return None if isinstance(fact, float) and not math.isfinite(fact) else fact
 
 
-def print_error(message: str, hint: str) -> None:
-    """Print an error and a hint on stderr, one line each."""
-    alert(f"error: {message}".rstrip())
-    if hint:
-        alert(f"hint: {hint}".rstrip())
-
-
 def print_row(cells: Iterable[object]) -> None:
     """Print tab-separated cells as a line on stdout."""
-    _print("\t".join(map(printable, cells)))
+    click.echo("\t".join(map(printable, cells)))
 
 
-def table(
-    columns: Sequence[str], *groups: Sequence[Sequence[str]], right: str = "", bold: str = ""
-) -> None:
-    """Print rows on stdout: tab-separated in a pipe, as an aligned table per group on a terminal.
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: str = "") -> None:
+    """Print rows on stdout: tab-separated in a pipe, aligned on a terminal.
 
-    Args:
-        right, bold: names of a column that is aligned to the right, and of one in bold type.
+    The column with the name `right` is aligned to the right.
     """
     if not is_terminal(sys.stdout):
-        for row in (columns, *itertools.chain(*groups)):
+        for row in (columns, *rows):
             print_row(row)
         return
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    for rows in groups:
-        aligned = Table(box=None, pad_edge=False)
-        for name in columns:
-            side: JustifyMethod = "right" if name == right else "left"
-            style = "bold" if name == bold else ""
-            aligned.add_column(name, overflow="fold", justify=side, style=style)
-        for row in rows:
-            # A Text object: rich would interpret a token such as [b] as markup.
-            aligned.add_row(*(Text(printable(cell)) for cell in row))
-        Console(highlight=False).print(aligned)
+    aligned = Table(box=None, pad_edge=False)
+    for name in columns:
+        side: JustifyMethod = "right" if name == right else "left"
+        aligned.add_column(name, overflow="fold", justify=side)
+    for row in rows:
+        # A Text object: rich would interpret a token such as [b] as markup.
+        aligned.add_row(*(Text(printable(cell)) for cell in row))
+    Console(highlight=False).print(aligned)
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Return whether a stream is a terminal; None is a stream that was closed before the start."""
+    """Return whether a stream is a terminal; None is one that was closed before the start."""
     return stream is not None and stream.isatty()
 
 
 @contextmanager
 def binary_stdout() -> Iterator[BinaryIO]:
     """Open standard output for binary data and flush it at the end."""
-    check_stdout()
     yield sys.stdout.buffer
     sys.stdout.buffer.flush()
 
@@ -300,6 +296,7 @@ class Progress:
         from rich.live import Live
         from rich.progress_bar import ProgressBar
         from rich.table import Table
+        from rich.text import Text
 
         console = Console(stderr=True)
 
@@ -310,7 +307,7 @@ class Progress:
             cells.add_column(max_width=_BAR_WIDTH)  # a narrow terminal shortens the bar
             cells.add_column(no_wrap=True, overflow="ellipsis")
             moving = ProgressBar(self.total, self.done, pulse=not self.total)
-            cells.add_row(moving, text + since)
+            cells.add_row(moving, Text(printable(text + since)))
             return cells
 
         live = Live(get_renderable=row, console=console, transient=True)

@@ -33,7 +33,7 @@ _EMBEDDER = ("state", "layers", "dtype", "pool", "batch_size", "engine", "precis
 _output_options = together(
     value("Output", "-o, --output PATH", "Output: an HDF5 file for all inputs, a folder (trailing "
           "/) with one file per input, or - for standard output; with --ray a folder or URL for "
-          "shards."),
+          "shards.", required=True),
     value("Output", "--layers SPEC", f"Layers to store: {options.LAYER_SPEC} for a weighted sum.",
           default="all"),
     options.dtype_option("float32"),
@@ -87,7 +87,7 @@ _cluster_options = together(
 
 
 @command
-@options.texts_argument("files", metavar="FILE…")
+@options.texts_argument("files", required=True, metavar="FILE…")
 @_output_options
 @_computing_options
 @options.input_options
@@ -115,23 +115,16 @@ def embed(**given: Any) -> None:
     from elmo_cli.text.input import check_inputs
 
     start_s = time.monotonic()
-    if not given["files"]:
-        raise UsageError("no input FILE is given", "name text files, or `-` for standard input")
     # Checked before numpy and h5py are imported, which takes half of the time of an error.
     check_inputs(given["files"], options.input_settings(given))
     if given["ray"]:
-        hint = "finished shards are kept, and the same command computes the missing ones"
-        options.refuse_options(_NOT_ON_RAY, "for --ray", hint)
+        options.refuse_options(_NOT_ON_RAY, "for --ray")
     else:
-        options.refuse_options(_CLUSTER, "without --ray", "`--ray` distributes the run")
+        options.refuse_options(_CLUSTER, "without --ray")
         if given["output"] == "-":
-            options.refuse_options(_ONLY_FILE, "for standard output", "`-o FILE` writes HDF5")
-            if given["dtype"] == "int8":
-                what = "--dtype int8: only files with layout flat can store int8"
-                raise UsageError(what, "use `--dtype float16`, or `-o FILE --layout flat`")
+            options.refuse_options(_ONLY_FILE, "for standard output")
         else:
-            hint = "`-o -` writes to standard output"
-            options.refuse_options(["stream"], "for a file, whose format is HDF5", hint)
+            options.refuse_options(["stream"], "for a file, whose format is HDF5")
     job = _job(given)
     if given["ray"]:
         _check_for_ray(job)
@@ -148,8 +141,6 @@ def _job(given: dict[str, Any]) -> EmbedJob:
     from elmo_cli.store.shards import parse_shard
     from elmo_cli.store.spec import FileSpec
 
-    if given["output"] is None:
-        raise UsageError("no output is given", "`-o FILE` writes HDF5, `-o -` to standard output")
     return EmbedJob(
         inputs=tuple(given["files"]),
         output=given["output"],
@@ -174,7 +165,6 @@ def _run(job: EmbedJob, given: dict[str, Any], start_s: float) -> None:
 
     jobs, is_stdout = [job], job.output == "-"
     if is_stdout:
-        console.check_stdout()
         check_distinct("-", job.inputs)
     else:
         jobs = _checked_jobs(job)

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console, lm_training, options
-from elmo_cli.cli.click_options import command, flag, setting, settings, text_names, together, value
+from elmo_cli.cli.click_options import command, flag, setting, settings, together, value
 from elmo_cli.lm.settings import TrainSettings
 
 if TYPE_CHECKING:
     from elmo_cli.lm.finetune_job import FinetuneJob, FinetuneResult
 
-_CELL = 15
 # Options with the names of fields of a job; the latter ones only if they are given.
 _SAME = ("domain", "heldout", "softmax", "vocabulary", "fit_softmax")
 _FITTING = ("softmax_tokens", "vocabulary_size", "min_count")
@@ -23,7 +22,7 @@ _FITTING = ("softmax_tokens", "vocabulary_size", "min_count")
 _text_options = together(
     value("Domain", "--domain DIR|FILE", "Text of the domain: files, or folders whose .txt, "
           ".conll, .conllu and .jsonl files are read; may be repeated.",
-          multiple=True, required=True, callback=text_names),
+          multiple=True, required=True),
     lm_training.heldout_option(
         "Held-out text, never trained on; may be repeated. Half of it chooses the weights, the "
         "other half measures them; files named test only measure.  [default: files named dev, "
@@ -73,7 +72,6 @@ def finetune(**values: Any) -> None:
       elmo finetune --domain data/ -o tuned/ --max-seconds 7200 --resume
       elmo embed corpus.txt -o corpus.hdf5 -m tuned/
     """
-    console.check_stdout()
     with lm_training.ConsoleReporter("the validation text") as reporter:
         from elmo_cli.lm.finetune import finetune as run_finetune
 
@@ -121,9 +119,8 @@ def _why_not_improved(result: FinetuneResult) -> str:
 def _print(result: FinetuneResult) -> None:
     from elmo_cli.lm.finetune_job import comparison_table, describe_text
 
-    header = ("", "forward", "backward", "average", "bits per byte")
-    for name, *cells in (header, *comparison_table(result)):
-        console.say(f"{name:<30}" + "".join(f"{cell:>{_CELL}}" for cell in cells))
+    columns = ("", "forward", "backward", "average", "bits per byte")
+    console.table(columns, comparison_table(result))
     heldout, vocabulary, chosen = result.heldout, result.vocabulary, result.chosen
     after = f"perplexity after / before: {result.ratio:.3f}, " if result.improved else ""
     console.say(

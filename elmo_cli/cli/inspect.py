@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console, options
-from elmo_cli.cli.click_options import argument, command, flag, text_names, together, value
+from elmo_cli.cli.click_options import argument, command, flag, together, value
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.files import plural
 
@@ -20,7 +20,7 @@ _checks = together(
           "Recompute N sentences with the model and compare the vectors.", type=options.AT_LEAST_1),
     value("Checks", "--text FILE", "Compare the tokens (or their number, if the file has no "
           "tokens) with this text; --recompute then takes the sentences from it. May be repeated.",
-          multiple=True, callback=text_names),
+          multiple=True),
     flag("Checks", "--no-verify", "Print only the metadata, without reading all values."),
 )
 # fmt: on
@@ -63,13 +63,11 @@ def inspect(**given: Any) -> None:
 
     path, text = given["file"], options.input_settings(given)
     if not given["recompute"]:
-        hint = "`--recompute N` recomputes sentences with the model"
-        options.refuse_options(_FOR_RECOMPUTE, "without --recompute", hint)
+        options.refuse_options(_FOR_RECOMPUTE, "without --recompute")
     if given["text"]:
         check_inputs(given["text"], text)
     else:
-        hint = "`--text FILE` names the text to compare with"
-        options.refuse_options(options.INPUT_FIELDS, "without --text", hint)
+        options.refuse_options(options.INPUT_FIELDS, "without --text")
     # Read in a child process, because HDF5 may crash on a corrupt file.
     files = [path, *given["text"]]
     facts = run_isolated(lambda: _facts(path, text, given), files, EmbeddingsFileError)
@@ -82,7 +80,7 @@ def inspect(**given: Any) -> None:
             console.say(path, *_rows(facts, is_verified=not given["no_verify"]))
             console.say(*(("", "read it:", "", *example) if example else ()))
 
-    console.print_result(facts, show, str)  # attributes of other programs may have any type
+    console.print_result(facts, show)
     if problems := facts["problems"]:
         n_more = facts["problem_count"] - 1
         more = f" (and {plural(n_more, 'more problem')})" if n_more else ""

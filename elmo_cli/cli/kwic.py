@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -45,8 +45,8 @@ def kwic(*, file: str, word: str, count: int | None) -> None:
 
     found = run_isolated(find, [file], EmbeddingsFileError)
     facts = {"file": file, "word": word, "occurrences": list(map(as_facts, found))}
-    rows = list(map(in_context, found))
-    console.print_result(facts, lambda: print_in_context(("position",), [rows]))
+    rows = map(in_context, found)
+    console.print_result(facts, lambda: print_in_context(("position",), rows))
     if not found:
         console.note(f"{file}: {word} does not occur")
 
@@ -61,7 +61,6 @@ def in_context(occurrence: Occurrence) -> tuple[str, ...]:
     return str(occurrence), *occurrence.context(_CONTEXT)
 
 
-def print_in_context(columns: Sequence[str], groups: Sequence[Sequence[tuple[str, ...]]]) -> None:
-    """Print the table of groups of rows with these columns, followed by those of a context."""
-    names = (*columns, "before", "token", "after")
-    console.table(names, *groups, right="before", bold="token")
+def print_in_context(columns: Sequence[str], rows: Iterable[tuple[str, ...]]) -> None:
+    """Print the table of rows with these columns, followed by those of a context."""
+    console.table((*columns, "before", "token", "after"), rows, right="before")

@@ -13,7 +13,6 @@ from elmo_cli.cli.click_options import (
     output_option,
     setting,
     settings,
-    text_names,
     together,
     value,
 )
@@ -41,7 +40,7 @@ def output_options(contents: str, resume: str) -> Option:
 
 def heldout_option(description: str) -> Option:
     """Option for the held-out texts."""
-    return value("Evaluation", "--heldout FILE", description, multiple=True, callback=text_names)
+    return value("Evaluation", "--heldout FILE", description, multiple=True)
 
 
 def patience_option(default: int | None = None) -> Option:
@@ -100,8 +99,7 @@ class ConsoleReporter(console.Progress, Reporter):
         self.update(0, total)
 
     def input_notes(self, notes: InputReport) -> None:
-        self.poll, self.notes = None, notes
-        self.update(notes.bytes_read, self.total)
+        self.notes = notes
         console.warn(*notes.warnings)
         console.print_truncated(notes)
 

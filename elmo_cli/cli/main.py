@@ -1,8 +1,8 @@
-"""The command line `elmo`: the list of its commands, and `main`, which runs one of them."""
+"""The command line `elmo`: its commands, `main`, which runs one of them, and what errors print."""
 
 from __future__ import annotations
 
-import os
+import errno
 import sys
 import traceback
 from importlib import import_module
@@ -10,9 +10,10 @@ from io import TextIOWrapper
 
 import click
 
-from elmo_cli import __version__
-from elmo_cli.cli.console import alert
-from elmo_cli.cli.error_report import report
+from elmo_cli import INTERRUPTED_HINT, __version__
+from elmo_cli.cli import console
+from elmo_cli.cli.console import with_options
+from elmo_cli.errors import ElmoError
 
 # Name -> one line of help. A command is imported when it is called: torch alone takes seconds.
 COMMANDS = {
@@ -34,6 +35,7 @@ COMMANDS = {
     "probe": "Train a linear probe on each layer and report its accuracy.",
     "plot": "Plot embeddings, probes, layer weights and training runs.",
 }
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -83,15 +85,15 @@ def main(args: list[str] | None = None) -> None:
     if isinstance(sys.stdout, TextIOWrapper):  # in a locale that lacks a character
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
+        console.check_stdout()
         cli.main(args, prog_name="elmo", standalone_mode=False)
-        if sys.stdout is not None:  # as it is where it was closed before the start
-            sys.stdout.flush()
+        sys.stdout.flush()
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
-    except BaseException as error:
-        if debug and not isinstance(error, (SystemExit, click.ClickException)):
-            alert(*"".join(traceback.format_exception(error)).splitlines())
-        sys.exit(report(error, args, cli))
+    except (Exception, KeyboardInterrupt) as error:
+        if debug and not isinstance(error, click.ClickException):
+            console.alert(*"".join(traceback.format_exception(error)).splitlines())
+        sys.exit(_report(error))
     sys.exit(0)
 
 
@@ -99,5 +101,55 @@ def _without_debug(args: list[str]) -> tuple[list[str], bool]:
     """The arguments without `--debug`, which may be anywhere before `--`, and whether it is set."""
     n_words = args.index("--") if "--" in args else len(args)
     words = [word for word in args[:n_words] if word != "--debug"]
-    is_debug = len(words) < n_words or bool(os.environ.get("ELMO_DEBUG"))
-    return words + args[n_words:], is_debug
+    return words + args[n_words:], len(words) < n_words
+
+
+def _report(error: BaseException) -> int:
+    """Print what went wrong and what to do next; return the exit code."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        console.alert(*error.format_message().splitlines())
+        return 2
+    if isinstance(error, BrokenPipeError):
+        return 1  # the reader, such as `head`, needs no more
+    code, message, hint = _explain(error)
+    console.alert(f"error: {message}", *([f"hint: {hint}"] if hint else []))
+    return code
+
+
+def _explain(error: BaseException) -> tuple[int, str, str]:
+    """Exit code, message and hint of an error."""
+    if isinstance(error, ElmoError):
+        return error.exit_code, with_options(error.message), with_options(error.hint)
+    if isinstance(error, click.ClickException):
+        return 2, *_usage(error)
+    if isinstance(error, (KeyboardInterrupt, click.Abort)):
+        return 130, "interrupted", INTERRUPTED_HINT
+    if _is_out_of_memory(error):
+        return 1, "out of memory", "a smaller `--batch-size`, or a smaller model"
+    if isinstance(error, OSError) and error.strerror:
+        if error.filename is not None:
+            return 1, f"{error.filename}: {error.strerror}", "check the path and its permissions"
+        if error.errno in _NO_SPACE:
+            hint = "free some space, or redirect it to a file on another disk"
+            return 1, f"standard output: cannot be written ({error.strerror})", hint
+        return 1, error.strerror, "`elmo --debug …` shows where"
+    hint = "internal error of elmo: please report it with the output of `elmo --debug …`"
+    return 1, f"{type(error).__name__}: {error}", hint
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    if "torch" not in sys.modules:
+        return isinstance(error, MemoryError)
+    from elmo_cli.engine.runtime import is_out_of_memory
+
+    return is_out_of_memory(error)
+
+
+def _usage(error: click.ClickException) -> tuple[str, str]:
+    """A message of click on one line, without its terms for types and a full stop; and a hint."""
+    context = getattr(error, "ctx", None) or console.mode.context
+    message = error.format_message().replace("a valid integer range", "a whole number")
+    message = message.replace("a valid float range", "a number")
+    message = message.replace("\n", " ").replace(". (", " (").rstrip(".")
+    name = context.command_path if context else "elmo"
+    return message[:1].lower() + message[1:], f"see `{name} --help`"

@@ -88,15 +88,12 @@ def neighbors(*, file: str, queries: tuple[str, ...], **given: Any) -> None:
     if output is not None:
         options.check_plot(output, files, overwrite=given["overwrite"], html=True)
     if texts:
-        options.refuse_options(["query_file"], "with --text", "run the command once for each")
+        options.refuse_options(["query_file"], "with --text")
     else:
-        options.refuse_options(["model"], "without --text", "FILE has the vectors already")
+        options.refuse_options(["model"], "without --text")
     if bool(queries) == bool(texts):
-        raise UsageError(
-            "--text and QUERY cannot be combined" if texts else "no QUERY is given",
-            f"`elmo neighbors {file} bank` searches with the occurrences of `bank`, `12:3` with "
-            "token 3 of sentence 12",
-        )
+        hint = f"`elmo neighbors {file} bank` searches with the occurrences of `bank`"
+        raise UsageError("expected either a QUERY or --text", hint)
     typed = embed_queries(file, texts, given["layer"], given["model"]) if texts else None
     facts, pairs, unit, tokens = run_isolated(
         partial(_find, file, queries, typed, given), files, EmbeddingsFileError
@@ -106,7 +103,7 @@ def neighbors(*, file: str, queries: tuple[str, ...], **given: Any) -> None:
 
         draw_tokens(tokens, output)
     console.warn(*facts["warnings"])
-    rows = [_rows(*pair) for pair in pairs]
+    rows = [row for pair in pairs for row in _rows(*pair)]
     facts["queries"] = [_as_facts(*pair) for pair in pairs]
     console.print_result(facts, lambda: print_in_context(("cosine", "position"), rows))
     compared = f"layer {facts['layer']}, {facts['n_compared']:,} {unit}"

@@ -16,7 +16,6 @@ from elmo_cli.cli.click_options import (
     flag,
     local_path,
     output_option,
-    text_names,
     together,
     value,
 )
@@ -49,7 +48,7 @@ def given_options() -> dict[str, Any]:
     }
 
 
-def refuse_options(names: Collection[str], where: str, hint: str) -> None:
+def refuse_options(names: Collection[str], where: str) -> None:
     """Raise a UsageError for an option that the command line gives and that has no effect.
 
     Args:
@@ -61,7 +60,7 @@ def refuse_options(names: Collection[str], where: str, hint: str) -> None:
         is_given = ctx.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
         if is_given and parameter.name in names:
             option = max(parameter.opts, key=len)
-            raise UsageError(f"{option}: has no meaning {where}", hint)
+            raise UsageError(f"{option}: has no meaning {where}", "leave it out")
 
 
 def input_settings(given: dict[str, Any], *, max_characters: int = 50) -> InputSettings:
@@ -103,7 +102,7 @@ def warn_of_slow_bf16(precision: str, device: torch.device) -> None:
 def run_mode(options: dict[str, Any]) -> str:
     """Return the mode for `RunFolder.open`; refuse options that contradict `--resume`."""
     if options["resume"]:
-        refuse_options(["overwrite", "prepare"], "with --resume", "leave out one of them")
+        refuse_options(["overwrite", "prepare"], "with --resume")
         return "resume"
     return "overwrite" if options["overwrite"] else "new"
 
@@ -132,8 +131,6 @@ def _hdf5(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
 def set_mode(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
     """Callback of click: set a field of the console's mode to the value of an option."""
     setattr(console.mode, str(parameter.name), value)
-    if console.mode.as_json:
-        console.check_stdout()
 
 
 def _device(ctx: click.Context, parameter: click.Parameter, name: str) -> str:
@@ -142,7 +139,7 @@ def _device(ctx: click.Context, parameter: click.Parameter, name: str) -> str:
     return name
 
 
-texts_argument = partial(argument, nargs=-1, callback=text_names)
+texts_argument = partial(argument, nargs=-1)
 # fmt: off
 encoding_option: Option = value(
     "Input", "--encoding NAME", "Character encoding of the input.", default="utf-8"

@@ -101,16 +101,14 @@ def perplexity(**given: Any) -> None:
 
 def _check_options(given: dict[str, Any]) -> None:
     """Refuse options that contradict each other, and an output that can't be written."""
-    console.check_stdout()
     output, state = given["output"], given["state"]
     if state != "carry":
-        hint = "`--state carry` reads a text in streams"
-        options.refuse_options(["batch_size"], f"for --state {state}", hint)
+        options.refuse_options(["batch_size"], f"for --state {state}")
     if output is None:
-        options.refuse_options(["overwrite"], "without --output", "`-o FILE` writes a file")
+        options.refuse_options(["overwrite"], "without --output")
     else:
         if output == "-":
-            options.refuse_options(["as_json"], "for standard output", "`-o FILE` writes a file")
+            options.refuse_options(["as_json"], "for standard output")
         console.check_output(output, given["texts"], overwrite=given["overwrite"])
 
 

@@ -108,9 +108,9 @@ def plot_senses(*, file: str, output: str, overwrite: bool, **given: Any) -> Non
     files = [file, *filter(None, [labels])]
     options.check_plot(output, files, overwrite=overwrite, html=True)
     if labels is None:
-        options.refuse_options(options.LABEL_FIELDS, "without --labels", "name a file")
+        options.refuse_options(options.LABEL_FIELDS, "without --labels")
     else:
-        options.refuse_options(["clusters"], "with --labels", "leave it out")
+        options.refuse_options(["clusters"], "with --labels")
         labels = labels, options.label_settings(given)
     read = partial(read_word, file, given["word"], given["layer"], labels)
     tokens = run_isolated(read, files, EmbeddingsFileError)

@@ -40,7 +40,7 @@ def predict(*, folder: str, texts: tuple[str, ...], **given: Any) -> None:
         console.warn(*report.warnings)
     elif len(texts) == 1:
         where = "for a file in the format of the training data"
-        options.refuse_options(options.INPUT_FIELDS, where, "leave it out")
+        options.refuse_options(options.INPUT_FIELDS, where)
         split = task.read(texts[0], labelled=False)
     else:
         raise UsageError(f"{texts[1]}: more than one file", "predict on the files one by one")

@@ -7,15 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console, lm_training, options
-from elmo_cli.cli.click_options import (
-    check_no_terminal,
-    command,
-    flag,
-    setting,
-    settings,
-    together,
-    value,
-)
+from elmo_cli.cli.click_options import command, flag, setting, settings, together, value
 from elmo_cli.lm.pretrain_config import RECIPE_FILE, PretrainConfig
 from elmo_cli.lm.settings import TextSettings, TrainSettings
 
@@ -118,8 +110,6 @@ def pretrain(**given: Any) -> None:
       torchrun --nproc-per-node 4 -m elmo_cli pretrain news.txt -o model/ --max-epochs 10
     """
     mode, config = options.run_mode(given), _config(options.given_options(), given)
-    if mode != "resume":
-        check_no_terminal((*config.text.texts, *config.text.heldout))  # of a recipe
     folder, prepare = Path(given["output"]), given["prepare"]
     console.mode.quiet |= os.environ.get("RANK", "0") != "0"
     with lm_training.ConsoleReporter("the held-out text") as reporter:
@@ -149,7 +139,7 @@ def _config(given: dict[str, Any], values: dict[str, Any]) -> PretrainConfig:
     elif values["resume"] and own.exists():
         base = PretrainConfig.read(own, data_dir=data_dir)
     elif not values["resume"]:
-        options.refuse_options(["data_dir"], "without --recipe", "`--recipe FILE` names a file")
+        options.refuse_options(["data_dir"], "without --recipe")
     return base.updated(given)
 
 

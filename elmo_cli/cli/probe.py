@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import console, options
-from elmo_cli.cli.click_options import command, flag, text_names, together, value
+from elmo_cli.cli.click_options import command, flag, together, value
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.files import plural
 from elmo_cli.lm.settings import MOST_SEED
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from elmo_cli.analysis.probe_data import ProbeData
     from elmo_cli.analysis.probe_layers import LayerResult
 
-_FEW_STEPS = 100
-_MAX_SHOWN = 5  # maximum number of unknown labels to print
 # Heading and format of the fields in the table.
 _COLUMNS = {
     "test": ("test", ".2f"),
@@ -35,7 +33,7 @@ _COLUMNS = {
 
 
 # fmt: off
-_files = partial(value, "Input", nargs=2, callback=text_names)
+_files = partial(value, "Input", nargs=2)
 _file_options = together(
     _files("--train FILE LABELS", "Embeddings and labels to train on.", required=True),
     _files("--dev FILE LABELS", "Embeddings and labels that select the weight decay.  [default: "
@@ -93,7 +91,6 @@ def probe(*, threads: int | None, seed: int, **given: Any) -> None:
     and --mdl each take as long again, and --mdl takes half as much memory again. Repeating a
     command gives the same result; another number of --threads changes it only by rounding.
     """
-    console.check_stdout()
     from elmo_cli.analysis.probe_layers import n_epochs, probe_layers
 
     data = _read(given)
@@ -104,8 +101,7 @@ def probe(*, threads: int | None, seed: int, **given: Any) -> None:
     with console.Progress(n_epochs(data, **measures), "epochs") as progress:
         results = dict(probe_layers(data, seed=seed, **measures, advance=progress.advance))
     facts = {**_as_facts(data, results), "seed": seed, "warnings": warnings}
-    # The model that a file of another program names may be of any type.
-    console.print_result(facts, partial(_print, data, facts), str)
+    console.print_result(facts, partial(_print, data, facts))
 
 
 def _read(given: dict[str, Any]) -> ProbeData:
@@ -123,22 +119,11 @@ def _read(given: dict[str, Any]) -> ProbeData:
 
 
 def _warnings(data: ProbeData) -> Iterator[str]:
-    from elmo_cli.analysis.linear import n_steps
-
     known = set(data.labels)
     for split in data.splits.values():
-        unknown = [label for label in split.labels if label not in known]
-        if unknown:
-            names = sorted(set(unknown))
-            shown = ", ".join(names[:_MAX_SHOWN]) + ", …" * (len(names) > _MAX_SHOWN)
-            what = f"{split.labels_file}: labels that are not in train count as errors"
-            yield f"{what}: {len(unknown):,} ({shown})"
-    n_labels = len(data.targets["train"])
-    if (n := n_steps(n_labels)) < _FEW_STEPS:
-        yield (
-            f"train has only {plural(n_labels, 'label')}, so the probe is trained for "
-            f"{plural(n, 'step')} and may be less accurate than the vectors allow"
-        )
+        if unknown := [label for label in split.labels if label not in known]:
+            what = f"{plural(len(unknown), 'label')} not in train, such as {unknown[0]}"
+            yield f"{split.labels_file}: {what}; they count as errors"
 
 
 def _summary(data: ProbeData) -> Iterator[str]:

@@ -7,7 +7,6 @@ from typing import Any
 
 from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import command, output_option
-from elmo_cli.files import plural
 
 _RAW = {"format": "plain", "tokenize": True, "column": None}
 
@@ -39,18 +38,14 @@ def tokenize(*, texts: tuple[str, ...], output: str, **given: Any) -> None:
     from elmo_cli.text.input import InputReport, InputSettings, format_of, read_sentences
 
     report = InputReport()
-    n_sentences = n_tokens = 0
 
     def lines() -> Iterator[str]:
-        nonlocal n_sentences, n_tokens
         is_within_document = False
         for sentence in sentences:
             has_tokens = bool(sentence.tokens)
             if is_within_document and has_tokens and sentence.starts_document:  # another file
                 yield "\n"
             is_within_document = has_tokens
-            n_sentences += has_tokens
-            n_tokens += len(sentence.tokens)
             yield f"{sentence.text}\n"
 
     for name in texts:
@@ -63,5 +58,5 @@ def tokenize(*, texts: tuple[str, ...], output: str, **given: Any) -> None:
     console.check_output(output, texts, overwrite=given["overwrite"])
     where = console.write_lines(output, lines(), overwrite=given["overwrite"])
     console.warn(*report.warnings)
-    console.note(f"{where}: {plural(n_sentences, 'sentence')}, {plural(n_tokens, 'token')}")
+    console.note(f"{where}: written")
     console.exit_if_skipped(report)

@@ -35,7 +35,7 @@ def vocab(*, texts: tuple[str, ...], output: str, **given: Any) -> None:
     from elmo_cli.text.vocabulary import TypeCounts
 
     if output == "-":
-        options.refuse_options(["as_json"], "for standard output", "`-o FILE` writes a file")
+        options.refuse_options(["as_json"], "for standard output")
     report = InputReport()
     sentences = read_sentences(texts, options.input_settings(given), report)
     console.check_output(output, texts, overwrite=given["overwrite"])

@@ -23,8 +23,6 @@ _HINT = "give the log.jsonl of a run"
 _LINES: dict[str, Any] = {"before": (0, (6, 3)), "after": (0, (6, 3, 1, 3))}
 _LOSS = "training loss"  # title of the panel
 _MEASURES = ("average", "f1", "accuracy", "pearson")  # of `elmo pretrain` and of tasks
-_SCALES = ((1e9, "G "), (1e6, "M "), (1e3, "k "), (1, ""))  # of tokens
-_MAX_MARKED = 40  # points of a curve; more are drawn as a line without markers
 
 
 @dataclass
@@ -117,10 +115,11 @@ def draw_training_curves(runs: Sequence[Run], path: StrPath) -> None:
         what = f"{names}: some are runs of language models, others of task models"
         raise UsageError(what, "plot them separately")
     largest = max(x for run in runs for x, _ in (*run.losses, *run.evaluations)) or 1
-    scale, prefix = next((one for one in _SCALES if largest >= one[0]), _SCALES[-1])
     panels = [_LOSS] * any(run.losses for run in runs)
     panels += dict.fromkeys(run.measure for run in runs if run.evaluations)
     with new_figure(path, 5.5 * len(panels), 4.4) as figure:
+        from matplotlib.ticker import EngFormatter
+
         for number, panel in enumerate(panels, 1):
             axes = figure.add_subplot(1, len(panels), number, title=as_label(panel))
             for run, color in zip(runs, cycle(COLORS)):
@@ -128,12 +127,12 @@ def draw_training_curves(runs: Sequence[Run], path: StrPath) -> None:
                 points = curves.get(panel, [])
                 label = as_label(run.name) + " (loss of the sampled softmax)" * run.is_sampled
                 style: Any = {"color": color, "label": label if number == 1 else None}
-                style |= {"marker": "o" if len(points) <= _MAX_MARKED else "", "markersize": 4}
+                style |= {"marker": ".", "markersize": 4}
                 axes.plot([x for x, _ in points], [y for _, y in points], **style)
                 if points and panel == run.measure:
                     _mark_best(axes, run, color)
-            axes.set(xlabel=f"{prefix}{runs[0].unit}", xlim=(-0.03 * largest, 1.03 * largest))
-            axes.xaxis.set_major_formatter(lambda x, _: f"{x / scale:g}")
+            axes.set(xlabel=runs[0].unit, xlim=(-0.03 * largest, 1.03 * largest))
+            axes.xaxis.set_major_formatter(EngFormatter())  # 20 M
             axes.locator_params(axis="x", integer=True)
             axes.grid(alpha=0.3)
             axes.margins(y=0.15)

@@ -13,7 +13,6 @@ from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import run_job
 from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.pretrained.load import ModelSource
-from elmo_cli.store.spec import FileSpec
 
 FORMER = b"what an earlier run made"
 
@@ -32,15 +31,12 @@ def stock(tmp_path_factory, tiny, odd):
         shutil.copytree(model, folder / model.name)
     (folder / "ok.txt").write_text("The cat sat .\nIt slept .\n")
     (folder / "long.txt").write_text("The cat .\n" * 1400)
-    (folder / "other.txt").write_text("The dog .\n" * 1400)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         _embed("ok.txt", "ok.hdf5")
-        _embed("ok.txt", "bilm.hdf5", file=FileSpec("bilm"))
         for i in (1, 2):
             _embed("long.txt", f"part-{i}.hdf5", shard=(i, 2))
         _embed("long.txt", "top-2.hdf5", shard=(2, 2), embedder=EmbedderSettings(layers="top"))
-        _embed("other.txt", "text-2.hdf5", shard=(2, 2))
         with pytest.raises(KeyboardInterrupt):
             _embed("long.txt", "long.hdf5", progress=stop)
     return folder

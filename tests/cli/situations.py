@@ -20,9 +20,6 @@ from _pytest.mark import ParameterSet
 
 Maker = Callable[["Scene"], None]
 
-# What a lock of the folder of unpacked archives leaves in $ELMO_HOME.
-ARCHIVE_LOCK = ("home", "home/archives", "home/archives/.lock")
-
 
 @dataclass(frozen=True)
 class Scene:
@@ -41,7 +38,6 @@ def bad(
     name: str,
     line: str,
     *makes: Maker,
-    stdin: bytes = b"",
     env: Mapping[str, str] = MappingProxyType({}),
     leaves: tuple[str, ...] = (),
 ) -> ParameterSet:
@@ -52,13 +48,12 @@ def bad(
         line: the command line, split at spaces; `''` stands for an empty word, and `EMBED` for
             what most commands share: they would replace a former output.
         makes: what lies in the folder besides a former output and a valid text, `a.txt`.
-        stdin: bytes of standard input.
         env: variables of the environment.
         leaves: names of files that the command may leave or change.
     """
     line = line.replace("EMBED", "embed -q -o out.hdf5 --overwrite")
     words = ["" if word == "''" else word for word in line.split()]
-    return pytest.param(words, makes, stdin, env, set(leaves), id=name)
+    return pytest.param(words, makes, env, set(leaves), id=name)
 
 
 def file(name: str, content: str | bytes = "The cat sat .\nIt slept .\n") -> Maker:

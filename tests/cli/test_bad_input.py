@@ -59,14 +59,14 @@ def messages(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
         PATH.write_text("".join(f"{name} {said}\n" for name, said in rows), "utf-8")
 
 
-@pytest.mark.parametrize(("words", "makes", "stdin", "env", "leaves"), TABLE)
-def test_bad_input(words, makes, stdin, env, leaves, scene, messages, request, monkeypatch) -> None:
+@pytest.mark.parametrize(("words", "makes", "env", "leaves"), TABLE)
+def test_bad_input(words, makes, env, leaves, scene, messages, request, monkeypatch) -> None:
     for make in makes:
         make(scene)
     for variable, value in env.items():
         monkeypatch.setenv(variable, value)
     name, before = request.node.callspec.id, hashes(scene.folder)
-    done = elmo(*words, stdin=stdin)
+    done = elmo(*words)
     said = f"[exit {done.code}] " + "\n    ".join(done.err.splitlines())
     said = said.replace(str(scene.folder), "HERE").replace(str(scene.stock), "STOCK")
     assert re.fullmatch(r"\[exit [123]\] error: .+\n    hint: .+", said), done.err

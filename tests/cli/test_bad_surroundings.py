@@ -5,7 +5,6 @@ The exit code and what Python adds at its own end show only in a process of one'
 
 from __future__ import annotations
 
-import io
 import os
 import signal
 import subprocess
@@ -52,63 +51,12 @@ def test_standard_output_on_a_full_disk(line: str, scene: Scene) -> None:
     assert run.returncode == 1
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "embed - -o v.hdf5",
-        "vocab - -o v.txt",
-        "perplexity -",
-        "pretrain - -o m --max-steps 1",
-        "pretrain a.txt --heldout - -o m --max-steps 1",
-        "pretrain --recipe r.json -o m --max-steps 1",
-        "finetune --domain - -o m",
-        "inspect ok.hdf5 --text -",
-    ],
-)
-def test_a_terminal_as_standard_input(line: str, scene: Scene) -> None:
-    """Without it a command waits for ever for a text that nobody types."""
-    stocked("ok.hdf5")(scene)
-    file("r.json", '{"texts": ["a.txt"], "heldout": ["-"]}')(scene)
+def test_a_closed_standard_output(scene: Scene) -> None:
+    """Without it an answer would be lost, or printed into the first file that is opened."""
     before = files(scene)
-    done = elmo(*line.split(), stdin=Terminal())
-    refused(done, 2, "standard input is a terminal: no text is coming", "pipe the text in")
+    done = elmo("embed", "-q", "a.txt", "-o", "a.hdf5", has_stdout=False)
+    refused(done, 1, "standard output: is closed", "`> FILE` saves the result in a file")
     assert files(scene) == before
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "embed -q a.txt -o -",
-        "embed -q a.txt -o a.hdf5 --json",
-        "embed -q a.txt -o a.hdf5 --dry-run",
-        "inspect ok.hdf5",
-        "inspect -q ok.hdf5 --json",
-        "kwic ok.hdf5 cat",
-        "perplexity -q a.txt",
-        "probe --train ok.hdf5 a.txt --test ok.hdf5 a.txt",
-        "models list",
-        "models show small --json",
-    ],
-)
-def test_answers_that_nobody_can_read(line: str, scene: Scene) -> None:
-    """Without it the answer would be lost, and the exit code say that all is well."""
-    stocked("ok.hdf5")(scene)
-    before = files(scene)
-    hint = "`> FILE` saves the result in a file"
-    refused(elmo(*line.split(), has_stdout=False), 1, "standard output: is closed", hint)
-    assert files(scene) == before
-
-
-@pytest.mark.parametrize("line", ["embed -q a.txt -o a.hdf5", "inspect -q ok.hdf5"])
-def test_a_file_is_made_where_nothing_can_be_printed(line: str, scene: Scene) -> None:
-    """What a command is for is its file: without `--json` it prints nothing there."""
-    stocked("ok.hdf5")(scene)
-    assert elmo(*line.split(), has_stdout=False) == Done(0, b"", "")
 
 
 def test_no_space_after_the_first_block(scene: Scene, stock: Path) -> None:

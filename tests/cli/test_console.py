@@ -45,10 +45,8 @@ UNTRUSTED = {
     "token in a table": (["kwic", "t.hdf5", f"{ESCAPE}cat"], [embedded], 0),
     "long token": (["embed", "-", "-o", "b.hdf5"], [], 0),
     "file name": (["tokenize", f"no{ESCAPE}.txt"], [], 1),
-    "file name, with a traceback": (["--debug", "tokenize", f"no{ESCAPE}.txt"], [], 1),
     "file name in a result": (["embed", f"n{ESCAPE}.txt", "-o", "v/", "-n"],
         [file(f"n{ESCAPE}.txt")], 0),
-    "option": (["embed", f"--{ESCAPE}"], [], 2),
     "command": ([f"{ESCAPE}"], [], 2),
 }  # fmt: skip
 
@@ -83,8 +81,6 @@ def test_numbers_that_are_not_finite_are_null_in_json(
     monkeypatch.setattr(console, "mode", console.Mode(as_json=True))
     console.print_result({"a": [math.inf, 1.5], "b": {"c": math.nan}})
     assert capsys.readouterr().out == '{"a": [null, 1.5], "b": {"c": null}}\n'
-    with pytest.raises(TypeError):  # a string would hide the slip
-        console.print_result({"a": Path("b")})
 
 
 def test_only_console_prints() -> None:
@@ -234,7 +230,7 @@ def test_a_bar_takes_one_line_of_a_terminal(
     monkeypatch.setenv("NO_COLOR", no_color)
     monkeypatch.setenv("COLUMNS", str(columns))
     with console.Progress(4, "tokens") as progress:
-        progress.update(2, 4, "of a text whose name is longer than a line of a terminal")
+        progress.update(2, 4, f"{ESCAPE}[b] of a text whose name is longer than a line of it")
         time.sleep(0.3)
     shown = capsys.readouterr().err
     uncolored = re.sub(r"\x1b\[[0-9;]*m", "", shown)
@@ -243,6 +239,7 @@ def test_a_bar_takes_one_line_of_a_terminal(
     assert "50%" in text
     assert len(text) <= columns
     assert text.endswith((" 0 s", "…") if columns < 60 else " 0 s")
+    assert columns < 100 or r"\x1b[31m\x9b2J[b] of" in text
     if columns >= 60:
         assert re.match(r"\W{10,40} ", text)  # the bar; spaces if there are no colors
     assert shown.count("\x1b[1A") == 1  # to the line that is removed at the end

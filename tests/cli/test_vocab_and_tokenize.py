@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import lzma
-import os
 from pathlib import Path
 
 import pytest
@@ -70,7 +69,7 @@ def test_one_sentence_per_line_and_blank_lines_between_documents() -> None:
     """Training with `--shuffle documents` finds the documents by these lines."""
     done = made("tokenize", "raw.txt")
     assert done.out.decode() == TOKENS
-    assert done.err == "standard output: 4 sentences, 29 tokens\n"
+    assert done.err == "standard output: written\n"
     assert made("tokenize", "-", "-q", stdin=RAW.encode()).out.decode() == TOKENS
     # Standard input has no suffix, so that text with any name can be read as raw text.
     assert made("tokenize", "-", stdin=b"One.\n").out == b"One .\n"
@@ -102,33 +101,17 @@ def test_tokenized_text_has_the_keys_of_raw_text(content: str) -> None:
     [("vocab", "text.txt", "".join(f"{t}\n" for t in TYPES)), ("tokenize", "raw.txt", TOKENS)],
     ids=["vocab", "tokenize"],
 )
-def test_outputs(
-    command: str, name: str, result: str, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An existing file stays, as do a link and a FIFO; lines that were skipped give exit code 3."""
-    path, out, link, pipe = (folder / one for one in (name, "out", "link", "pipe"))
-    content = path.read_bytes()
-    out.write_text("mine")
-    link.symlink_to(out)
-    refused(elmo(command, path, "-o", out), 1, f"{out}: exists", "--overwrite")
-    refused(elmo(command, path, "-o", path, "-f"), 2, f"{path}: is also", "")
-    assert (out.read_text(), path.read_bytes()) == ("mine", content)
-    made(command, path, "-o", link, "-f")
-    assert (link.is_symlink(), out.read_text()) == (True, result)
-    os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    made(command, path, "-o", pipe)
-    assert os.read(reader, 1000).decode() == result
-    os.close(reader)
-    assert pipe.is_fifo()
-    path.write_bytes(content + b"\xff\n")
-    assert elmo(command, path, "-o", folder / "new").code == 1
-    assert not (folder / "new").exists()
-    assert elmo(command, path, "-o", folder / "new", "--on-error", "skip").code == 3
-    assert (folder / "new").read_text() == result
-    # A file that appears while the text is read stays too.
-    path.write_bytes(content)
-    out.unlink()
-    monkeypatch.setattr("elmo_cli.files.check_output_path", lambda *a, **k: out.write_text("other"))
-    assert elmo(command, path, "-o", out).code == 1
-    assert out.read_text() == "other"
+def test_outputs(command: str, name: str, result: str) -> None:
+    """An existing file stays; lines that were skipped give exit code 3."""
+    content = Path(name).read_bytes()
+    Path("out").write_text("mine")
+    refused(elmo(command, name, "-o", "out"), 1, "out: exists", "--overwrite")
+    refused(elmo(command, name, "-o", name, "-f"), 2, f"{name}: is also", "")
+    assert (Path("out").read_text(), Path(name).read_bytes()) == ("mine", content)
+    made(command, name, "-o", "out", "-f")
+    assert Path("out").read_text() == result
+    Path(name).write_bytes(content + b"\xff\n")
+    assert elmo(command, name, "-o", "new").code == 1
+    assert not Path("new").exists()
+    assert elmo(command, name, "-o", "new", "--on-error", "skip").code == 3
+    assert Path("new").read_text() == result

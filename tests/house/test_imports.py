@@ -54,7 +54,7 @@ def test_no_import_cycle():
 
 
 def test_setup_cfg_and_the_page_list_all_packages():
-    """click 8.1 has no NoArgsIsHelpError, which `cli/error_report.py` uses."""
+    """click 8.1 has no NoArgsIsHelpError, which `cli/main.py` uses."""
     text = (PACKAGE.parent / "setup.cfg").read_text(encoding="utf-8")
     major, minor = map(int, re.search(r"click>=(\d+)\.(\d+)", text).groups())
     assert (major, minor) >= (8, 2)

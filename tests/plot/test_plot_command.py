@@ -23,19 +23,17 @@ SIMILARITY = "similarity text.hdf5 0"
     [
         (f"{SENSES} plya", "the word 'plya' does not occur\nhint: give a whole token, in any case"),
         (f"{PLAY} --labels short.tags", "has 7 sentences, short.tags has 6"),
-        (f"{PLAY} --layer 7", "`--layer 7`: the file has"),
         (f"{PLAY} --label-column upos", "no meaning without --labels"),
         (f"{PLAY} --labels text.tags --clusters 2", "meaning with --labels"),
         (f"{PLAY} -o x.gif", "not a supported plot format"),
         (f"{SIMILARITY} 99", "no sentence '99'"),
         (f"{SIMILARITY} 4", "has 0 tokens"),
         (f"{SIMILARITY} 6", "has 81 tokens"),
-        (f"{SIMILARITY} ''", "empty value"),
         ("probe no.json", "no.json: not a file with"),
         *((f"probe {n}.json", f"{n}.json: not a file with") for n in range(len(NO_RESULTS))),
         # Matplotlib would write keep.png.
         *((f"curves log.jsonl -o {name}", f"{name}: its suffix is not a supported plot format")
-          for name in ("curves.txt", "curves.html", "-", "keep")),
+          for name in ("curves.html", "-", "keep")),
         ("curves log.jsonl -o keep.png", "keep.png: exists"),
         ("curves log.jsonl -o log.jsonl -f", "is also one of the inputs"),
         ("curves . -o log.jsonl -f", "is also one of the inputs"),
