@@ -5,8 +5,8 @@
 
 A block is committed when its line is complete, and the checksums of the line and of all its
 sentences are right. So a kill, a power failure or a changed byte costs at most the blocks from that
-point on, which are computed again. At the end OUT.part.tmp becomes the whole file, and OUT.part is
-removed before it gets the name OUT; so a log without these two is that of a finished file.
+point on, which are computed again. At the end the whole file gets the name OUT, then OUT.part is
+removed, and the log last; so a log without OUT.part is that of a finished file.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from elmo_cli.errors import ResumeError
-from elmo_cli.files import StrPath, lock_own, not_ours, output_errors
+from elmo_cli.files import StrPath, lock_own, not_ours, output_errors, publish
 from elmo_cli.store import log_lines
 from elmo_cli.store.layouts import Array, StoredSentence, ValueSink, checksum, layout_of_spec
 from elmo_cli.store.log_lines import INVALID, Block, Progress, read_blocks
@@ -36,9 +37,8 @@ class BlockLog:
     """Holds the lock on the log, appends blocks and reads them back.
 
     Attributes:
-        name, part, temporary: OUT.part as the user named it, the file, and OUT.part.tmp.
+        name, part: OUT.part as the user named it, and the file.
         exists: whether there is an unfinished output, which may be corrupt.
-        is_complete: whether OUT.part.tmp is the whole file, which only lacks the name of OUT.
         spec, overwrite: of the run that began the file; known after `create` and `open`.
         progress, n_rows: what is committed, and the sum of the first axis of its values.
         is_corrupt: whether blocks were dropped because a checksum was wrong.
@@ -51,11 +51,12 @@ class BlockLog:
         """Lock the log; an OutputError if another process is writing it, or it is not ours."""
         self.name = f"{os.fspath(out)}.part"
         self.part = log_lines.part_path(out)
-        self.temporary = log_lines.temporary_path(self.part)
         self.progress = Progress()
         self.n_rows = 0
         self.is_corrupt = False
+        self._out = out
         self._path = log_lines.log_path(self.part)
+        self._temporary = Path(f"{self.part}.tmp")
         self._log_end = 0
         self._part = -1
         self._end = 0  # of the values in OUT.part
@@ -66,9 +67,7 @@ class BlockLog:
                 raise not_ours(self.name)
             self._lock = lock_own(self._path, log_lines.MAGIC)
             with open(self._path, "rb") as log:
-                has_settings = log.readline().endswith(b"\n")
-            self.is_complete = has_settings and not has_part and self.temporary.exists()
-            self.exists = has_settings and (has_part or self.is_complete)
+                self.exists = has_part and log.readline().endswith(b"\n")
 
     def create(self, spec: FileSpec, *, overwrite: bool) -> None:
         """Begin a log; `overwrite`: OUT may be replaced, also by a run that resumes this one."""
@@ -123,11 +122,8 @@ class BlockLog:
         self.n_rows, self._end, self._log_end = n_rows, position, line_end
         self.progress = progress
 
-    def complete(self, attributes: Mapping[str, Any]) -> None:
-        """Write the whole file to OUT.part.tmp, then remove OUT.part.
-
-        After an error, OUT.part.tmp is removed unless it is complete.
-        """
+    def publish(self, attributes: Mapping[str, Any]) -> None:
+        """Write the whole file, give it the name of OUT, and remove the unfinished output."""
         digests, position, stay = bytearray(), self._layout.data_start, False
 
         def put(address: int, values: Array) -> None:
@@ -143,26 +139,27 @@ class BlockLog:
 
         try:
             self._allocate()
-            with open(self.temporary, "r+b", buffering=0) as opened:
+            with open(self._temporary, "r+b", buffering=0) as opened:
                 file = opened.fileno()
                 stored, sink = self._without_values(digests), ValueSink(self.n_rows, put)
-                write_hdf5(self.temporary, self.spec, stored, digests, attributes, sink)
+                write_hdf5(self._temporary, self.spec, stored, digests, attributes, sink)
                 if stay:
                     self._enclose_values(file)
-                else:
-                    os.fsync(file)
-                    self.part.unlink()
+                os.fsync(self._part if stay else file)
+            whole = self.part if stay else self._temporary
+            hint = "move it elsewhere; then `resume=True` completes the output of this run"
+            publish(whole, self._out, overwrite=self.overwrite, hint=hint)
         except BaseException:
-            if self.part.exists():  # otherwise OUT.part.tmp is the whole file
-                self.temporary.unlink(missing_ok=True)
+            self._temporary.unlink(missing_ok=True)
             raise
+        self.close(remove=True)
 
     def close(self, *, remove: bool = False) -> None:
         """Close both files, which releases the lock; remove them, as far as the system permits."""
         try:
             with suppress(OSError):
                 if remove:
-                    for path in (self.temporary, self.part, self._path):  # the log last
+                    for path in (self._temporary, self.part, self._path):  # the log last
                         path.unlink(missing_ok=True)
         finally:
             if self._part >= 0:
@@ -199,7 +196,7 @@ class BlockLog:
         begin = self._end if self._layout.data_start else 0
         # The log has all names, tokens and scales, which take less space in HDF5.
         end = self._end + self._log_end + _BYTES_PER_DATASET * n_datasets
-        with open(self.temporary, "wb") as opened:
+        with open(self._temporary, "wb") as opened:
             if hasattr(os, "posix_fallocate"):  # macOS has none
                 os.posix_fallocate(opened.fileno(), begin, end - begin)
 
@@ -218,10 +215,8 @@ class BlockLog:
             )
 
     def _enclose_values(self, file: int) -> None:
-        """Bring the rest of OUT.part.tmp into OUT.part, which takes its name."""
+        """Bring the rest of OUT.part.tmp into OUT.part, which is the whole file then."""
         start, end, size = self._layout.data_start, self._end, os.fstat(file).st_size
         copy_bytes(file, 0, self._part, 0, start)
         copy_bytes(file, end, self._part, end, size - end)
         os.ftruncate(self._part, size)
-        os.fsync(self._part)
-        os.replace(self.part, self.temporary)

@@ -79,15 +79,9 @@ def log_path(part: StrPath) -> Path:
     return Path(f"{part}.log")
 
 
-def temporary_path(part: StrPath) -> Path:
-    """The HDF5 file at the end of a run, before it gets the name of OUT."""
-    return Path(f"{part}.tmp")
-
-
 def is_finished(out: StrPath) -> bool:
     """Whether OUT exists, and there is no unfinished output that is to replace it."""
-    part = part_path(out)
-    return resolve(out).exists() and not (part.exists() or temporary_path(part).exists())
+    return resolve(out).exists() and not part_path(out).exists()
 
 
 def read_log(part: StrPath) -> tuple[FileSpec, bool, Progress]:

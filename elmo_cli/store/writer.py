@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from elmo_cli.errors import EmbeddingsFileError, OutputError, ResumeError
-from elmo_cli.files import StrPath, check_output_path, output_errors, plural, publish
+from elmo_cli.errors import OutputError, ResumeError
+from elmo_cli.files import StrPath, check_output_path, output_errors, plural
 from elmo_cli.hdf5 import open_hdf5, reading, reason_of
 from elmo_cli.store.block_log import BlockLog
 from elmo_cli.store.layouts import UniqueNames, layout_of_spec, tokens_digest
 from elmo_cli.store.log_lines import Progress, is_finished, log_path, part_path, read_log
-from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.spec import SCHEMA, FileSpec, difference, read_attributes
 from elmo_cli.text.sentence import Sentence
 
@@ -127,8 +126,9 @@ class EmbeddingsWriter:
         """
         log = self._open_log()
         with output_errors(self._out, resumable=log.progress.blocks > 0):
-            log.complete(attributes)
-            self._publish(log)
+            log.publish(attributes)
+        self._log = None
+        self.finished = True
 
     def close(self) -> None:
         """Close, and keep what is committed for `resume=True`."""
@@ -146,11 +146,14 @@ class EmbeddingsWriter:
         """Continue an unfinished output after its last good block."""
         log.open()
         self._check_settings(f"{log.name}: unfinished", log.spec)
-        check_output_path(self._out, overwrite=log.overwrite)  # now, not after all the work
-        if log.is_complete:
-            self._check_complete(log)
-            self._publish(log)
+        if not log.overwrite and os.path.lexists(self._out):
+            # OUT was missing when the run began. If this is not another file, which stays, a kill
+            # came between the renaming to OUT and the removal of OUT.part.
             self._adopt_finished()
+            if self.progress.text_sha256 != read_log(log.part)[2].text_sha256:
+                check_output_path(self._out)
+            log.close(remove=True)
+            self._log = None
             return
         self.check_names(log.verified_sentences())
         self._is_stored.clear()
@@ -158,26 +161,6 @@ class EmbeddingsWriter:
             what = f"block {log.progress.blocks + 1} is corrupt (checksum)"
             self.warnings.append(f"{log.name}: {what}; computing it and the following ones again")
         self.progress = log.progress
-
-    def _check_complete(self, log: BlockLog) -> None:
-        """Refuse a complete file that no longer matches its checksums."""
-        hint = "`overwrite=True` starts over"
-        try:
-            with Embeddings(log.temporary) as complete:
-                deque(complete.sentences(), maxlen=0)  # verifies each checksum
-                problem = next(complete.problems(), "")
-        except EmbeddingsFileError as error:
-            raise ResumeError(error.message, hint) from None
-        if problem:
-            raise ResumeError(f"{log.temporary}: {problem}", hint)
-
-    def _publish(self, log: BlockLog) -> None:
-        """Give the complete file the name of OUT."""
-        hint = "move it elsewhere; then `resume=True` completes the output of this run"
-        publish(log.temporary, self._out, overwrite=log.overwrite, hint=hint)
-        log.close(remove=True)
-        self._log = None
-        self.finished = True
 
     def _adopt_finished(self) -> None:
         """Accept OUT, if it is what is to be made."""

@@ -83,5 +83,6 @@ def run(
         if not writer.finished:
             append(writer, way, n=n, block=block)
         if finish and not writer.finished:
-            writer.finish({"sources": [["in.txt", 0]]})
+            text_sha256 = writer.progress.text_sha256
+            writer.finish({"sources": [["in.txt", 0]], "text_sha256": text_sha256})
     return writer
