@@ -43,12 +43,12 @@ class SentenceInfo:
     text: str | None = None
     document: str | None = None
     place: int = 0
-    offset: int | None = None
+    offset: int = 0
 
     def sentence(self, key: int, n_tokens: int = 0, source: str = "-") -> Sentence:
         """The sentence as it was written; tokens that are not recorded are empty ones."""
         tokens = ("",) * n_tokens if self.tokens is None else self.tokens
-        place = self.document, self.place, self.offset or 0
+        place = self.document, self.place, self.offset
         return Sentence(tokens, key, self.text or "", source, 0, *place)
 
 
@@ -98,7 +98,7 @@ class SentenceReader(ABC):
     @property
     def records(self) -> frozenset[str]:
         """The words of `Layout.needs` that this file provides, beyond order and layers."""
-        return frozenset()
+        return self.layout.records
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -167,6 +167,8 @@ class Layout(ABC):
     reader: ClassVar[type[SentenceReader]]
     # What sentences must have: "tokens", "document", "part offset", "text order", "one layer".
     needs: ClassVar[frozenset[str]] = frozenset({"text order"})
+    # What its files say of each sentence, in the same words; those of flat and lines may say less.
+    records: ClassVar[frozenset[str]] = frozenset()
     keyed_by: ClassVar[str] = "number"  # or "name", which is made of what the sentence is
     keeps_first: ClassVar[bool] = False  # of sentences with one name, and leaves out the others
     supports_int8: ClassVar[bool] = False

@@ -22,7 +22,7 @@ class E2eCoref(NameLayout):
     """
 
     name = "e2e-coref"
-    needs = frozenset({"document"})
+    needs = records = frozenset({"document"})
     hint = "give each document its own `doc_key`"
     layers_last = True
     separator: ClassVar[str] = "/"  # between document and number in a name
@@ -50,10 +50,9 @@ class E2eCoref(NameLayout):
 
     def sentence_info(self, name: str) -> SentenceInfo:
         document, place = _split(name, self.separator)
-        with_slashes, offset = document.replace(":", "/"), None
-        if not is_ontonotes(with_slashes):  # LSGN needs the offset of a part only for OntoNotes
-            with_slashes, offset = document, 0
-        return SentenceInfo(document=with_slashes, place=place, offset=offset)
+        with_slashes = document.replace(":", "/")
+        known = with_slashes if is_ontonotes(with_slashes) else document
+        return SentenceInfo(document=known, place=place)
 
     def key_of(self, sentence: Sentence) -> Key | None:
         return None if sentence.document is None else (sentence.document, sentence.place)
@@ -71,6 +70,7 @@ class Lsgn(E2eCoref):
 
     name = "lsgn"
     needs = frozenset({"document", "part offset"})
+    records = frozenset()  # names of OntoNotes do not say which part of a document it is
     hint = "give each document its own `doc_key`, and parts of one document their `sent_offset`"
     layers_last = False
 
@@ -98,9 +98,6 @@ class Lsgn(E2eCoref):
         if is_ontonotes(sentence.document or ""):
             return self.dataset_name(sentence)
         return super().key_of(sentence)
-
-    def records_of(self, info: SentenceInfo) -> frozenset[str]:
-        return frozenset() if is_ontonotes(info.document or "") else super().records_of(info)
 
     def matches(self, file: h5py.File, sample: Sample) -> bool:
         if _all_match(sample, r"[^/]/\d+$"):
@@ -162,6 +159,7 @@ class ManyLangs(NameLayout):
 
     name = "manylangs"
     needs = frozenset({"tokens", "one layer"})
+    records = frozenset({"tokens"})
     hint = "leave out sentences without tokens; layout allennlp takes any"
     keeps_first = True
 

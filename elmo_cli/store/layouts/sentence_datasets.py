@@ -105,13 +105,6 @@ class DatasetReader(SentenceReader):
             if not is_number(name) and name != SENTENCE_MAP:
                 yield f"{name[:80]!r} is not the number of a sentence"
 
-    @property
-    def records(self) -> frozenset[str]:
-        if self._by_number:
-            return frozenset()
-        of_names = (self.layout.records_of(self.info(name)) for name in self.handles)
-        return next(of_names, frozenset()).intersection(*of_names)
-
     @cached_property
     def order_is_known(self) -> bool:
         """Not where a program listed names alphabetically, or a `/` in a name created groups."""
@@ -251,11 +244,6 @@ class DatasetLayout(Layout):
     def sentence_info(self, name: str) -> SentenceInfo:
         """What a name says of its sentence; a ValueError if it is not the name of one."""
         return SentenceInfo()
-
-    def records_of(self, info: SentenceInfo) -> frozenset[str]:
-        """The words of `needs` that the name of a sentence provides."""
-        found = {"tokens": info.tokens, "document": info.document, "part offset": info.offset}
-        return frozenset(word for word, value in found.items() if value is not None)
 
     def to_file(self, array: Array, *, pooled: bool) -> Array:
         if not self.layers_last:
