@@ -165,21 +165,15 @@ def sample_datasets(group: h5py.Group, n: int) -> list[tuple[str, h5py.Dataset]]
     return [(name, open_dataset(group, name)) for name in islice(dataset_names(group, n), n)]
 
 
-def tracks_creation_order(group: h5py.Group) -> bool:
-    """Whether a group keeps the order in which its members were created; by default it does not."""
-    # A file reports the flags of its root group only when that is opened as a group.
-    flags = h5g.open(group.id, b".").get_create_plist().get_link_creation_order()
-    return bool(flags & h5p.CRT_ORDER_TRACKED)
-
-
 def _names(group: h5py.Group, limit: int | None) -> list[str]:
     found: list[bytes] = []
+    order = group.id.get_create_plist().get_link_creation_order()
 
     def take(name: bytes) -> bool | None:
         found.append(name)
         return len(found) == limit or None  # anything but None ends the iteration
 
-    if limit is None and tracks_creation_order(group):
+    if limit is None and order & h5p.CRT_ORDER_TRACKED:
         group.id.links.iterate(take, idx_type=h5.INDEX_CRT_ORDER)
         return [name.decode() for name in found]
     group.id.links.iterate(take, order=h5.ITER_NATIVE)  # the order that costs least

@@ -230,8 +230,10 @@ class Embeddings(Mapping[Key, Array]):
 
     @property
     def order_is_known(self) -> bool:
-        """Whether the order of the file is that of the text."""
-        return self.attributes.get("order_unknown") is not True and self.reader.order_is_known
+        """Whether the order of the file is that of the text; other programs list names by name."""
+        is_own = "elmo_schema" in self.attributes
+        is_listed = is_own or not self.is_keyed_by_name
+        return is_listed and self.attributes.get("order_unknown") is not True
 
     def key_of(self, sentence: Sentence) -> Key:
         """The key of a sentence of the text, even one that the file lacks, or a UsageError."""

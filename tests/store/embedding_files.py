@@ -105,9 +105,9 @@ def write_types(path: Path, n: int, *, start: int = 0, run_settings: Any = ()) -
     return path
 
 
-def foreign(path: Path, datasets: dict[str, Any], **options: Any) -> Path:
+def foreign(path: Path, datasets: dict[str, Any]) -> Path:
     """A file that another program could have made: plain h5py, no attributes."""
-    with h5py.File(path, "w", **options) as file:
+    with h5py.File(path, "w") as file:
         for name, values in datasets.items():
             file.create_dataset(name, data=values)
     return path

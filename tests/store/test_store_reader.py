@@ -201,29 +201,29 @@ OF_COREF = {f"nw:x_0/{i}": random(i % 3 + 1, DIM, 3) for i in range(11)}
 OF_LSGN = {f"S1:x/{i}": random(3, i % 3 + 1, DIM) for i in range(3)}
 OF_ONTONOTES = {f"bc:cctv:00:cctv_0000:{i}": random(3, i % 3 + 1, DIM) for i in range(11)}
 OF_MANYLANGS = {"a\tb": random(2, DIM), "c$period$": random(1, DIM)}
-# Data sets, layout, keys, and whether their order is known to be that of the text: names are listed
-# in their own order, which within one document is that of the text.
-FOREIGN: dict[str, tuple[dict[str, Any], str, list[Any], bool]] = {
-    "bilm": ({"0": random(3, 2, DIM), "1": random(3, 4, DIM)}, "bilm", [0, 1], True),
-    "allennlp --top": ({"0": random(2, DIM), "1": random(4, DIM)}, "allennlp", [0, 1], True),
-    "lines": ({"a b": random(3, 2, DIM), "c": random(3, 1, DIM)}, "allennlp", ["a b", "c"], False),
-    "a tab": ({"the cat\tsat down": random(3, 4, DIM)}, "allennlp", ["the cat\tsat down"], True),
-    "types": ({"embedding": random(5, DIM)}, "bilm-types", [0, 1, 2, 3, 4], True),
-    "e2e-coref": (OF_COREF, "e2e-coref", [f"nw:x_0:{i}" for i in range(11)], True),
-    "lsgn": (OF_LSGN, "lsgn", [f"S1:x:{i}" for i in range(3)], True),
-    "lsgn, ontonotes": (OF_ONTONOTES, "lsgn", list(OF_ONTONOTES), True),
-    "dygie": ({name: random(4, DIM, 3) for name in OF_DYGIE}, "dygie", OF_DYGIE, False),
-    "manylangs": (OF_MANYLANGS, "manylangs", list(OF_MANYLANGS), False),
-    "seqvec": (SEQUENCES, "named", list(SEQUENCES), False),
+# Data sets, layout and keys.
+FOREIGN: dict[str, tuple[dict[str, Any], str, list[Any]]] = {
+    "bilm": ({"0": random(3, 2, DIM), "1": random(3, 4, DIM)}, "bilm", [0, 1]),
+    "allennlp --top": ({"0": random(2, DIM), "1": random(4, DIM)}, "allennlp", [0, 1]),
+    "lines": ({"a b": random(3, 2, DIM), "c": random(3, 1, DIM)}, "allennlp", ["a b", "c"]),
+    "a tab": ({"the cat\tsat down": random(3, 4, DIM)}, "allennlp", ["the cat\tsat down"]),
+    "types": ({"embedding": random(5, DIM)}, "bilm-types", [0, 1, 2, 3, 4]),
+    "e2e-coref": (OF_COREF, "e2e-coref", [f"nw:x_0:{i}" for i in range(11)]),
+    "lsgn": (OF_LSGN, "lsgn", [f"S1:x:{i}" for i in range(3)]),
+    "lsgn, ontonotes": (OF_ONTONOTES, "lsgn", list(OF_ONTONOTES)),
+    "dygie": ({name: random(4, DIM, 3) for name in OF_DYGIE}, "dygie", OF_DYGIE),
+    "manylangs": (OF_MANYLANGS, "manylangs", list(OF_MANYLANGS)),
+    "seqvec": (SEQUENCES, "named", list(SEQUENCES)),
 }
 
 
 @pytest.mark.parametrize("program", FOREIGN)
 def test_foreign_files_are_recognised(tmp_path: Path, program: str) -> None:
     """Otherwise a file of another program would be refused, or read with its axes exchanged."""
-    datasets, layout, keys, is_ordered = FOREIGN[program]
+    datasets, layout, keys = FOREIGN[program]
     with open_embeddings(foreign(tmp_path / "a.hdf5", datasets)) as embeddings:
         assert (embeddings.layout, list(embeddings), len(embeddings)) == (layout, keys, len(keys))
+        is_ordered = not embeddings.is_keyed_by_name  # names are listed in their own order
         assert (embeddings.dim, embeddings.order_is_known) == (DIM, is_ordered)
         assert ("text order" in embeddings.records) is is_ordered
         assert len(list(embeddings.sentences())) == len(keys)
@@ -232,14 +232,6 @@ def test_foreign_files_are_recognised(tmp_path: Path, program: str) -> None:
             assert embeddings[key].shape == embeddings.shape(key)
             assert embeddings[key].shape[-1] == DIM
             assert embeddings.n_layers in (None, len(embeddings[key]))
-
-
-@pytest.mark.parametrize(("names", "is_known"), [(["z_0", "a_0"], True), (["z/b_0", "a_0"], False)])
-def test_foreign_files_with_order(tmp_path: Path, names: list[str], is_known: bool) -> None:
-    """A `/` that is part of a key makes a group, which a later sentence may enter again."""
-    datasets = {name: random(4, DIM, 3) for name in names}
-    with open_embeddings(foreign(tmp_path / "a", datasets, track_order=True)) as embeddings:
-        assert (list(embeddings), embeddings.order_is_known) == (names, is_known)
 
 
 def with_map(path: Path, content: str, datasets: dict[str, Any]) -> Path:

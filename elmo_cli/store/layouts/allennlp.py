@@ -164,7 +164,6 @@ class Named(NameLayout):
     """Named by identifiers that say nothing of the tokens (SeqVec, bio_embeddings); read only."""
 
     name = "named"
-    nests_by_chance = True
 
     def names_for(self, key: Key) -> Iterator[str]:
         yield " ".join(map(str, key)) if isinstance(key, tuple) else str(key)

@@ -91,11 +91,6 @@ class SentenceReader(ABC):
         self._path = str(file.filename)
 
     @property
-    def order_is_known(self) -> bool:
-        """Whether handles are in the order of the text."""
-        return True
-
-    @property
     def records(self) -> frozenset[str]:
         """The words of `Layout.needs` that this file provides, beyond order and layers."""
         return self.layout.records

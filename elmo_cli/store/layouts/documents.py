@@ -110,7 +110,6 @@ class Dygie(E2eCoref):
 
     name = "dygie"
     separator = "_"
-    nests_by_chance = True
 
     def name_of(self, document: str, place: int) -> str:
         return f"{document}_{place}"

@@ -106,18 +106,6 @@ class DatasetReader(SentenceReader):
                 yield f"{name[:80]!r} is not the number of a sentence"
 
     @cached_property
-    def order_is_known(self) -> bool:
-        """Not where a program listed names alphabetically, or a `/` in a name created groups."""
-        if self.is_own or self._by_number or len(self.handles) < 2:
-            return True
-        with self._reading():
-            if hdf5.tracks_creation_order(self.file):
-                return not (self.layout.nests_by_chance and any("/" in n for n in self.handles))
-        # Within one document the numbers in the names give the order.
-        documents = {self.info(name).document for name in self.handles}
-        return len(documents) == 1 and None not in documents
-
-    @cached_property
     def handles(self) -> list[str]:
         """The names of all sentences, in the order of the text where that is known."""
         if self._by_number:
@@ -230,7 +218,6 @@ class DatasetLayout(Layout):
 
     reader = DatasetReader
     layers_last: ClassVar[bool] = False  # and of size 1 where there is one layer
-    nests_by_chance: ClassVar[bool] = False  # whether a `/` may be part of a key, and makes groups
 
     def names_for(self, key: Key) -> Iterator[str]:
         """The names that a key may mean, the likeliest first."""
