@@ -240,12 +240,10 @@ class Embeddings(Mapping[Key, Array]):
         key = self._layout.key_of(sentence)
         if key is not None or self.order_is_known:
             return sentence.key if key is None else key
-        if sentence.text in self:  # the text is a list of the names
-            return sentence.text
         raise UsageError(
             f"{sentence.where}: the sentence has no name, and {self.path} lists its sentences by "
             "name, not in the order of the text",
-            "give a text that names documents or lists these names, or embed with layout flat",
+            "give a text that names documents, or embed with layout flat",
         )
 
     @property
