@@ -186,7 +186,7 @@ def _spec(
 ) -> FileSpec:
     """The settings of the new file."""
     attributes, settings = source.attributes, dict[str, Any]()
-    if "elmo_schema" in attributes:
+    if attributes:
         settings = dict(FileSpec.from_attributes(attributes).run_settings)
     held = str(source.stored_dtype or attributes.get("dtype"))
     if dtype is None:
@@ -215,7 +215,7 @@ def _spec(
 def _attributes(source: Embeddings, target: Layout, spec: FileSpec) -> dict[str, Any]:
     """The attributes that are no settings: those of the source, and what only it knows."""
     theirs = source.attributes
-    kept = other_attributes(theirs, spec) if "elmo_schema" in theirs else {}
+    kept = other_attributes(theirs, spec)
     if not source.order_is_known:
         kept["order_unknown"] = True
     if target.keeps_first:

@@ -58,15 +58,14 @@ def _facts(embeddings: Embeddings) -> dict[str, Any]:
         for name, value in embeddings.attributes.items()
         if not isinstance(value, np.ndarray) and name != "repeated_lines"  # one per sentence
     }
-    own = attributes if "elmo_schema" in attributes else {}  # of others, names may mean anything
-    tokens, sources = own.get("tokens"), own.get("sources")
+    tokens, sources = attributes.get("tokens"), attributes.get("sources")
     are_pairs = isinstance(sources, list) and all(
         isinstance(one, list) and len(one) == 2 for one in sources
     )
     keys = islice(embeddings, _N_SAMPLES)
     return {
         "layout": embeddings.layout,
-        "complete": True if own else None,
+        "complete": True if attributes else None,
         "sentences": len(embeddings),
         "tokens": tokens if type(tokens) is int else None,
         "n_layers": embeddings.n_layers,

@@ -54,7 +54,7 @@ class Embeddings(Mapping[Key, Array]):
     file, whatever their keys.
 
     Attributes:
-        attributes: what the file records of its run.
+        attributes: what a file of elmo records of its run; empty for other programs.
         layout: its name, or "named" for arrays under identifiers.
         is_keyed_by_name: whether iteration gives names and not numbers.
         unit: what one vector is for: "tokens", "sentences" (pooled) or "types" (of a vocabulary).
@@ -73,7 +73,7 @@ class Embeddings(Mapping[Key, Array]):
             with reading(path, EmbeddingsFileError):
                 self.attributes: dict[str, Any] = read_attributes(file)
             self._layout = layout_of_file(file, self.attributes)
-            if "elmo_schema" in self.attributes and self.attributes.get("complete") is not True:
+            if self.attributes and self.attributes.get("complete") is not True:
                 raise UnfinishedError(f"{path}: {_UNFINISHED}", _FINISH)
             self._describe(self._open(file))
         except BaseException:
@@ -109,8 +109,7 @@ class Embeddings(Mapping[Key, Array]):
             return tuple(map(int, parts))
         if self.n_layers and (self.n_layers > 1 or setting == "all"):
             return tuple(range(self.n_layers))
-        is_known = "elmo_schema" in self.attributes and setting != "all"
-        return (setting if is_known else "unknown",)
+        return ("unknown" if setting == "all" else setting,)
 
     @property
     def reader(self) -> SentenceReader:
@@ -204,7 +203,7 @@ class Embeddings(Mapping[Key, Array]):
         yield from self.reader.problems()
         attributes, n = self.attributes, len(self)
         n_read = n + self.count("duplicate_sentences")
-        crc32 = attributes.get("sentence_crc32", () if "elmo_schema" in attributes else range(n))
+        crc32 = attributes.get("sentence_crc32", () if attributes else range(n))
         digests, dtype = attributes.get("token_digests"), str(self.stored_dtype) if n else None
         crc32, digests = np.ravel(crc32), None if digests is None else np.ravel(digests)
         for what, has, said in (
@@ -231,8 +230,7 @@ class Embeddings(Mapping[Key, Array]):
     @property
     def order_is_known(self) -> bool:
         """Whether the order of the file is that of the text; other programs list names by name."""
-        is_own = "elmo_schema" in self.attributes
-        is_listed = is_own or not self.is_keyed_by_name
+        is_listed = bool(self.attributes) or not self.is_keyed_by_name
         return is_listed and self.attributes.get("order_unknown") is not True
 
     def key_of(self, sentence: Sentence) -> Key:

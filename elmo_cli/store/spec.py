@@ -120,7 +120,9 @@ def write_attributes(file: h5py.File, facts: Mapping[str, object]) -> None:
 
 
 def read_attributes(file: h5py.File) -> dict[str, Any]:
-    """Return what `write_attributes` wrote, in order; attributes of other programs as they are."""
+    """Return what `write_attributes` wrote, in order, or a ValueError; {} for other programs."""
+    if "elmo_schema" not in file.attrs:
+        return {}
     return {name: _decoded(value) for name, value in file.attrs.items()}
 
 
@@ -132,23 +134,13 @@ def _encoded(value: object) -> object:
 
 
 def _decoded(value: Any) -> Any:
-    """A value of the types that JSON knows; numeric arrays stay arrays."""
-    if isinstance(value, np.ndarray) and value.dtype.kind in "iuf" and value.ndim:
+    if isinstance(value, str):
+        return json.loads(value) if _is_json(value) else value
+    if isinstance(value, np.ndarray) and value.dtype.kind in "iuf":
         return value
-    if isinstance(value, (np.generic, np.ndarray)):
-        value = value.tolist()
-    if isinstance(value, bytes):
-        value = value.decode("utf-8", "replace")
-    if isinstance(value, (list, tuple)):
-        return [_decoded(element) for element in value]
-    if isinstance(value, str) and _is_json(value):
-        try:
-            return json.loads(value)
-        except (ValueError, RecursionError):  # a string of another program
-            return value
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    return None if isinstance(value, h5py.Empty) else str(value)
+    if isinstance(value, np.generic) and value.dtype.kind in "biuf":
+        return value.item()
+    raise ValueError(f"an attribute is of the type {type(value).__name__}")
 
 
 def _is_json(text: str) -> bool:

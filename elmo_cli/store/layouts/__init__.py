@@ -61,7 +61,7 @@ def layout_of_file(file: h5py.File, attributes: Mapping[str, Any]) -> Layout:
     Raises:
         EmbeddingsFileError: it does not hold embeddings; the message says what it holds.
     """
-    if "elmo_schema" not in attributes:
+    if not attributes:
         return _recognised(file)
     path, name = file.filename, attributes.get("layout")
     if (schema := str(attributes["elmo_schema"])) != str(SCHEMA):
