@@ -46,7 +46,7 @@ def parse_mix(mix: str) -> LayerWeights:
     Raises:
         UsageError: the number of weights is wrong, or one is negative.
     """
-    weights = LayerSelection.parse(mix, None, _N_LAYERS).weights
+    weights = LayerSelection.parse(mix, range(_N_LAYERS), _N_LAYERS).weights
     if min(weights) < 0:
         hint = "give the weights of a mix, such as those of `ElmoMix.spec()`"
         raise UsageError(f"`{mix}`: a weight is negative", hint)

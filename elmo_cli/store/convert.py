@@ -164,14 +164,15 @@ def _selection(source: Embeddings, target: Layout, layers: str | None) -> LayerS
     needs_one, n_layers, owner = "one layer" in target.needs, source.n_layers, str(source.path)
     if name == "all" and (n_layers is None or not needs_one):
         return None
-    available = (stored_layers(source) or range(n_layers or 0)) if len(source) else None
+    if n_layers is None:
+        what = f"`layers={name}`: {owner} has no layers to select from"
+        raise UsageError(what, "leave `layers` out")
+    available = stored_layers(source) or range(n_layers)
     is_whole = not str(source.attributes.get("layers")).replace(",", "").isdecimal()
     n_of_model = n_layers if is_whole else None
     selection = LayerSelection.parse(name, available, n_of_model, drop_axis=needs_one, owner=owner)
     what, hint = "", "embed the text with these layers"
-    if n_layers is None and len(source):
-        what, hint = f"{owner} has only one layer", "leave `layers` out"
-    elif needs_one and selection.n_kept > 1:
+    if needs_one and selection.n_kept > 1:
         what = f"layout {target.name} holds one layer, not {selection.n_kept}"
         hint = "select one of the layers, top, average or a mix"
     elif selection.is_sum and source.attributes.get("pool") == "max":

@@ -34,7 +34,7 @@ class LayerSelection:
     def parse(
         cls,
         text: str,
-        available: Sequence[int] | None,
+        available: Sequence[int],
         n_layers: int | None,
         *,
         drop_axis: bool = False,
@@ -43,30 +43,30 @@ class LayerSelection:
         """Parse one of the forms of `name`; a UsageError for others, and for missing layers.
 
         Args:
-            available: numbers of the layers along the first axis; None if nobody knows them.
+            available: numbers of the layers along the first axis.
             n_layers: layers of the model; None if `available` are only some of them.
             drop_axis: a single layer given by its number loses its axis, as those of "top" do.
             owner: what has the layers, for messages.
         """
         name = "".join(text.split())
         if name == "all":
-            indices = tuple(range(len(available or ())))
+            indices = tuple(range(len(available)))
             return cls(name, indices, drop_axis=drop_axis and len(indices) == 1)
         if name in ("top", "average") or name.startswith(_MIX):
-            if available is not None and n_layers is None:
+            if n_layers is None:
                 raise _refused(name, f"{owner} has only {layer_list(available)} of its model")
             if name.startswith(_MIX):
                 return cls(name, weights=_mix_weights(name, n_layers, owner))
-            return cls(name, ((n_layers or 1) - 1,) if name == "top" else (), drop_axis=True)
+            return cls(name, (n_layers - 1,) if name == "top" else (), drop_axis=True)
         parts = name.split(",")
         if not all(part.isdecimal() and len(part) < 10 for part in parts):
             raise _refused(name, "not a selection of layers")
         numbers = tuple(map(int, parts))
         if len(set(numbers)) < len(numbers):
             raise _refused(name, "a layer is given twice")
-        if available is not None and not set(numbers) <= set(available):
+        if not set(numbers) <= set(available):
             raise _refused(name, f"{owner} has {layer_list(available)}")
-        indices = tuple(available.index(n) if available is not None else 0 for n in numbers)
+        indices = tuple(map(available.index, numbers))
         return cls(",".join(map(str, numbers)), indices, drop_axis=drop_axis and len(numbers) == 1)
 
     @property
@@ -105,13 +105,12 @@ def _refused(name: str, what: str, hint: str = _SYNTAX) -> UsageError:
     return UsageError(f"`layers={name}`: {what}", hint)
 
 
-def _mix_weights(name: str, n_layers: int | None, owner: str) -> tuple[float, ...]:
+def _mix_weights(name: str, n: int, owner: str) -> tuple[float, ...]:
     """The weights of "mix:0.2,0.3,0.5[,1.1]", multiplied by gamma if given."""
     try:
         values = [float(part) for part in name[len(_MIX) :].split(",")]
     except ValueError:
         values = [float("nan")]
-    n = len(values) if n_layers is None else n_layers
     if not np.isfinite(values).all():
         raise _refused(name, "the weights are not finite numbers")
     if len(values) not in (n, n + 1):
