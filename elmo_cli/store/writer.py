@@ -182,12 +182,7 @@ class EmbeddingsWriter:
 
 
 def finished_attributes(path: StrPath) -> dict[str, Any]:
-    """The attributes of OUT.
-
-    Raises:
-        ResumeError: OUT is not a finished embeddings file of ours.
-        OutputError: the system cannot read it, although it may be one.
-    """
+    """The attributes of OUT; a ResumeError if it is not a finished embeddings file of ours."""
     reason = "not finished"
     try:
         with open_hdf5(path) as file, reading(path, ResumeError):
@@ -198,11 +193,8 @@ def finished_attributes(path: StrPath) -> dict[str, Any]:
             return facts
     except (KeyError, OSError, TypeError, ValueError) as error:
         reason = reason_of(error)
-        if isinstance(error, OSError) and error.errno is not None:
-            what = f"{os.fspath(path)}: exists and cannot be read ({reason})"
-            raise OutputError(what, "check the disk, then run it again") from None
     raise ResumeError(
-        f"{os.fspath(path)}: exists and is not an embeddings file that elmo finished ({reason})",
+        f"{os.fspath(path)}: exists and cannot be read as a file that elmo finished ({reason})",
         "`overwrite=True` replaces it; or choose another output path",
     )
 
