@@ -55,7 +55,7 @@ class Embeddings(Mapping[Key, Array]):
 
     Attributes:
         attributes: what a file of elmo records of its run; empty for other programs.
-        layout: its name, or "named" for arrays under identifiers.
+        layout: its name.
         is_keyed_by_name: whether iteration gives names and not numbers.
         unit: what one vector is for: "tokens", "sentences" (pooled) or "types" (of a vocabulary).
         n_layers: size of the layer axis, None without it.

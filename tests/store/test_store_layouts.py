@@ -284,7 +284,6 @@ def test_arrays_that_are_refused(
     "options",
     [
         {"layout": "allenlp"},
-        {"layout": "named"},
         {"layout": "bilm", "keys": "x"},
         {"layout": "bilm", "dtype": "int4"},
         {"layout": "bilm", "dtype": "int8"},

@@ -213,7 +213,7 @@ FOREIGN: dict[str, tuple[dict[str, Any], str, list[Any]]] = {
     "lsgn, ontonotes": (OF_ONTONOTES, "lsgn", list(OF_ONTONOTES)),
     "dygie": ({name: random(4, DIM, 3) for name in OF_DYGIE}, "dygie", OF_DYGIE),
     "manylangs": (OF_MANYLANGS, "manylangs", list(OF_MANYLANGS)),
-    "seqvec": (SEQUENCES, "named", list(SEQUENCES)),
+    "seqvec": (SEQUENCES, "allennlp", list(SEQUENCES)),
 }
 
 

@@ -13,7 +13,7 @@ import h5py
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.hdf5 import reading, sample_datasets
 from elmo_cli.isolate import CORRUPT_HINT
-from elmo_cli.store.layouts.allennlp import AllenNlp, AllenNlpLines, Bilm, Named
+from elmo_cli.store.layouts.allennlp import AllenNlp, AllenNlpLines, Bilm
 from elmo_cli.store.layouts.base import *
 from elmo_cli.store.layouts.base import SENTENCE_MAP, Layout
 from elmo_cli.store.layouts.documents import Dygie, E2eCoref, Lsgn, ManyLangs
@@ -26,8 +26,8 @@ _ALL = (AllenNlp(), Bilm(), BilmTypes(), E2eCoref(), Lsgn(), Dygie(), ManyLangs(
 LAYOUTS: dict[str, Layout] = {layout.name: layout for layout in _ALL}
 _LINES = AllenNlpLines()
 # Of files without our attributes, the first that matches: those of types and of `bilm` before
-# `allennlp`, which takes all numbers; lines and identifiers last.
-_RECOGNISED = (*_ALL[2:0:-1], _ALL[0], *_ALL[3:], _LINES, Named())
+# `allennlp`, which takes all numbers; lines last, which may be identifiers.
+_RECOGNISED = (*_ALL[2:0:-1], _ALL[0], *_ALL[3:], _LINES)
 _SAMPLE = 48
 
 

@@ -160,25 +160,7 @@ class AllenNlp(DatasetLayout):
         return SENTENCE_MAP in file or all(is_number(name) for name, _ in sample)
 
 
-class Named(NameLayout):
-    """Named by identifiers that say nothing of the tokens (SeqVec, bio_embeddings); read only."""
-
-    name = "named"
-
-    def names_for(self, key: Key) -> Iterator[str]:
-        yield " ".join(map(str, key)) if isinstance(key, tuple) else str(key)
-
-    def sentence_info(self, name: str) -> SentenceInfo:
-        return SentenceInfo(text=name)
-
-    def key_of(self, sentence: Sentence) -> Key | None:
-        return None
-
-    def matches(self, file: h5py.File, sample: Sample) -> bool:
-        return not any("/" in name for name, _ in sample)
-
-
-class AllenNlpLines(Named):
+class AllenNlpLines(NameLayout):
     """Named by the line itself, as AllenNLP can too; a `/` in it creates groups."""
 
     name = "allennlp"
@@ -193,7 +175,10 @@ class AllenNlpLines(Named):
             raise InputError(f"{sentence.where}: a blank line cannot be a key", hint)
         return sentence.text
 
-    def key_of(self, sentence: Sentence) -> Key | None:
+    def names_for(self, key: Key) -> Iterator[str]:
+        yield " ".join(map(str, key)) if isinstance(key, tuple) else str(key)
+
+    def key_of(self, sentence: Sentence) -> Key:
         return sentence.text
 
     def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, sink: ValueSink) -> Facts:
@@ -202,7 +187,8 @@ class AllenNlpLines(Named):
         return attributes | {"text_is_tokens": lines.are_tokens}
 
     def matches(self, file: h5py.File, sample: Sample) -> bool:
-        return any(" " in name for name, _ in sample)
+        # Other programs have identifiers in place of lines; with a `/` they could be anything.
+        return any(" " in name for name, _ in sample) or not any("/" in name for name, _ in sample)
 
 
 def split_line(text: str, n_tokens: int | None) -> tuple[str, ...] | None:
