@@ -73,11 +73,13 @@ def _new_hdf5(path: Path, alignment: int) -> Iterator[h5py.File]:
         yield file
         file.close()
     except BaseException as error:
-        # First, since HDF5 may end the process when it cannot write while it closes a file.
-        with suppress(OSError):
-            os.truncate(path, 0)
-        with suppress(Exception):
-            file.close()
+        try:
+            # First, since HDF5 may end the process when it cannot write while it closes a file.
+            with suppress(OSError):
+                os.truncate(path, 0)
+        finally:
+            with suppress(Exception):
+                file.close()
         found = re.search(r"errno = (\d+)", str(error))
         if found and not isinstance(error, ElmoError):
             raise OSError(int(found[1]), os.strerror(int(found[1]))) from None
@@ -108,15 +110,8 @@ def write_at(descriptor: int, content: bytes | memoryview, position: int) -> int
 
 
 def copy_bytes(source: int, start: int, target: int, position: int, n_bytes: int) -> None:
-    """Copy bytes between open files, within the kernel where it can."""
+    """Copy bytes between open files."""
     end = start + n_bytes
-    if hasattr(os, "copy_file_range"):  # Linux
-        with suppress(OSError):  # a file system without it
-            while start < end:
-                n_copied = os.copy_file_range(source, target, end - start, start, position)
-                if not n_copied:
-                    break
-                start, position = start + n_copied, position + n_copied
     while start < end:
         if not (content := os.pread(source, min(_COPIED_BYTES, end - start), start)):
             raise OSError(errno.EIO, "a file became shorter while it was read")
