@@ -139,13 +139,6 @@ def test_a_name_that_does_not_exist_is_a_key_error(name: str, tmp_path: Path) ->
         open_dataset(file, name)
 
 
-def test_values_are_mapped_behind_a_user_block(tmp_path: Path) -> None:
-    with h5py.File(tmp_path / "a.hdf5", "w", userblock_size=512) as file:
-        file["x"] = VALUES
-    with h5py.File(tmp_path / "a.hdf5") as file:
-        assert np.array_equal(hdf5.mapped_values(file["x"]), VALUES)
-
-
 def test_a_claim_beyond_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compressed zeros of gigabytes fit into a file of some kilobytes."""
     monkeypatch.setattr(hdf5, "MIN_MEMORY", 1 << 20)

@@ -84,16 +84,6 @@ def test_commands_end_in_one_error_and_leave_nothing(name: str, tmp_path: Path) 
         out.unlink(missing_ok=True)
 
 
-def test_a_crash_leaves_the_unfinished_file_of_another_run(tmp_path: Path) -> None:
-    """`elmo merge` writes to OUT.tmp alone."""
-    path, out = unpacked("crash-shard", tmp_path / "in.hdf5"), tmp_path / "out.hdf5"
-    for ending, content in seeds.run_files("allennlp").items():
-        (tmp_path / f"out.hdf5{ending}").write_bytes(content)
-    before = sorted(tmp_path.iterdir())
-    assert elmo("merge", path, "-o", out).code == 1
-    assert sorted(tmp_path.iterdir()) == before
-
-
 def test_a_model_that_crashes_hdf5_is_refused(tmp_path: Path) -> None:
     """The loader, too, lets a child try a file that came from anywhere."""
     (tmp_path / "options.json").write_bytes(seeds.options())

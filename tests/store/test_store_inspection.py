@@ -117,15 +117,6 @@ def test_an_unfinished_file(tmp_path: Path) -> None:
     assert verify(part).listed == ["unfinished: 4 sentences committed"]
 
 
-@pytest.mark.parametrize("ask", [describe, verify])
-def test_neither(tmp_path: Path, ask: Any) -> None:
-    with pytest.raises(EmbeddingsFileError, match=r"a\.hdf5: "):
-        ask(tmp_path / "a.hdf5")
-    (tmp_path / "b.hdf5").write_text("some text")
-    with pytest.raises(EmbeddingsFileError, match=r"b\.hdf5: "):
-        ask(tmp_path / "b.hdf5")
-
-
 # -- changed bytes --------------------------------------------------------------------------------
 
 

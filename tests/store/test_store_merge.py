@@ -13,7 +13,7 @@ from embedding_files import BLOCK, FILES, Change, attribute, documents, lines, w
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_cli.errors import ElmoError, EmbeddingsFileError, OutputError, UsageError
+from elmo_cli.errors import ElmoError, EmbeddingsFileError, UsageError
 from elmo_cli.store.shards import merge_shards, parse_shard, shard_name, shard_range
 from elmo_cli.text.sentence import Sentence
 
@@ -169,23 +169,8 @@ def test_a_shard_that_is_not_what_it_says(tmp_path: Path, case: str) -> None:
     refused(paths, tmp_path / "m.hdf5", part, "part-00002", kind=EmbeddingsFileError)
 
 
-def test_tokens_that_are_not_there(tmp_path: Path) -> None:
-    """The rows after the last token would be whatever is on the disk."""
-    paths = shards(tmp_path, lines(), 2, layout="flat")
-    with h5py.File(paths[0], "r+") as file:
-        file.attrs.modify("tokens", 99)
-    refused(paths, tmp_path / "m.hdf5", "tokens, not 99", kind=EmbeddingsFileError)
-
-
 def test_output_paths(tmp_path: Path) -> None:
     paths = shards(tmp_path, lines(), 2, layout="allennlp")
-    out = tmp_path / "m.hdf5"
-    out.write_text("mine")
-    refused(paths, out, str(out), kind=OutputError)
-    assert out.read_text() == "mine"
-    merge_shards(paths, out, overwrite=True)
-    whole = write(tmp_path / "w.hdf5", lines(), layout="allennlp")
-    assert out.read_bytes() == whole.read_bytes()
     with pytest.raises(UsageError):
         merge_shards(paths, paths[0], overwrite=True)
     assert paths[0].exists()

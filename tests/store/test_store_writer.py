@@ -101,16 +101,6 @@ def test_values_that_hdf5_puts_elsewhere_are_copied(
         assert (tmp_path / "in_place.hdf5").read_bytes() == (tmp_path / "copied.hdf5").read_bytes()
 
 
-def test_duplicates_are_counted_over_a_resume(out: Path) -> None:
-    """The counts would otherwise depend on whether the run was stopped."""
-    run(out, "manylangs", n=4, finish=False)
-    writer = run(out, "manylangs", resume=True)
-    assert (writer.progress.sentences, writer.progress.duplicates) == (6, 1)
-    facts = finished_attributes(out)
-    assert (facts["sentences"], facts["duplicate_sentences"], facts["tokens"]) == (5, 1, 11)
-    assert len(facts["token_digests"]) == 6
-
-
 json_values = some.recursive(
     some.none() | some.booleans() | some.integers(-(2**63), 2**63 - 1) | some.text(),
     lambda inner: some.lists(inner) | some.dictionaries(some.text(), inner),
