@@ -186,10 +186,8 @@ def _spec(
     source: Embeddings, target: Layout, dtype: str | None, selection: LayerSelection | None
 ) -> FileSpec:
     """The settings of the new file."""
-    attributes, settings = source.attributes, dict[str, Any]()
-    if attributes:
-        settings = dict(FileSpec.from_attributes(attributes).run_settings)
-    held = str(source.stored_dtype or attributes.get("dtype"))
+    settings = dict(source.spec.run_settings) if source.attributes else {}
+    held = str(source.stored_dtype or source.attributes.get("dtype"))
     if dtype is None:
         is_kept = held in DTYPES and (held != "int8" or target.supports_int8)
         dtype = held if is_kept else "float32"

@@ -28,7 +28,7 @@ from elmo_cli.store.layouts import (
     layout_of_file,
     tokens_sha256,
 )
-from elmo_cli.store.spec import read_attributes
+from elmo_cli.store.spec import FileSpec, read_attributes
 from elmo_cli.text.sentence import Sentence
 
 _UNFINISHED = "the run that writes it has not finished"
@@ -248,6 +248,15 @@ class Embeddings(Mapping[Key, Array]):
     def records(self) -> frozenset[str]:
         """What this file records, in the words of `Layout.needs`; "one layer" is not among them."""
         return self.reader.records | ({"text order"} if self.order_is_known else set())
+
+    @property
+    def spec(self) -> FileSpec:
+        """The settings with which elmo wrote this file."""
+        try:
+            return FileSpec.from_attributes(self.attributes)
+        except (KeyError, TypeError, ValueError):
+            what = "its attributes are not those of a file of elmo"
+            raise EmbeddingsFileError(f"{self.path}: {what}", CORRUPT_HINT) from None
 
     @property
     def first_sentence(self) -> int:

@@ -117,12 +117,9 @@ def _read(path: str) -> _Shard:
             what = "not a shard, it has no attribute `shard`"
             raise EmbeddingsFileError(f"{path}: {what}", "give all shards of one run")
         counts = {name: embeddings.count(name) for name in _COUNTS}
-        try:
-            spec = FileSpec.from_attributes(attributes)
-            digests = np.asarray(attributes["token_digests"], "<u8")
-        except (KeyError, TypeError, ValueError):
-            what = "its attributes are not those of a shard"
-            raise EmbeddingsFileError(f"{path}: {what}", _AGAIN) from None
+        spec, digests = embeddings.spec, attributes.get("token_digests")
+        if not isinstance(digests, np.ndarray):
+            raise EmbeddingsFileError(f"{path}: it has no token digests", _AGAIN)
         if problem := next(embeddings.problems(), ""):
             raise EmbeddingsFileError(f"{path}: {problem}", _AGAIN)
     settings = {name: value for name, value in spec.run_settings.items() if name != "shard"}

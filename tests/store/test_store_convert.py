@@ -214,6 +214,9 @@ def test_a_corrupt_source_is_an_error_that_names_the_sentence(tmp_path: Path, la
     with open_embeddings(path) as embeddings:
         key = list(embeddings)[4]
     refused(EmbeddingsFileError, path, f"{key!r} is corrupt", layout="bilm")
+    with h5py.File(path, "a") as file:
+        del file.attrs["keys"]
+    refused(EmbeddingsFileError, path, "its attributes are not", dtype="float16")
 
 
 def test_values_that_no_file_of_the_layout_holds(tmp_path: Path) -> None:

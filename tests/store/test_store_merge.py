@@ -146,7 +146,7 @@ SELF: dict[str, tuple[Change, str]] = {
     "a setting of the writer": (attribute("dtype", "cubes"), "its attributes are not those of a"),
     "no checksums": (lambda file: file.attrs.__delitem__("sentence_crc32"), "it has 0 checksums"),
     "fewer checksums": (attribute("sentence_crc32", np.zeros(4, "u4")), "4 checksums"),
-    "no digests": (lambda file: file.attrs.__delitem__("token_digests"), "its attributes are not"),
+    "no digests": (lambda file: file.attrs.__delitem__("token_digests"), "no token digests"),
     "fewer digests": (attribute("token_digests", np.zeros(4, "u8")), "4 token digests"),
     "other digests": (attribute("token_digests", np.zeros(5, "u8")), "contradict each other"),
     "no shard": (lambda file: file.attrs.__delitem__("shard"), "not a shard"),
