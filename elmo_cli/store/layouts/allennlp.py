@@ -44,7 +44,9 @@ class LineReader(DatasetReader):
     @cached_property
     def records(self) -> frozenset[str]:
         are_tokens = self._are_tokens
-        if are_tokens and not self.is_own:  # a line may have other words than its vectors
+        # In files of other programs, a line may have other words than its vectors, and the map has
+        # only the last of equal lines.
+        if are_tokens and not self.is_own:
             are_tokens = all(self.info(handle).tokens is not None for handle in self.handles)
         return frozenset({"tokens"} if are_tokens else ())
 
@@ -67,12 +69,6 @@ class LineReader(DatasetReader):
 class MapReader(LineReader):
     """Numbered sentences with a map from lines."""
 
-    @cached_property
-    def records(self) -> frozenset[str]:
-        # The map of another program has only the last of equal lines.
-        is_whole = self.has_map and (self.is_own or len(self.sentence_map) == len(self))
-        return super().records if is_whole else frozenset()
-
     def line_of(self, name: str) -> str | None:
         return self._texts.get(name)
 
@@ -91,18 +87,18 @@ class MapReader(LineReader):
             return
         if missing:
             yield f"{SENTENCE_MAP} names sentences that are missing: {min(missing, key=int)}"
-        if not self.has_map and "sentence_map_crc32" in self._attributes:
-            yield f"{SENTENCE_MAP} is missing"
 
     @cached_property
     def sentence_map(self) -> dict[str, str]:
         """Line -> name of its data set, in order of first occurrence."""
-        if not self.has_map:
+        expected = self._attributes.get("sentence_map_crc32")
+        if not self.has_map and expected is None:
             return {}
+        if not self.has_map:
+            raise self.corrupt(f"{SENTENCE_MAP} is missing")
         with self._reading():
             content = hdf5.read_dataset(hdf5.open_dataset(self.file, SENTENCE_MAP))[0]
         content = content.encode() if isinstance(content, str) else bytes(content)
-        expected = self._attributes.get("sentence_map_crc32")
         if expected is not None and not np.array_equal(expected, zlib.crc32(content)):
             raise self.corrupt(f"{SENTENCE_MAP} is corrupt (checksum)")
         with suppress(AttributeError, ValueError, RecursionError):
