@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from elmo_cli.errors import OutputError, ResumeError
+from elmo_cli.errors import EmbeddingsFileError, OutputError, ResumeError
 from elmo_cli.files import StrPath, check_output_path, output_errors, plural
-from elmo_cli.hdf5 import open_hdf5, reading, reason_of
 from elmo_cli.store.block_log import BlockLog
 from elmo_cli.store.layouts import UniqueNames, layout_of_spec, tokens_digest
 from elmo_cli.store.log_lines import Progress, is_finished, log_path, part_path, read_log
-from elmo_cli.store.spec import SCHEMA, FileSpec, difference, read_attributes
+from elmo_cli.store.reader import Embeddings
+from elmo_cli.store.spec import FileSpec, difference
 from elmo_cli.text.sentence import Sentence
 
 
@@ -164,9 +164,16 @@ class EmbeddingsWriter:
 
     def _adopt_finished(self) -> None:
         """Accept OUT, if it is what is to be made."""
-        facts = finished_attributes(self._out)
-        self._check_settings(f"{os.fspath(self._out)}: finished", FileSpec.from_attributes(facts))
-        self.progress = _progress_of(facts)
+        try:
+            with Embeddings(self._out) as finished:
+                self._check_settings(f"{os.fspath(self._out)}: finished", finished.spec)
+                n_tokens, n_left_out = map(finished.count, ("tokens", "duplicate_sentences"))
+                n_all = finished.count("sentences") + n_left_out
+                text_sha256 = finished.attributes.get("text_sha256", "")
+        except EmbeddingsFileError as error:
+            hint = "`overwrite=True` replaces it; or choose another output path"
+            raise ResumeError(error.message, hint) from None
+        self.progress = Progress(1, n_all, n_tokens, n_left_out, text_sha256)
         self.finished = True
 
     def _check_settings(self, where: str, old: FileSpec) -> None:
@@ -179,28 +186,3 @@ class EmbeddingsWriter:
         if self._log is None:
             raise ValueError(f"the writer of {os.fspath(self._out)} is closed")
         return self._log
-
-
-def finished_attributes(path: StrPath) -> dict[str, Any]:
-    """The attributes of OUT; a ResumeError if it is not a finished embeddings file of ours."""
-    reason = "not finished"
-    try:
-        with open_hdf5(path) as file, reading(path, ResumeError):
-            facts = read_attributes(file)
-        FileSpec.from_attributes(facts)
-        is_ours = facts["complete"] is True and facts["elmo_schema"] == SCHEMA
-        if is_ours and _progress_of(facts).sentences + facts["tokens"] >= 0:
-            return facts
-    except (KeyError, OSError, TypeError, ValueError) as error:
-        reason = reason_of(error)
-    raise ResumeError(
-        f"{os.fspath(path)}: exists and cannot be read as a file that elmo finished ({reason})",
-        "`overwrite=True` replaces it; or choose another output path",
-    )
-
-
-def _progress_of(facts: Mapping[str, Any]) -> Progress:
-    """What a finished file says of itself, as if it were all committed."""
-    n_stored, duplicates = facts["sentences"], facts.get("duplicate_sentences", 0)
-    text_sha256 = facts.get("text_sha256", "")
-    return Progress(1, n_stored + duplicates, facts["tokens"], duplicates, text_sha256)

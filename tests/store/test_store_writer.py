@@ -24,7 +24,7 @@ from elmo_cli.store.layouts import layout_of_spec
 from elmo_cli.store.log_lines import Progress, is_finished, log_path, read_log
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.store.spec import FileSpec, difference, read_attributes, write_attributes
-from elmo_cli.store.writer import EmbeddingsWriter, finished_attributes
+from elmo_cli.store.writer import EmbeddingsWriter
 
 
 @pytest.fixture
@@ -41,13 +41,19 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+def attributes(out: Path) -> dict[str, Any]:
+    """Those of a finished file."""
+    with open_embeddings(out) as embeddings:
+        return embeddings.attributes
+
+
 # -- what is written ------------------------------------------------------------------------------
 
 
 def test_attributes_are_settings_then_facts_then_the_end_mark(out: Path) -> None:
     """`inspect`, `merge` and `resume` find the run there; without the mark it is unfinished."""
     run(out, "bilm", n=5, first_sentence=1024)
-    facts = finished_attributes(out)
+    facts = attributes(out)
     checksums = facts.pop("sentence_crc32"), facts.pop("token_digests")
     assert [(one.dtype, one.shape) for one in checksums] == [("<u4", (5,)), ("<u8", (5,))]
     assert len(facts.pop("tokens_sha256")) == 64
@@ -121,7 +127,7 @@ def test_long_facts(out: Path) -> None:
     """Thousands of sources and millions of checksums are one attribute each."""
     facts = {"sources": [[f"é{number}.txt", number] for number in range(20_000)], "n": [1] * 10**5}
     write_copy(out, spec("bilm"), [], facts, n_rows=0)
-    found = finished_attributes(out)
+    found = attributes(out)
     assert {name: found[name] for name in facts} == facts
 
 
@@ -130,7 +136,7 @@ def test_long_facts(out: Path) -> None:
 
 # Files of the user by their suffix, and the message; "overwrite" replaces the first.
 FOREIGN = {
-    "out": ([""], "out.hdf5: exists"),
+    "out": ([""], "out.hdf5: (exists|not an HDF5 file)"),
     "part": ([".part"], "out.hdf5.part: exists and is"),
     "log": ([".part.log"], "part.log: exists and is"),
     "both": ([".part", ".part.log"], "part.log: exists and is"),
@@ -176,7 +182,7 @@ def test_committed_sentences_are_not_discarded_unasked(out: Path, part: Path) ->
         run(out, "bilm")
     assert caught.value.resumable
     run(out, "bilm", n=2, overwrite=True)
-    assert finished_attributes(out)["sentences"] == 2
+    assert attributes(out)["sentences"] == 2
     assert names(out.parent) == ["out.hdf5"]
 
 
@@ -211,7 +217,7 @@ def test_settings_come_back_from_attributes(out: Path) -> None:
     """`merge`, `convert` and `resume` take the settings of a file from there."""
     settings = {**SETTINGS, "a": None, "b": True, "c": 1.5, "d": [1, 2], "e": "[no JSON"}
     run(out, "bilm", run_settings=settings)
-    found = FileSpec.from_attributes(finished_attributes(out))
+    found = FileSpec.from_attributes(attributes(out))
     assert found == spec("bilm", run_settings=settings)
     assert difference(found, spec("bilm", run_settings={**settings, "d": (1, 2)})) == ""
 
@@ -224,7 +230,7 @@ def test_two_writers_of_one_file(out: Path) -> None:
                 run(out, "bilm", **options)
         append(writer, "bilm", n=2, block=1)
         writer.finish({})
-    assert finished_attributes(out)["sentences"] == 2
+    assert attributes(out)["sentences"] == 2
 
 
 @pytest.mark.parametrize("way", ["bilm", "flat"])
@@ -243,14 +249,14 @@ def test_a_file_that_appears_meanwhile(way: str, overwrite: bool, resumed: bool,
     if resumed and overwrite:
         run(out, way, resume=True)
     if overwrite:
-        assert finished_attributes(out)["sentences"] == (6 if resumed else 4)
+        assert attributes(out)["sentences"] == (6 if resumed else 4)
         return
-    with pytest.raises(ResumeError, match=r"out\.hdf5: exists and cannot be read as a file"):
+    with pytest.raises(ResumeError, match=r"out\.hdf5: not an HDF5 file"):
         run(out, way, resume=True)
     assert out.read_bytes() == b"appeared"
     out.unlink()
     run(out, way, resume=True)
-    assert finished_attributes(out)["sentences"] == 6
+    assert attributes(out)["sentences"] == 6
 
 
 def test_a_name_that_exists_is_refused_before_the_block_is_computed(out: Path) -> None:
@@ -267,7 +273,7 @@ def test_a_name_that_exists_is_refused_before_the_block_is_computed(out: Path) -
             writer.append_block([first], [array(first)], text_sha256="1")
         writer.append_block([second], [array(second)], text_sha256="2")
         writer.finish({})
-    assert finished_attributes(out)["sentences"] == 2
+    assert attributes(out)["sentences"] == 2
 
 
 # -- resuming -------------------------------------------------------------------------------------
@@ -295,13 +301,23 @@ def test_resume_of_nothing_begins_and_of_a_finished_file_ends(out: Path) -> None
     assert out.read_bytes() == before
 
 
-@pytest.mark.parametrize(("name", "value"), [("complete", False), ("elmo_schema", 1)])
-def test_only_a_finished_file_of_this_schema_is_resumed(name: str, value: int, out: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("complete", False, "has not finished"),
+        ("elmo_schema", 1, "has schema version 1"),
+        ("keys", 1, "its attributes are not those"),
+        ("tokens", "x", "tokens is 'x'"),
+    ],
+)
+def test_only_a_finished_file_of_this_schema_is_resumed(
+    name: str, value: object, said: str, out: Path
+) -> None:
     """Half a file, or one that this version cannot read, would pass for the result."""
     run(out, "bilm")
     with h5py.File(out, "r+") as file:
         file.attrs[name] = value
-    with pytest.raises(ResumeError, match="cannot be read as a file that elmo finished"):
+    with pytest.raises(ResumeError, match=said):
         run(out, "bilm", resume=True)
 
 
@@ -316,7 +332,7 @@ def test_a_link_and_its_old_file_stay_until_the_end(tmp_path: Path, out: Path) -
     run(out, "bilm", resume=True)
     assert out.is_symlink()
     assert names(tmp_path / "big") == ["out.hdf5"]
-    assert finished_attributes(out)["sentences"] == 6
+    assert attributes(out)["sentences"] == 6
 
 
 # -- full disks -----------------------------------------------------------------------------------
@@ -487,4 +503,4 @@ def test_a_log_that_becomes_corrupt_while_it_is_written(out: Path, part: Path) -
     assert names(out.parent) == ["out.hdf5.part", "out.hdf5.part.log"]
     writer = run(out, "bilm", resume=True)
     assert "block 3 is corrupt" in writer.warnings[0]
-    assert finished_attributes(out)["sentences"] == 6
+    assert attributes(out)["sentences"] == 6
