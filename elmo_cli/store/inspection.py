@@ -15,7 +15,7 @@ from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.files import StrPath, plural
 from elmo_cli.hdf5 import open_hdf5, reading
 from elmo_cli.store.layouts import Array, Handle, Key, tokens_digest
-from elmo_cli.store.log_lines import log_path, read_log
+from elmo_cli.store.log_lines import is_unfinished, read_log
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.shards import sentences_of_shard
 from elmo_cli.text.sentence import Sentence
@@ -81,7 +81,7 @@ def _facts(embeddings: Embeddings) -> dict[str, Any]:
 
 def kind_of_file(path: Path) -> str:
     """What a file is: "unfinished", "biLM", "softmax", or "embeddings" for any other."""
-    if log_path(path).exists():
+    if is_unfinished(path):
         return "unfinished"
     try:
         with reading(path, EmbeddingsFileError), open_hdf5(path) as file:

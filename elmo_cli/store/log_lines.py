@@ -6,6 +6,7 @@ A line is JSON in ASCII, a space, and the CRC-32 of the JSON in hexadecimal.
 from __future__ import annotations
 
 import json
+import os
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
@@ -77,6 +78,11 @@ def part_path(out: StrPath) -> Path:
 def log_path(part: StrPath) -> Path:
     """The log of an unfinished file."""
     return Path(f"{part}.log")
+
+
+def is_unfinished(path: StrPath) -> bool:
+    """Whether a file is the unfinished one of some output."""
+    return os.fspath(path).endswith(".part") and log_path(path).exists()
 
 
 def is_finished(out: StrPath) -> bool:

@@ -28,6 +28,7 @@ from elmo_cli.store.layouts import (
     layout_of_file,
     tokens_sha256,
 )
+from elmo_cli.store.log_lines import is_unfinished, part_path
 from elmo_cli.store.spec import FileSpec, read_attributes
 from elmo_cli.text.sentence import Sentence
 
@@ -302,8 +303,7 @@ def open_embeddings(path: str | os.PathLike[str]) -> Embeddings:
 
 
 def _open_file(path: Path) -> h5py.File:
-    part, log = (path.with_name(path.name + suffix) for suffix in (".part", ".log"))
-    if log.exists() or (part.exists() and not path.exists()):
+    if is_unfinished(path) or (part_path(path).exists() and not path.exists()):
         raise UnfinishedError(f"{path}: {_UNFINISHED}", _FINISH)
     try:
         return open_hdf5(path)

@@ -292,6 +292,13 @@ def test_unfinished(tmp_path: Path, name: str) -> None:
         open_embeddings(tmp_path / name)
 
 
+def test_a_log_of_the_user_is_no_sign_of_an_unfinished_file(tmp_path: Path) -> None:
+    """`elmo embed … 2> a.hdf5.log` writes one."""
+    (tmp_path / "a.hdf5.log").touch()
+    path = write(tmp_path / "a.hdf5", lines(), layout="bilm")
+    assert len(open_embeddings(path)) == len(lines())
+
+
 @pytest.mark.parametrize(
     ("datasets", "message"),
     [
