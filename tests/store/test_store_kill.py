@@ -269,15 +269,3 @@ def test_file_size_limit_ends_the_process_cleanly(tmp_path: Path) -> None:
         assert read_log(f"{out}.part")[2].sentences > 0
         for path in tmp_path.iterdir():
             path.unlink()
-
-
-def test_exit_without_close(tmp_path: Path) -> None:
-    """A program that forgets its writer must not crash when Python is gone."""
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import writer_runs as runs\n"
-        "from elmo_cli.store.writer import EmbeddingsWriter\n"
-        "writer = EmbeddingsWriter.open(sys.argv[2], runs.spec('flat'))\n"
-        "runs.append(writer, 'flat', n=2, block=1)\n"
-    )
-    program(code, HERE, tmp_path / "out.hdf5")
-    assert writer_runs.run(tmp_path / "out.hdf5", "flat", resume=True).finished

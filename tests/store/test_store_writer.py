@@ -23,7 +23,7 @@ from elmo_cli.store.convert import write_copy
 from elmo_cli.store.layouts import layout_of_spec
 from elmo_cli.store.log_lines import Progress, is_finished, log_path, read_log
 from elmo_cli.store.reader import open_embeddings
-from elmo_cli.store.spec import FileSpec, difference, read_attributes, write_attributes
+from elmo_cli.store.spec import read_attributes, write_attributes
 from elmo_cli.store.writer import EmbeddingsWriter
 
 
@@ -211,15 +211,6 @@ def test_other_settings_are_not_resumed(
     assert str(caught.value).startswith(f"{out}{'' if finished else '.part'}: ")
     assert f"made with other settings ({said})" in str(caught.value)
     assert {path: path.read_bytes() for path in out.parent.iterdir()} == before
-
-
-def test_settings_come_back_from_attributes(out: Path) -> None:
-    """`merge`, `convert` and `resume` take the settings of a file from there."""
-    settings = {**SETTINGS, "a": None, "b": True, "c": 1.5, "d": [1, 2], "e": "[no JSON"}
-    run(out, "bilm", run_settings=settings)
-    found = FileSpec.from_attributes(attributes(out))
-    assert found == spec("bilm", run_settings=settings)
-    assert difference(found, spec("bilm", run_settings={**settings, "d": (1, 2)})) == ""
 
 
 def test_two_writers_of_one_file(out: Path) -> None:
