@@ -146,7 +146,7 @@ class EmbeddingsWriter:
         """Continue an unfinished output after its last good block."""
         log.open()
         self._check_settings(f"{log.name}: unfinished", log.spec)
-        if not log.overwrite and os.path.lexists(self._out):
+        if not log.overwrite and os.path.exists(self._out):
             # OUT was missing when the run began. If this is not another file, which stays, a kill
             # came between the renaming to OUT and the removal of OUT.part.
             self._adopt_finished()

@@ -323,6 +323,10 @@ def test_a_link_and_its_old_file_stay_until_the_end(tmp_path: Path, out: Path) -
     run(out, "bilm", resume=True)
     assert out.is_symlink()
     assert names(tmp_path / "big") == ["out.hdf5"]
+    (tmp_path / "big" / "out.hdf5").unlink()  # the link leads to nothing, also while it is resumed
+    run(out, "bilm", n=2, finish=False)
+    run(out, "bilm", resume=True)
+    assert out.is_symlink()
     assert attributes(out)["sentences"] == 6
 
 
