@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from elmo_cli.engine.runtime import out_of_memory_as_device_error, select_device
+from elmo_cli.engine.runtime import select_device
 from elmo_cli.errors import InputError, ModelError, ResumeError, TrainingError
-from elmo_cli.files import plural, write_text
+from elmo_cli.files import write_text
 from elmo_cli.lm.checkpoint import as_resume_error, read_tensors, write_tensors
 from elmo_cli.lm.run_folder import LOG_FILE, RunFolder
 from elmo_cli.lm.settings import Reporter
@@ -107,11 +107,7 @@ class TaskTrainer:
         total, n_read = 0.0, epoch * sum(lengths)
         self._model.train()
         for numbers in _batches(lengths, settings.batch_size):
-            most = max(lengths[number] for number in numbers)
-            sizes = f"a batch of {plural(len(numbers), 'example')} of up to {most} tokens"
-            hint = "choose a smaller `batch_size` or model, or shorter examples"
-            with out_of_memory_as_device_error(self._inputs.device, sizes, hint):
-                total += len(numbers) * self._step([self._examples[n] for n in numbers])
+            total += len(numbers) * self._step([self._examples[n] for n in numbers])
             n_read += sum(lengths[number] for number in numbers)
             what = f"training for at most {settings.epochs} epochs"
             reporter.progress(what, n_read, settings.epochs * sum(lengths))

@@ -18,13 +18,7 @@ import pytest
 import torch
 from command_line import Done, documented, elmo, made, refused
 
-from elmo_cli.errors import (
-    DeviceError,
-    ElmoError,
-    EmbeddingsFileError,
-    ModelError,
-    ResumeError,
-)
+from elmo_cli.errors import ElmoError, EmbeddingsFileError, ModelError, ResumeError
 from elmo_cli.lm.settings import SILENT, Reporter
 from elmo_cli.tasks.embeddings_folder import EmbeddingsFolder
 from elmo_cli.tasks.task import load_task
@@ -254,17 +248,6 @@ def test_bad_data_and_settings_are_two_lines_and_change_nothing(
     assert error in done.err
     assert len(done.err.splitlines()) == 2, done.err
     assert {path: path.stat().st_mtime_ns for path in Path().rglob("*") if path.is_file()} == before
-
-
-def test_out_of_memory_is_reported_with_the_size_of_a_batch(
-    embedded: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*args: object, **kwargs: object) -> None:
-        raise MemoryError
-
-    monkeypatch.setattr(torch.Tensor, "backward", fail)
-    with pytest.raises(DeviceError, match=r"^cpu: out of memory, with a batch of \d+ examples"):
-        train("ner", mode="overwrite")
 
 
 def test_vectors_that_are_not_finite_leave_the_old_run(embedded: None) -> None:
