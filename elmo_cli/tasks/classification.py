@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,17 +10,19 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from elmo_cli.errors import InputError
 from elmo_cli.lm.settings import at_least, bounded, one_of
 from elmo_cli.tasks import layers
 from elmo_cli.tasks.inputs import Inputs, Tokens
 from elmo_cli.tasks.labels import Span, score_labels
-from elmo_cli.tasks.readers import checked_tokens, is_tree, parse_tree, read_json_lines, read_lines
+from elmo_cli.tasks.readers import Split, member, tokens_of
 from elmo_cli.tasks.settings import TaskSettings
-from elmo_cli.tasks.task import Example, Json, Scores, Split, Task, TaskModel
+from elmo_cli.tasks.task import Example, Json, Scores, Task, TaskModel
 
 _SHORT_TOKENS = 8  # longer subtrees are padded in a batch of their own
 _MAXOUT_MAPS = 4  # linear maps per unit of a maxout layer
+_TREE = re.compile(r"\([^\s()]+ .*\)")
+_TREE_ITEM = re.compile(r"\((?P<label>[^\s()]+) |(?P<token>[^ ()]+)|\)")
+_BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 
 
 @dataclass(frozen=True)
@@ -172,6 +175,10 @@ class ClassificationTask(Task):
     name = "classification"
     settings_class = ClassificationSettings
     model_class = Classifier
+    format_hint = (
+        "a line is a label, a tab and tokens separated by spaces; a tree such as "
+        '`(3 (2 A) (4 gem))`; or, in a file named .jsonl, an object with "label" and "tokens"'
+    )
     presets: ClassVar = {
         "paper": "elmo.projection=0 char_filters=0 model=bcn hidden=300 dropout=0.2 subtrees=1 "
         "batch_size=100 epochs=20 patience=5 lr_patience=0"
@@ -192,26 +199,54 @@ class ClassificationTask(Task):
 
 
 def _read_json(split: Split, labelled: bool) -> None:
-    for line in read_json_lines(split.path):
-        label = line.label("label", required=labelled)
-        numbers = split.add(line.tokens("tokens", "text"))
-        split.examples.append(ClassifiedExample(numbers, line.where, label))
+    for line in split.json_lines():
+        label = member(line, "label", required=labelled)
+        numbers = split.add(tokens_of(member(line, "tokens", "text", kinds=(list, str))))
+        target = None if label is None else str(label)
+        split.examples.append(ClassifiedExample(numbers, split.where, target))
 
 
 def _read_text(split: Split, labelled: bool) -> None:
     """Read trees if the first line is one, otherwise lines of a label, a tab and tokens."""
-    lines = [(where, line) for where, line in read_lines(split.path) if line.strip()]
-    has_trees = bool(lines) and is_tree(lines[0][1])
-    for where, line in lines:
+    has_trees = False
+    for line in filter(str.strip, split.lines()):
+        if not split.examples:
+            has_trees = _TREE.fullmatch(line.rstrip()) is not None
+        subtrees: list[Span] = []
         if has_trees:
-            tokens, (*subtrees, root) = parse_tree(line, where)
-            example = ClassifiedExample(split.add(tokens), where, root.type, tuple(subtrees))
+            tokens, (*subtrees, root) = parse_tree(line)
+            label: str | None = root.type
         else:
             *labels, text = line.split("\t")
             if len(labels) > 1 or not all(map(str.strip, labels)) or (labelled and not labels):
-                what = f"{where}: not a label, a tab and a sentence"
-                raise InputError(what, "a line is a label, a tab, and tokens separated by spaces")
-            tokens = checked_tokens(text.split(), f"{where}: the sentence")
-            label = labels[0].strip() if labels else None
-            example = ClassifiedExample(split.add(tokens), where, label)
+                raise ValueError("not a label, a tab and a sentence")
+            tokens, label = text.split(), labels[0].strip() if labels else None
+        example = ClassifiedExample(split.add(tokens), split.where, label, tuple(subtrees))
         split.examples.append(example)
+
+
+def parse_tree(line: str) -> tuple[list[str], list[Span]]:
+    """Parse a labelled tree such as `(3 (2 A) (4 gem))`; ValueError if it is not one.
+
+    Returns:
+        the tokens, with the Penn Treebank escapes resolved, and all nodes, each after its children.
+    """
+    tokens: list[str] = []
+    nodes: list[Span] = []
+    parents: list[tuple[int, str]] = []  # first token and label of each open node
+    try:
+        for item in _TREE_ITEM.finditer(line):
+            if item["label"]:
+                parents.append((len(tokens), item["label"]))
+            elif item["token"]:
+                token = item["token"].replace("\\/", "/").replace("\\*", "*")
+                tokens.append(_BRACKETS.get(token, token))
+            else:
+                start, label = parents.pop()
+                nodes.append(Span(start, len(tokens), label))
+        is_valid = nodes[-1][:2] == (0, len(tokens)) and len(nodes) == line.count("(")
+    except IndexError:
+        is_valid = False
+    if not is_valid or any(node.start == node.end for node in nodes):
+        raise ValueError("not a tree")
+    return tokens, nodes

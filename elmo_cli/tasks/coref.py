@@ -12,16 +12,8 @@ import numpy as np
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.tasks.coref_model import Clusters, CorefSettings, Document, Mention, SpanRanker
 from elmo_cli.tasks.inputs import Tokens
-from elmo_cli.tasks.readers import (
-    BEGIN,
-    END,
-    Row,
-    checked_tokens,
-    read_documents,
-    read_json_lines,
-    tokens_of_json,
-)
-from elmo_cli.tasks.task import Json, Scores, Split, Task
+from elmo_cli.tasks.readers import BEGIN, END, Row, Split, member, tokens_of
+from elmo_cli.tasks.task import Json, Scores, Task
 from elmo_cli.text.input import InputReport, InputSettings, read_sentences
 
 Counts = tuple[float, float, float, float]  # recall's numerator and denominator, then precision's
@@ -29,8 +21,6 @@ _METRICS = ("muc", "b_cubed", "ceaf_phi4", "mentions")  # "f1" is the mean of th
 _TINY = 1e-30
 _NO_MENTION = ("", "-", "_", "*")  # cells of tokens where no mention begins or ends
 _TOKEN_COLUMN = 3  # of CoNLL-2012; files of up to four columns have the token before the mentions
-_COLUMN_HINT = "the last column has (12 and 12) where mentions of entity 12 begin and end, else -"
-_CLUSTERS_HINT = "a cluster is a list of [first, last], token numbers from 0 in the document"
 
 
 class CorefTask(Task):
@@ -42,6 +32,10 @@ class CorefTask(Task):
     name = "coref"
     settings_class = CorefSettings
     model_class = SpanRanker
+    format_hint = (
+        "the last column has (12 and 12) where mentions of entity 12 begin and end, else -; in a "
+        'file named .jsonl, "clusters" are lists of [first, last], tokens of the document from 0'
+    )
     presets: ClassVar = {
         "paper": "elmo.projection=0 char_filters=100 char_width=5 hidden=200 max_width=10 "
         "spans_per_token=0.4 max_antecedents=100 span_dim=400 scorer_dim=150 scorer_layers=2 "
@@ -94,39 +88,40 @@ class CorefTask(Task):
 
 
 def _read_conll(split: Split, labelled: bool) -> None:
-    for heading, sentences in read_documents(split.path):
+    for heading, sentences in split.documents():
         rows = list(chain.from_iterable(sentences))
-        numbers = split.add(*map(_tokens_of, sentences))
-        clusters = _clusters_of(rows) if labelled else None
+        numbers: tuple[int, ...] = ()
+        for sentence in sentences:
+            split.where = sentence[0].where
+            numbers += split.add([_token_of(row.cells) for row in sentence])
+        clusters = _clusters_of(split, rows) if labelled else None
         split.examples.append(Document(numbers, rows[0].where, clusters, heading))
 
 
-def _tokens_of(rows: Sequence[Row]) -> Tokens:
-    for where, cells in rows:
-        if len(cells) < 2:
-            raise InputError(f"{where}: one column, not a token and its mentions", _COLUMN_HINT)
-    column = [cells[_TOKEN_COLUMN if len(cells) > _TOKEN_COLUMN + 1 else -2] for _, cells in rows]
-    return checked_tokens(column, rows[0].where)
+def _token_of(cells: Sequence[str]) -> str:
+    if len(cells) < 2:
+        raise ValueError("one column, not a token and its mentions")
+    return cells[_TOKEN_COLUMN if len(cells) > _TOKEN_COLUMN + 1 else -2]
 
 
-def _clusters_of(rows: Sequence[Row]) -> Clusters:
+def _clusters_of(split: Split, rows: Sequence[Row]) -> Clusters:
     """Return the clusters of the last column."""
     clusters: dict[str, set[Mention]] = defaultdict(set)
-    unfinished: dict[str, list[tuple[int, str]]] = defaultdict(list)  # entity -> (position, where)
+    begun: dict[str, list[int]] = defaultdict(list)  # entity -> first tokens of open mentions
     for position, (where, cells) in enumerate(rows):
+        split.where = where
         for mark in [] if cells[-1] in _NO_MENTION else cells[-1].split("|"):
             entity, begins, ends = mark.strip("()"), mark.startswith("("), mark.endswith(")")
             if begins:
-                unfinished[entity].append((position, where))
-            elif not ends or not unfinished[entity]:
-                what = f"{where}: {mark!r} neither begins nor ends a mention"
-                raise InputError(what, _COLUMN_HINT)
+                begun[entity].append(position)
+            elif not ends or not begun[entity]:
+                raise ValueError(f"{mark!r} neither begins nor ends a mention")
             if ends:
-                clusters[entity].add((unfinished[entity].pop()[0], position))
-    for entity, starts in unfinished.items():
+                clusters[entity].add((begun[entity].pop(), position))
+    for entity, starts in begun.items():
         if starts:
-            what = f"{starts[0][1]}: a mention of entity {entity} does not end"
-            raise InputError(what, _COLUMN_HINT)
+            split.where = rows[starts[0]].where
+            raise ValueError(f"a mention of entity {entity} does not end")
     return _merge_overlapping(clusters.values())
 
 
@@ -141,25 +136,20 @@ def _merge_overlapping(clusters: Iterable[set[Mention]]) -> Clusters:
 
 
 def _read_json(split: Split, labelled: bool) -> None:
-    for line in read_json_lines(split.path):
-        lists = line.get("sentences", kinds=(list,)) or [[]]  # which is refused
-        sentences = [tokens_of_json(one, f"{line.where}: a sentence") for one in lists]
-        n_tokens = sum(map(len, sentences))
-        found = line.fields.get("clusters")
-        clusters = _json_clusters(line.where, found, n_tokens) if labelled else None
-        name = str(line.fields.get("doc_key", ""))
-        split.examples.append(Document(split.add(*sentences), line.where, clusters, name))
+    for line in split.json_lines():
+        found = member(line, "sentences", kinds=(list,)) or [[]]  # which is refused
+        sentences = list(map(tokens_of, found))
+        numbers = split.add(*sentences)
+        n_tokens, name = sum(map(len, sentences)), str(line.get("doc_key", ""))
+        clusters = _json_clusters(line["clusters"], n_tokens) if labelled else None
+        split.examples.append(Document(numbers, split.where, clusters, name))
 
 
-def _json_clusters(where: str, value: Any, n_tokens: int) -> Clusters:
-    try:
-        clusters = [{(first, last) for first, last in cluster} for cluster in value if cluster]
-        is_valid = all(0 <= first <= last < n_tokens for one in clusters for first, last in one)
-    except (TypeError, ValueError):
-        is_valid = False
-    if not is_valid:
-        what = f"{where}: `clusters` is missing, or not lists of mentions within {n_tokens} tokens"
-        raise InputError(what, _CLUSTERS_HINT)
+def _json_clusters(value: Any, n_tokens: int) -> Clusters:
+    clusters = [{(first, last) for first, last in cluster} for cluster in value if cluster]
+    for first, last in chain.from_iterable(clusters):
+        if not 0 <= first <= last < n_tokens:
+            raise ValueError(f"the mention {[first, last]} is not within the {n_tokens} tokens")
     return _merge_overlapping(clusters)
 
 

@@ -33,7 +33,7 @@ from elmo_cli.store.layouts import tokens_digest, tokens_sha256
 from elmo_cli.store.reader import Embeddings, open_embeddings
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.tasks.inputs import LayerReader, Tokens
-from elmo_cli.tasks.task import Split
+from elmo_cli.tasks.readers import Split
 from elmo_cli.text.input import stem
 
 _INDEPENDENT = ("zero", "warm")  # states in which sentences do not depend on each other

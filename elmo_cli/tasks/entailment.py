@@ -13,9 +13,9 @@ from elmo_cli.lm.settings import at_least, one_of
 from elmo_cli.tasks.inputs import Inputs, Tokens
 from elmo_cli.tasks.labels import score_labels
 from elmo_cli.tasks.layers import BiLSTM, align, masked_max, masked_mean
-from elmo_cli.tasks.readers import JsonLine, read_json_lines
+from elmo_cli.tasks.readers import Split, member, tokens_of
 from elmo_cli.tasks.settings import TaskSettings, probability
-from elmo_cli.tasks.task import Example, Json, Scores, Split, Task, TaskModel
+from elmo_cli.tasks.task import Example, Json, Scores, Task, TaskModel
 
 _NO_LABEL = ("-", "-1")  # of pairs whose annotators disagree
 
@@ -80,6 +80,7 @@ class EntailmentTask(Task):
     name = "entailment"
     settings_class = PairSettings
     model_class = Esim
+    format_hint = 'a line is an object with "premise", "hypothesis" and "label", as in SICK or SNLI'
     presets: ClassVar = {
         "paper": "elmo.projection=0 char_filters=0 hidden=300 dropout=0.5 learning_rate=0.0004 "
         "batch_size=32 epochs=75 patience=5 lr_patience=1"
@@ -90,17 +91,19 @@ class EntailmentTask(Task):
 
         Labelled pairs on which annotators disagree are left out.
         """
-        for line in read_json_lines(split.path):
-            first = line.tokens("sentence1", "premise", "sentence_A")
-            pair = first, line.tokens("sentence2", "hypothesis", "sentence_B")
+        for line in split.json_lines():
+            first = member(line, "sentence1", "premise", "sentence_A", kinds=(list, str))
+            second = member(line, "sentence2", "hypothesis", "sentence_B", kinds=(list, str))
             target = self.read_target(line, required=labelled)
             if not labelled or target not in _NO_LABEL:
-                split.examples.append(Example(split.add(*pair), line.where, target))
+                numbers = split.add(tokens_of(first), tokens_of(second))
+                split.examples.append(Example(numbers, split.where, target))
 
-    def read_target(self, line: JsonLine, *, required: bool) -> Any:
-        """Return the label of a pair, None if it has none; InputError if it is `required`."""
+    def read_target(self, line: Json, *, required: bool) -> Any:
+        """Return the label of a pair, None if it has none; ValueError if it is `required`."""
         names = ("gold_label", "label", "entailment_judgment", "entailment_label")
-        return line.label(*names, required=required)
+        label = member(line, *names, required=required)
+        return None if label is None else str(label)
 
     def labels_of(self, example: Example) -> Iterable[str]:
         return (example.target,)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from elmo_cli.errors import InputError, UsageError
+from elmo_cli.errors import InputError
 from elmo_cli.lm.settings import one_of
 from elmo_cli.tasks.inputs import Inputs, Tokens
 from elmo_cli.tasks.labels import (
@@ -25,8 +25,9 @@ from elmo_cli.tasks.labels import (
     spans_of,
 )
 from elmo_cli.tasks.layers import CRF, pad_targets, viterbi
+from elmo_cli.tasks.readers import Split
 from elmo_cli.tasks.settings import TaskSettings
-from elmo_cli.tasks.task import Example, Json, Scores, Split, Task, TaskModel
+from elmo_cli.tasks.task import Example, Json, Scores, Task, TaskModel
 from elmo_cli.text.conll import label_column
 from elmo_cli.text.input import InputSettings, format_of, read_columns
 
@@ -82,6 +83,10 @@ class NerTask(Task):
     name = "ner"
     settings_class = NerSettings
     model_class = Tagger
+    format_hint = (
+        "put the tokens in column 1 and the labels in the last column, or in another one, with "
+        "`label_column`; all rows have the same number of columns; CoNLL-U is named FILE.conllu"
+    )
     presets: ClassVar = {
         "paper": "elmo.l2=0.1 elmo.projection=0 char_filters=128 hidden=200 layers=2 batch_size=64 "
         "epochs=75 patience=25 lr_patience=0 crf_scheme=BIOUL"
@@ -90,11 +95,11 @@ class NerTask(Task):
     reads_text = True
 
     def fill(self, split: Split, *, labelled: bool) -> None:
-        path, suffix = split.path, format_of(split.path, InputSettings())
-        if suffix == "jsonl":
-            what = f"{path}: labels of tokens are read from columns, not from JSON lines"
-            raise UsageError(what, "give CoNLL-U, or one token and its label per line")
-        reading = InputSettings(format="conllu" if suffix == "conllu" else "conll")
+        path = split.path
+        if split.is_jsonl:
+            raise InputError(f"{path}: JSON lines, not columns", self.format_hint)
+        is_conllu = format_of(path, InputSettings()) == "conllu"
+        reading = InputSettings(format="conllu" if is_conllu else "conll")
         columns: list[int | None] = [None]
         if labelled:  # column 2 is read to refuse a token without a label as the last column
             wanted = self.settings.label_column
@@ -103,12 +108,11 @@ class NerTask(Task):
             for sentence, *others in read_columns(path, reading, columns):
                 target = others[0].tokens if others else None
                 split.examples.append(Example(split.add(sentence.tokens), sentence.where, target))
-        except InputError as error:
-            message, hint = error.message, error.hint.replace("`column", "`label_column")
-            if "`format=" in hint:  # `elmo train` has no such option
-                hint = "give a valid CoNLL-U file, FILE.conllu; in other files, put the tokens in "
-                hint += "column 1, and the same number of columns in all rows"
-            raise InputError(message.replace("`column", "`label_column"), hint) from None
+        except InputError as error:  # its hint may name options of `elmo embed`
+            is_of_format = "`format=" in error.hint or "`column" in error.hint
+            message = error.message.replace("`column", "`label_column")
+            hint = self.format_hint if is_of_format else error.hint
+            raise InputError(message, hint) from None
 
     def labels_of(self, example: Example) -> Iterable[str]:
         """Return the labels; those of the same type of span are one."""

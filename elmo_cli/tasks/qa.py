@@ -13,20 +13,18 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from elmo_cli.errors import InputError
 from elmo_cli.lm.settings import at_least, one_of
 from elmo_cli.model.bilm import Highway
 from elmo_cli.tasks.inputs import Inputs
 from elmo_cli.tasks.layers import MASKED, BiLSTM, masked_softmax
-from elmo_cli.tasks.readers import checked_tokens, parse_json, read_lines
+from elmo_cli.tasks.readers import Split, parse_json
 from elmo_cli.tasks.settings import TaskSettings, probability
-from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
+from elmo_cli.tasks.task import Example, Scores, Task, TaskModel
 
 Range = tuple[int, int]  # of characters or of tokens: first and last, or start and end
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
-_FORMAT_HINT = "give SQuAD 1.1 JSON: data[].paragraphs[].context and qas[].id, question, answers"
 
 
 @dataclass(frozen=True)
@@ -154,6 +152,10 @@ class QaTask(Task):
     name = "qa"
     settings_class = QaSettings
     model_class = BiDAF
+    format_hint = (
+        "give SQuAD 1.1 JSON: data[].paragraphs[].context and qas[].id, question and answers[], "
+        "each with text and answer_start"
+    )
     presets: ClassVar = {
         "paper": "elmo.projection=0 char_filters=100 char_width=5 hidden=100 layers=2 dropout=0.2 "
         "batch_size=40 highways=2 match_feature=false epochs=20 patience=10"
@@ -161,20 +163,14 @@ class QaTask(Task):
     formats = ("json",)
 
     def fill(self, split: Split, *, labelled: bool) -> None:
-        lines = (line for _, line in read_lines(split.path))
-        data = parse_json("\n".join(lines), split.path, _FORMAT_HINT)
-        try:
-            for article in data["data"]:
-                for paragraph in article["paragraphs"]:
-                    _read_paragraph(split, paragraph, labelled)
-        except (KeyError, TypeError) as error:
-            where = f"{split.path}, question {len(split.examples) + 1}"
-            what = f"{where}: a field is missing or of the wrong type ({error})"
-            raise InputError(what, _FORMAT_HINT) from None
+        text = "\n".join(split.lines())
+        split.where = split.path
+        for article in parse_json(text)["data"]:
+            for paragraph in article["paragraphs"]:
+                _read_paragraph(split, paragraph, labelled)
         for name, n in Counter(question.id for question in split.examples).items():
             if n > 1:
-                what = f"{split.path}: {n} questions have the id {name}"
-                raise InputError(what, "give each question its own id")
+                raise ValueError(f"{n} questions have the id {name}")
 
     def collect_labels(self, train: Split) -> None:
         """Return None: answers are spans of the context."""
@@ -196,33 +192,31 @@ class QaTask(Task):
 
 
 def _read_paragraph(split: Split, paragraph: Any, labelled: bool) -> None:
-    """Add the questions of a paragraph; KeyError or TypeError if a field is invalid."""
+    split.where = f"{split.path}, question {len(split.examples) + 1}"
     context = paragraph["context"]
     offsets = [match.span() for match in _TOKEN.finditer(context)]
-    tokens = [context[begin:end] for begin, end in offsets]
-    shared = split.add(checked_tokens(tokens, f"{split.path}, context {context[:40]!r}"))
+    shared = split.add([context[begin:end] for begin, end in offsets])
     for found in paragraph["qas"]:
+        split.where = f"{split.path}, question {len(split.examples) + 1}"
         name = str(found["id"])
-        where = f"{split.path}, question {name}"
-        own = split.add(checked_tokens(_TOKEN.findall(found["question"]), where))
+        split.where = f"{split.path}, question {name}"
+        own = split.add(_TOKEN.findall(found["question"]))
         answers = found["answers"] if labelled else []
-        spans = [_find_span(where, answer, context, offsets) for answer in answers]
+        spans = [_find_span(answer, context, offsets) for answer in answers]
         if labelled and not spans:
-            hint = "each question of SQuAD 1.1 has an answer; remove those without"
-            raise InputError(f"{where}: has no answer", hint)
+            raise ValueError("has no answer")
         target, span = tuple(one["text"] for one in answers), spans[0] if spans else None
-        question = Question((*shared, *own), where, target, name, context, offsets, span)
+        question = Question((*shared, *own), split.where, target, name, context, offsets, span)
         split.examples.append(question)
 
 
-def _find_span(where: str, answer: Any, context: str, offsets: Sequence[Range]) -> Range:
-    """Return the first and last token of an answer; InputError if it is not at its offset."""
+def _find_span(answer: Any, context: str, offsets: Sequence[Range]) -> Range:
+    """Return the first and last token of an answer; ValueError if it is not at its offset."""
     text, begin = answer["text"], answer["answer_start"]
     end = begin + len(text)
     covered = [i for i, (first, last) in enumerate(offsets) if first < end and last > begin]
     if not covered or context[begin:end] != text:
-        what = f"{where}: the answer {text[:40]!r} is not at character {begin} of its context"
-        raise InputError(what, "correct its `answer_start`")
+        raise ValueError(f"the answer {text[:40]!r} is not at character {begin} of its context")
     return covered[0], covered[-1]
 
 

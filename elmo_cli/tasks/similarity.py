@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from elmo_cli.errors import InputError
 from elmo_cli.tasks.entailment import EntailmentTask, Esim
 from elmo_cli.tasks.inputs import Inputs, Tokens
-from elmo_cli.tasks.readers import JsonLine
-from elmo_cli.tasks.task import Example, Json, Scores, Split
+from elmo_cli.tasks.readers import Split, member
+from elmo_cli.tasks.task import Example, Json, Scores
 
 _LARGEST = 1e30  # JSON has numbers that floats do not have
 
@@ -40,14 +40,14 @@ class SimilarityTask(EntailmentTask):
 
     name = "similarity"
     model_class = SimilarityModel
+    format_hint = 'a line is an object with "premise", "hypothesis" and a number "relatedness"'
 
-    def read_target(self, line: JsonLine, *, required: bool) -> Any:
+    def read_target(self, line: Json, *, required: bool) -> Any:
         """Return the number "relatedness", "relatedness_score" or "score" of a pair."""
         names = ("relatedness", "relatedness_score", "score")
-        score = line.get(*names, kinds=(int, float), required=required)
+        score = member(line, *names, kinds=(int, float), required=required)
         if score is not None and not abs(score) < _LARGEST:
-            what = f"{line.where}: the score {score:g} is too large"
-            raise InputError(what, "give a number such as 3.5")
+            raise ValueError(f"the score {score:g} is not a number below {_LARGEST:g}")
         return score
 
     def labels_of(self, example: Example) -> Iterable[str]:

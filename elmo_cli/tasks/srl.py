@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from elmo_cli.errors import InputError
 from elmo_cli.lm.settings import at_least, one_of, positive
 from elmo_cli.tasks import layers
 from elmo_cli.tasks.inputs import Inputs
@@ -28,9 +27,9 @@ from elmo_cli.tasks.labels import (
     score_spans,
     spans_of,
 )
-from elmo_cli.tasks.readers import checked_tokens, read_documents, read_json_lines
+from elmo_cli.tasks.readers import Split, member, tokens_of
 from elmo_cli.tasks.settings import TaskSettings, probability
-from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
+from elmo_cli.tasks.task import Example, Scores, Task, TaskModel
 
 _SCHEME = "BIO"
 _PREDICATE = "V"
@@ -117,6 +116,10 @@ class SrlTask(Task):
     name = "srl"
     settings_class = SrlSettings
     model_class = RoleTagger
+    format_hint = (
+        'in a file named .jsonl, "frames" have a "predicate", a position from 0, and "tags", a BIO '
+        "tag per token; in CoNLL-2012, each predicate (V*) has a column of roles such as (ARG0*)"
+    )
     presets: ClassVar = {
         "paper": "elmo.projection=0 encoder=alternating encoder_dropout=0.1 predicate_dim=100 "
         "hidden=300 layers=8 optimizer=adadelta learning_rate=1 max_grad_norm=1 batch_size=80 "
@@ -155,16 +158,14 @@ def _arguments(labels: Labels) -> list[Span]:
 
 
 def _read_json(split: Split, labelled: bool) -> None:
-    for line in read_json_lines(split.path):
-        numbers = split.add(line.tokens("tokens"))
-        for frame in line.get("frames", kinds=(list,)):
-            fields = _parse_frame(frame, len(split.sentences[-1]), line.where, labelled)
-            split.examples.append(Frame(numbers, line.where, *fields))
+    for line in split.json_lines():
+        numbers = split.add(tokens_of(member(line, "tokens", kinds=(list, str))))
+        for frame in member(line, "frames", kinds=(list,)):
+            fields = _parse_frame(frame, len(split.sentences[-1]), labelled)
+            split.examples.append(Frame(numbers, split.where, *fields))
 
 
-def _parse_frame(
-    frame: Any, n_tokens: int, where: str, labelled: bool
-) -> tuple[Labels | None, int]:
+def _parse_frame(frame: Any, n_tokens: int, labelled: bool) -> tuple[Labels | None, int]:
     fields = frame if isinstance(frame, dict) else {}
     predicate, tags = fields.get("predicate"), fields.get("tags")
     labels = tags.split() if isinstance(tags, str) else tags
@@ -172,44 +173,39 @@ def _parse_frame(
     if isinstance(labels, list) and len(labels) == n_tokens:
         is_valid = all(isinstance(label, str) and is_span_label(label) for label in labels)
     if not is_valid or type(predicate) is not int or not 0 <= predicate < n_tokens:
-        what = f"{where}: the frame {json.dumps(frame)[:80]} does not fit the {n_tokens} tokens"
-        raise InputError(what, '"predicate" is a position from 0, "tags" has a BIO tag per token')
+        raise ValueError(f"the frame {json.dumps(frame)[:80]} does not fit the {n_tokens} tokens")
     return None if labels is None else convert_labels(labels, _SCHEME), predicate
 
 
 def _read_conll(split: Split, labelled: bool) -> None:
     """Read CoNLL-2012 columns, in which each predicate has a column of roles, including its V."""
-    for sentence in chain.from_iterable(sentences for _, sentences in read_documents(split.path)):
+    for sentence in chain.from_iterable(sentences for _, sentences in split.documents()):
         lines, rows = zip(*sentence, strict=True)
+        split.where = lines[0]
         if len(set(map(len, rows))) > 1 or len(rows[0]) <= _FRAMESET:
-            what = f"{lines[0]}: the rows of the sentence do not have the columns of CoNLL-2012"
-            raise InputError(what, "correct them, or give JSON lines in a file named .jsonl")
+            raise ValueError("the rows of the sentence do not have the columns of CoNLL-2012")
         columns = list(zip(*rows, strict=True))
-        numbers = split.add(checked_tokens(columns[_TOKEN], lines[0]))
+        numbers = split.add(columns[_TOKEN])
         roles: dict[int, Labels | None] = {}  # of each predicate
         if any("(V*" in cell for cell in columns[-1]):
-            what = f"{lines[0]}: the last column has roles, not coreference"
-            raise InputError(what, "add a column of -, as in CoNLL-2012")
+            raise ValueError("the last column has roles; add a column of coreference, or of -")
         for number, column in enumerate(columns[_FIRST_ROLES:-1], _FIRST_ROLES + 1):
-            labels = _parse_roles(column, f"{lines[0]}: column {number}")
-            if (predicate := labels.index("B-V")) in roles:
-                what = f"{lines[predicate]}: column {number} is a second column for this predicate"
-                raise InputError(what, "give each predicate one column of roles")
-            roles[predicate] = labels
+            labels = _parse_roles(column)
+            if labels is None or labels.index("B-V") in roles:
+                raise ValueError(f"column {number} does not contain the roles of a predicate")
+            roles[labels.index("B-V")] = labels
         if not roles and not labelled:
             roles = {i: None for i, frameset in enumerate(columns[_FRAMESET]) if frameset != "-"}
         split.examples += [Frame(numbers, lines[i], one, i) for i, one in roles.items()]
 
 
-def _parse_roles(column: Sequence[str], where: str) -> Labels:
-    """Return the labels of a column of brackets: `(ARG0*`, `*`, `*)`, `(V*)`."""
+def _parse_roles(column: Sequence[str]) -> Labels | None:
+    """Return the labels of a column of brackets, `(ARG0*`, `*`, `*)`, `(V*)`; None if invalid."""
     labels: list[str] = []
     role = ""
     for cell in column:
         role = cell.strip("(*)") or role
         labels.append(f"{'B' if cell.startswith('(') else 'I'}-{role}" if role else OUTSIDE)
         role = "" if cell.endswith(")") else role
-    if not _ROLES.fullmatch(" ".join(column) + " ") or "B-V" not in labels:
-        hint = "roles of a predicate are (ARG0*, * and *), and (V*) for the predicate"
-        raise InputError(f"{where} does not contain the roles of a predicate", hint)
-    return tuple(labels)
+    is_valid = _ROLES.fullmatch(" ".join(column) + " ") and "B-V" in labels
+    return tuple(labels) if is_valid else None

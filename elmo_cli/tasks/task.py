@@ -11,11 +11,12 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from elmo_cli.errors import InputError, UsageError
+from elmo_cli.errors import ElmoError, InputError, UsageError
 from elmo_cli.tasks.inputs import Inputs, SentenceBatch, TokenRepresentation, Tokens
 from elmo_cli.tasks.layers import BiLSTM, SequenceDropout
+from elmo_cli.tasks.readers import Split
 from elmo_cli.tasks.settings import TASKS, TaskSettings, suggest, with_settings
-from elmo_cli.text.input import InputReport, InputSettings, format_of, read_sentences
+from elmo_cli.text.input import InputReport, InputSettings, read_sentences
 
 Json = dict[str, Any]  # an object, as `json.dumps` takes it
 
@@ -37,26 +38,6 @@ class Example:
     def n_tokens(self, sentences: Sequence[Tokens]) -> int:
         """Return the total number of tokens in its sentences, given those of the split."""
         return sum(len(sentences[number]) for number in self.sentences)
-
-
-@dataclass
-class Split:
-    """The content of a data file."""
-
-    path: str
-    sentences: list[Tokens] = field(default_factory=list)
-    examples: list[Any] = field(default_factory=list)
-
-    @property
-    def is_jsonl(self) -> bool:
-        """Whether the name of the file is that of JSON lines."""
-        return format_of(self.path, InputSettings()) == "jsonl"
-
-    def add(self, *sentences: Tokens) -> tuple[int, ...]:
-        """Append sentences, and return their indices."""
-        first = len(self.sentences)
-        self.sentences += sentences
-        return tuple(range(first, len(self.sentences)))
 
 
 @dataclass(frozen=True)
@@ -128,6 +109,7 @@ class Task(ABC):
 
     Attributes:
         name: name of the task, as in `elmo train NAME`.
+        format_hint: the format of its files, as the hint of an error.
         presets: name -> changes of the default settings, NAME=VALUE separated by spaces.
         formats: output formats of predictions; the first is the default.
         reads_text: whether `elmo predict` reads text with `read_text`.
@@ -137,6 +119,7 @@ class Task(ABC):
     name: ClassVar[str]
     settings_class: ClassVar[type[TaskSettings]] = TaskSettings
     model_class: ClassVar[type[TaskModel]]
+    format_hint: ClassVar[str]
     presets: ClassVar[Mapping[str, str]] = {}
     formats: ClassVar[tuple[str, ...]] = ("jsonl",)
     reads_text: ClassVar[bool] = False
@@ -150,7 +133,15 @@ class Task(ABC):
         InputError if it is invalid or contains no example.
         """
         split = Split(path)
-        self.fill(split, labelled=labelled)
+        try:
+            self.fill(split, labelled=labelled)
+        except ElmoError:
+            raise
+        except ValueError as error:
+            raise InputError(f"{split.where}: {error}", self.format_hint) from None
+        except (AttributeError, KeyError, TypeError) as error:  # of JSON with another structure
+            what = f"{split.where}: a field is missing or of the wrong type ({error})"
+            raise InputError(what, self.format_hint) from None
         if not split.examples:
             hint = "give a file with at least one example"
             raise InputError(f"{path}: contains no example", hint)
@@ -158,7 +149,10 @@ class Task(ABC):
 
     @abstractmethod
     def fill(self, split: Split, *, labelled: bool) -> None:
-        """Add the sentences and examples of the file of a split; arguments as in `read`."""
+        """Add the sentences and examples of the file of a split; arguments as in `read`.
+
+        ValueError, KeyError or TypeError if what is at `split.where` is invalid.
+        """
 
     def read_text(
         self, paths: Sequence[str], text: InputSettings, report: InputReport | None = None

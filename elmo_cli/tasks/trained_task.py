@@ -21,8 +21,9 @@ from elmo_cli.lm.settings import Reporter
 from elmo_cli.regular_files import read_json
 from elmo_cli.tasks.embeddings_folder import BiLMRecord, EmbeddingsFolder
 from elmo_cli.tasks.inputs import Inputs, LayerReader, TokenRepresentation, Tokens, WordVectors
+from elmo_cli.tasks.readers import Split
 from elmo_cli.tasks.settings import as_flat
-from elmo_cli.tasks.task import Scores, Split, Task, load_task
+from elmo_cli.tasks.task import Scores, Task, load_task
 
 MODEL_FILE, WORDS_FILE = "model.pt", "word_vectors.npz"
 _EMBEDDING = "representation.words.weight"  # in MODEL_FILE

@@ -16,7 +16,7 @@ from elmo_cli.errors import InputError, UsageError
 from elmo_cli.tasks import coref_model
 from elmo_cli.tasks.coref import CorefTask
 from elmo_cli.tasks.coref_model import Clusters, CorefSettings, SpanRanker, SpanVectors, join_links
-from elmo_cli.tasks.task import Split
+from elmo_cli.tasks.readers import Split
 from elmo_cli.text.input import InputSettings
 
 TASK = CorefTask()
@@ -102,10 +102,10 @@ def test_entities_of_two_documents_are_apart() -> None:
         ("a.jsonl", changed(sentences=[]), "line 1: a sentence has no tokens"),
         ("a.jsonl", changed(sentences=5), "line 1: no valid sentences"),
         ("a.jsonl", changed(sentences=[["Ada", 1]]), "line 1: a sentence is neither"),
-        ("a.jsonl", changed(clusters=None), "line 1: `clusters`"),
-        ("a.jsonl", changed(clusters=[[[0, 1, 2]]]), "line 1: `clusters`"),
-        ("a.jsonl", changed(clusters=[[[3, 2]]]), "line 1: `clusters`"),
-        ("a.jsonl", changed(clusters=[[[0, 12]]]), "line 1: `clusters`"),
+        ("a.jsonl", changed(clusters=None), "line 1: a field is missing or of the wrong"),
+        ("a.jsonl", changed(clusters=[[[0, 1, 2]]]), "line 1: too many values"),
+        ("a.jsonl", changed(clusters=[[[3, 2]]]), "line 1: the mention [3, 2] is not"),
+        ("a.jsonl", changed(clusters=[[[0, 12]]]), "line 1: the mention [0, 12] is not"),
     ],
 )
 def test_bad_files_are_refused(name: str, text: str, where: str) -> None:

@@ -15,7 +15,7 @@ from elmo_cli.errors import ElmoError, EmbeddingsFileError
 from elmo_cli.lm.settings import SILENT
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.tasks.embeddings_folder import BiLMRecord, EmbeddingsFolder
-from elmo_cli.tasks.task import Split
+from elmo_cli.tasks.readers import Split
 
 SENTENCES = [("Anna", "lives"), ("it", "rains"), ("Anna", "lives"), ("Oslo",)]
 SPLIT = Split("data.conll", SENTENCES, [])

@@ -15,7 +15,7 @@ from tiny_models import assert_refused, build, read
 
 from elmo_cli.tasks.layers import MASKED
 from elmo_cli.tasks.qa import QaTask, _matches, best_spans
-from elmo_cli.tasks.task import Split
+from elmo_cli.tasks.readers import Split
 
 TASK = QaTask()
 CONTEXT = "The ferry left Bergen at 9.30, in heavy rain; it reached Åsgård on the 20th."
@@ -65,7 +65,7 @@ def test_questions_are_read(split: Split) -> None:
     ("old", "new", "where"),
     [
         ("}]}]}", "", ": not JSON"),
-        ('"data"', '"Data"', ", question 1: a field is missing or of the wrong type ('data')"),
+        ('"data"', '"Data"', ": a field is missing or of the wrong type ('data')"),
         (f'"{CONTEXT}"', "1", ", question 1: a field"),
         ('"id": "q3"', '"id": "q1"', ": 2 questions have the id q1"),
         ('"id": "q3"', '"name": "q3"', ", question 3: a field"),

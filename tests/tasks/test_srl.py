@@ -11,8 +11,9 @@ from tiny_models import assert_refused, build, read, train_on
 
 from elmo_cli.errors import InputError
 from elmo_cli.tasks.layers import AlternatingLSTM
+from elmo_cli.tasks.readers import Split
 from elmo_cli.tasks.srl import Frame, SrlTask
-from elmo_cli.tasks.task import Split, check_labels
+from elmo_cli.tasks.task import check_labels
 
 TOKENS = ("Ada", "began", "to", "write")
 TAGS = ["B-ARG0 B-V B-ARG1 I-ARG1", "B-ARG0 O O B-V"]
@@ -104,7 +105,7 @@ def test_bad_json_lines_are_refused(text: str, words: str) -> None:
         ("*) (V*)", "*) (ARG2*)", "line 2: column 13 does not"),
         ("(ARG1* * -", "(ARG1 * -", "line 2: column 12 does not"),
         ("*) (V*) -", "*) (V*) (V*)", "line 2: the last column has roles"),
-        ("(V*) * -", "(V*) (V*) -", "line 3: column 13 is a second column"),
+        ("(V*) * -", "(V*) (V*) -", "line 2: column 13 does not"),
     ],
 )
 def test_bad_columns_are_refused(before: str, after: str, words: str) -> None:

@@ -10,8 +10,9 @@ import torch
 
 from elmo_cli.errors import ElmoError
 from elmo_cli.tasks.inputs import Inputs, TokenRepresentation, WordVectors
+from elmo_cli.tasks.readers import Split
 from elmo_cli.tasks.settings import with_settings
-from elmo_cli.tasks.task import Example, Split, Task, TaskModel, load_task
+from elmo_cli.tasks.task import Example, Task, TaskModel, load_task
 
 N_LAYERS, DIM = 3, 6
 SIZES = {"hidden": 8, "char_filters": 4, "elmo.projection": 5}
