@@ -146,38 +146,24 @@ class Cell:
     Attributes:
         task: a key of `FILES`.
         variant: a key of `VARIANTS`.
+        settings: the settings of `elmo train` that differ from the defaults of the task, and
+            "preset" for a preset that replaces the defaults.
         seed: random seed.
         fraction: fraction of the training data of the task.
-        epochs: maximum number of epochs; None for the setting of the task.
-        number: index of its settings in `TaskFiles.tries`; None for the chosen ones.
-        preset: name of a preset that replaces the settings of the task; None for no preset.
+        is_try: whether it compares settings on dev, and does not read the test file.
     """
 
     task: str
     variant: str
+    settings: Settings
     seed: int
     fraction: float = 1.0
-    epochs: int | None = None
-    number: int | None = None
-    preset: str | None = None
-
-    @property
-    def settings(self) -> Settings:
-        """The settings of `elmo train` that differ from the defaults of the task."""
-        if self.preset is not None:
-            return VARIANTS[self.variant]
-        files, number = FILES[self.task], self.number
-        if number is None:
-            number = files.chosen_without if self.variant in NO_ELMO else files.chosen
-        epochs = str(self.epochs)  # too few to stop early
-        limit = {} if self.epochs is None else {"epochs": epochs, "patience": epochs}
-        return {**files.tries[number], **VARIANTS[self.variant], **limit}
+    is_try: bool = False
 
     @property
     def name(self) -> str:
         """The name of its result; cells with equal settings share one run."""
         words = [f"{key}={value}" for key, value in sorted(self.settings.items())]
-        words += [] if self.preset is None else [f"preset={self.preset}"]
         glove = "no-glove" if self.variant in NO_GLOVE else "glove"
         return "_".join([self.task, *words, glove, f"{self.fraction:g}", f"seed{self.seed}"])
 
@@ -189,9 +175,8 @@ class Cell:
         if self.variant not in NO_GLOVE:
             words += ["--word-vectors", data / GLOVE]
         for key, value in self.settings.items():
-            words += ["--set", f"{key}={value}"]
+            words += ["--preset", value] if key == "preset" else ["--set", f"{key}={value}"]
         words += ["--fraction", f"{self.fraction * files.fraction:g}", "--seed", self.seed]
-        words += [] if self.preset is None else ["--preset", self.preset]
         return list(map(str, words))
 
     def embeddings(self, work: Path) -> Path:
@@ -203,7 +188,7 @@ def cells_of(part: str) -> list[Cell]:
     """Return the cells of a part, those of the first seed first."""
     if part == "tries":
         return [
-            Cell(task, variant, SEEDS[0], number=number)
+            try_of(task, variant, number)
             for task, files in FILES.items()
             for number in range(len(files.tries))
             for variant in (WITHOUT, WITH)
@@ -219,10 +204,20 @@ def cells_of(part: str) -> list[Cell]:
     ]
 
 
+def try_of(task: str, variant: str, number: int) -> Cell:
+    """Return the cell that tries `TaskFiles.tries[number]`."""
+    settings = {**FILES[task].tries[number], **VARIANTS[variant]}
+    return Cell(task, variant, settings, SEEDS[0], is_try=True)
+
+
 def cell_of(part: str, task: str, variant: str, seed: int, fraction: float = 1.0) -> Cell:
     """Return the cell of a table, or of "figure1"."""
+    files = FILES[task]
+    chosen = files.tries[files.chosen_without if variant in NO_ELMO else files.chosen]
+    limit: Settings = {}
     if part == "published":
-        return Cell(task, variant, seed, preset="paper")
-    if part == "table1":
-        return Cell(task, variant, seed)
-    return Cell(task, variant, seed, fraction, min(_MAX_EPOCHS, round(EPOCHS[task] / fraction)))
+        chosen = {"preset": "paper"}
+    elif part != "table1":  # too few epochs to stop early
+        epochs = str(min(_MAX_EPOCHS, round(EPOCHS[task] / fraction)))
+        limit = {"epochs": epochs, "patience": epochs}
+    return Cell(task, variant, {**chosen, **VARIANTS[variant], **limit}, seed, fraction)

@@ -23,8 +23,8 @@ from benchmarks.paper.cells import (
     TABLES,
     WITH,
     WITHOUT,
-    Cell,
     cell_of,
+    try_of,
 )
 from elmo_cli.plot.layer_results import LayerWeights, draw_layer_weights
 
@@ -145,7 +145,7 @@ def tries_table(results: Results) -> list[str]:
             cells = [task, ", ".join(f"`{key}={one}`" for key, one in changes.items()) or "none"]
             sides = ((WITHOUT, files.chosen_without), (WITH, files.chosen))
             for variant, chosen in sides:
-                result = results.get(Cell(task, variant, SEEDS[0], number=number).name)
+                result = results.get(try_of(task, variant, number).name)
                 score = f"{result['dev']:.1f}" if result else "not run"
                 cells.append(f"**{score}**" if number == chosen else score)
             lines.append(_row(*cells))

@@ -63,7 +63,7 @@ def run_cell(
     folder = work / "runs" / cell.name
     is_trained = known and (folder / "scores.json").exists()
     result = known if is_trained else train(cell, data, work, device)
-    if cell.number is None:
+    if not cell.is_try:
         result = {**result, **evaluate(cell, data, work, device)}
         shutil.rmtree(folder)
     return result
@@ -83,7 +83,7 @@ def main() -> None:
 
     def run(cell: Cell) -> None:
         known = results.get(cell.name)
-        if known and ("test" in known or cell.number is not None):
+        if known and ("test" in known or cell.is_try):
             return
         result = results[cell.name] = run_cell(cell, known, given.data, given.work, given.device)
         with RESULTS.open("a", encoding="utf-8") as file:

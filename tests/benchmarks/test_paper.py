@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.paper.cells import FILES, PARTS, SEEDS, WITH, WITHOUT, Cell, cells_of
+from benchmarks.paper.cells import FILES, PARTS, SEEDS, WITH, WITHOUT, cell_of, cells_of
 from benchmarks.paper.report import (
     RESULTS,
     difference,
@@ -23,7 +23,9 @@ from elmo_cli.tasks.task import load_task
 @pytest.mark.parametrize("part", PARTS)
 def test_cells_have_settings_of_their_tasks(part: str) -> None:
     for cell in cells_of(part):
-        task = load_task(FILES[cell.task].task, cell.settings)
+        settings = dict(cell.settings)
+        preset = settings.pop("preset", None)
+        task = load_task(FILES[cell.task].task, settings, preset)
         assert cell.command(Path("data"), Path("work"))[:2] == ["train", task.name]
 
 
@@ -68,7 +70,7 @@ def test_the_report_reads_the_results_of_cells(tmp_path: Path) -> None:
     lines = []
     for variant, score in ((WITHOUT, 50.0), (WITH, 54.0)):
         for seed in SEEDS:
-            name = Cell("NER", variant, seed).name
+            name = cell_of("table1", "NER", variant, seed).name
             result = {"cell": name, "dev": 61.0, "mix": mix if variant == WITH else {}, "cpu_s": 9}
             lines += [result, {**result, "test": score + seed}]  # tried on dev, then tested
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
