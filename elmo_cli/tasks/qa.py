@@ -168,6 +168,7 @@ class QaTask(Task):
         for article in parse_json(text)["data"]:
             for paragraph in article["paragraphs"]:
                 _read_paragraph(split, paragraph, labelled)
+        split.where = split.path
         for name, n in Counter(question.id for question in split.examples).items():
             if n > 1:
                 raise ValueError(f"{n} questions have the id {name}")
