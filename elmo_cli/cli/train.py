@@ -17,12 +17,7 @@ from elmo_cli.cli.click_options import (
     value,
 )
 from elmo_cli.errors import UsageError
-from elmo_cli.tasks.settings import TASKS, as_flat
-
-_SETTINGS = (
-    *("elmo_layers", "elmo_where", "epochs", "patience", "batch_size"),
-    *("learning_rate", "fraction", "seed"),
-)
+from elmo_cli.tasks.settings import TASKS, TaskSettings, as_flat
 
 
 def _setting(declaration: str, description: str, dest: str | None = None, **kwargs: Any) -> Any:
@@ -122,7 +117,7 @@ def train(*, task: str, **given: Any) -> None:
 
 def _changes(given: dict[str, Any]) -> dict[str, Any]:
     """Return the settings that the options change, by name."""
-    named = {name.replace("elmo_", "elmo."): given[name] for name in _SETTINGS}
+    named = {name: given.get(name.replace(".", "_")) for name in as_flat(TaskSettings())}
     changes = {name: value for name, value in named.items() if value is not None}
     for pair in given["changes"]:
         name, equals, value = pair.partition("=")
