@@ -175,10 +175,6 @@ class ClassificationTask(Task):
     name = "classification"
     settings_class = ClassificationSettings
     model_class = Classifier
-    format_hint = (
-        "a line is a label, a tab and tokens separated by spaces; a tree such as "
-        '`(3 (2 A) (4 gem))`; or, in a file named .jsonl, an object with "label" and "tokens"'
-    )
     presets: ClassVar = {
         "paper": "elmo.projection=0 char_filters=0 model=bcn hidden=300 dropout=0.2 subtrees=1 "
         "batch_size=100 epochs=20 patience=5 lr_patience=0"

@@ -8,8 +8,9 @@ from itertools import chain, pairwise
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
-from elmo_cli.errors import InputError, UsageError
+from elmo_cli.errors import InputError
 from elmo_cli.tasks.coref_model import Clusters, CorefSettings, Document, Mention, SpanRanker
 from elmo_cli.tasks.inputs import Tokens
 from elmo_cli.tasks.readers import BEGIN, END, Row, Split, member, tokens_of
@@ -32,10 +33,6 @@ class CorefTask(Task):
     name = "coref"
     settings_class = CorefSettings
     model_class = SpanRanker
-    format_hint = (
-        "the last column has (12 and 12) where mentions of entity 12 begin and end, else -; in a "
-        'file named .jsonl, "clusters" are lists of [first, last], tokens of the document from 0'
-    )
     presets: ClassVar = {
         "paper": "elmo.projection=0 char_filters=100 char_width=5 hidden=200 max_width=10 "
         "spans_per_token=0.4 max_antecedents=100 span_dim=400 scorer_dim=150 scorer_layers=2 "
@@ -45,8 +42,6 @@ class CorefTask(Task):
     reads_text = True
 
     def fill(self, split: Split, *, labelled: bool) -> None:
-        if labelled:
-            _count([], [])  # refuses a missing scipy before training, not after
         (_read_json if split.is_jsonl else _read_conll)(split, labelled)
 
     def read_text(
@@ -199,17 +194,12 @@ def _score_metrics(
 
 
 def _count(true: Clusters, predicted: Clusters) -> list[Counts]:
-    """Return what each of `_METRICS` counts in a document; UsageError if scipy is not installed.
+    """Return what each of `_METRICS` counts in a document.
 
     MUC counts the links between mentions (Vilain et al. 1995), B-cubed adds up the overlaps of the
     two clusters of each mention (Bagga and Baldwin 1998), CEAF aligns clusters one to one by
     phi4 = 2 |K & R| / (|K| + |R|) (Luo 2005), and "mentions" ignores the clusters.
     """
-    try:
-        from scipy.optimize import linear_sum_assignment
-    except ImportError:
-        what, hint = "coref: scipy is not installed", "`pip install '.[tasks]'` in a clone"
-        raise UsageError(what, hint) from None
     shared = np.array([[len(one & other) for other in predicted] for one in true], np.float64)
     shared = shared.reshape(len(true), len(predicted))
     rows, columns = (np.array(list(map(len, side)), np.float64) for side in (true, predicted))

@@ -80,7 +80,6 @@ class EntailmentTask(Task):
     name = "entailment"
     settings_class = PairSettings
     model_class = Esim
-    format_hint = 'a line is an object with "premise", "hypothesis" and "label", as in SICK or SNLI'
     presets: ClassVar = {
         "paper": "elmo.projection=0 char_filters=0 hidden=300 dropout=0.5 learning_rate=0.0004 "
         "batch_size=32 epochs=75 patience=5 lr_patience=1"

@@ -83,10 +83,6 @@ class NerTask(Task):
     name = "ner"
     settings_class = NerSettings
     model_class = Tagger
-    format_hint = (
-        "put the tokens in column 1 and the labels in the last column, or in another one, with "
-        "`label_column`; all rows have the same number of columns; CoNLL-U is named FILE.conllu"
-    )
     presets: ClassVar = {
         "paper": "elmo.l2=0.1 elmo.projection=0 char_filters=128 hidden=200 layers=2 batch_size=64 "
         "epochs=75 patience=25 lr_patience=0 crf_scheme=BIOUL"

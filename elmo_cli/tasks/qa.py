@@ -152,10 +152,6 @@ class QaTask(Task):
     name = "qa"
     settings_class = QaSettings
     model_class = BiDAF
-    format_hint = (
-        "give SQuAD 1.1 JSON: data[].paragraphs[].context and qas[].id, question and answers[], "
-        "each with text and answer_start"
-    )
     presets: ClassVar = {
         "paper": "elmo.projection=0 char_filters=100 char_width=5 hidden=100 layers=2 dropout=0.2 "
         "batch_size=40 highways=2 match_feature=false epochs=20 patience=10"

@@ -40,7 +40,6 @@ class SimilarityTask(EntailmentTask):
 
     name = "similarity"
     model_class = SimilarityModel
-    format_hint = 'a line is an object with "premise", "hypothesis" and a number "relatedness"'
 
     def read_target(self, line: Json, *, required: bool) -> Any:
         """Return the number "relatedness", "relatedness_score" or "score" of a pair."""

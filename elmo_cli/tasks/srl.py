@@ -116,10 +116,6 @@ class SrlTask(Task):
     name = "srl"
     settings_class = SrlSettings
     model_class = RoleTagger
-    format_hint = (
-        'in a file named .jsonl, "frames" have a "predicate", a position from 0, and "tags", a BIO '
-        "tag per token; in CoNLL-2012, each predicate (V*) has a column of roles such as (ARG0*)"
-    )
     presets: ClassVar = {
         "paper": "elmo.projection=0 encoder=alternating encoder_dropout=0.1 predicate_dim=100 "
         "hidden=300 layers=8 optimizer=adadelta learning_rate=1 max_grad_norm=1 batch_size=80 "

@@ -109,7 +109,6 @@ class Task(ABC):
 
     Attributes:
         name: name of the task, as in `elmo train NAME`.
-        format_hint: the format of its files, as the hint of an error.
         presets: name -> changes of the default settings, NAME=VALUE separated by spaces.
         formats: output formats of predictions; the first is the default.
         reads_text: whether `elmo predict` reads text with `read_text`.
@@ -119,13 +118,17 @@ class Task(ABC):
     name: ClassVar[str]
     settings_class: ClassVar[type[TaskSettings]] = TaskSettings
     model_class: ClassVar[type[TaskModel]]
-    format_hint: ClassVar[str]
     presets: ClassVar[Mapping[str, str]] = {}
     formats: ClassVar[tuple[str, ...]] = ("jsonl",)
     reads_text: ClassVar[bool] = False
 
     def __init__(self, settings: TaskSettings | None = None) -> None:
         self.settings: Any = settings or self.settings_class()
+
+    @property
+    def format_hint(self) -> str:
+        """The hint of an error in a data file."""
+        return f"docs/train.md describes the data format of {self.name}"
 
     def read(self, path: str, *, labelled: bool = True) -> Split:
         """Read a data file, where `labelled` requires targets.
@@ -211,12 +214,16 @@ def load_task(
         changes: changes of the default settings, as for `with_settings`.
         preset: name of a group of settings, which `changes` override.
     Raises:
-        UsageError: there is no such task or preset.
+        UsageError: there is no such task or preset, or it needs a package that is missing.
         SettingError: a setting is unknown or invalid.
     """
     if name not in TASKS:
         raise UsageError(f"`{name}`: no such task", suggest(name, TASKS))
-    module = import_module(f"{__package__}.{name}")
+    try:
+        module = import_module(f"{__package__}.{name}")
+    except ImportError as error:
+        hint = "`pip install '.[tasks]'` in a clone"
+        raise UsageError(f"{name}: {error.name} is not installed", hint) from None
     task: type[Task] = getattr(module, f"{name.capitalize()}Task")
     chosen: dict[str, Any] = {}
     if preset is not None:

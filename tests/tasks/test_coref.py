@@ -17,6 +17,7 @@ from elmo_cli.tasks import coref_model
 from elmo_cli.tasks.coref import CorefTask
 from elmo_cli.tasks.coref_model import Clusters, CorefSettings, SpanRanker, SpanVectors, join_links
 from elmo_cli.tasks.readers import Split
+from elmo_cli.tasks.task import load_task
 from elmo_cli.text.input import InputSettings
 
 TASK = CorefTask()
@@ -118,11 +119,11 @@ def test_clusters_are_needed_to_train() -> None:
         TASK.collect_labels(split)
 
 
-def test_scipy_is_needed_to_train(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scipy_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "elmo_cli.tasks.coref")
     monkeypatch.setitem(sys.modules, "scipy.optimize", None)
-    assert read("coref", "a.conll", CONLL, labelled=False).examples
     with pytest.raises(UsageError, match="scipy") as refused:
-        read("coref", "a.conll", CONLL)
+        load_task("coref")
     assert "[tasks]" in refused.value.hint
 
 
