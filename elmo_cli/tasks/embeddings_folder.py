@@ -26,7 +26,7 @@ from elmo_cli.errors import (
 )
 from elmo_cli.files import write_text
 from elmo_cli.lm.settings import Reporter
-from elmo_cli.pretrained.catalogue import BUNDLED, find_model
+from elmo_cli.pretrained.catalogue import BUNDLED
 from elmo_cli.pretrained.load import load_files, locate
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.store.layouts import tokens_digest, tokens_sha256
@@ -183,14 +183,12 @@ class EmbeddingsFolder:
     def _make_embedder(self) -> Embedder:
         if self._embedder is None:
             source = self.bilm.source if self.bilm else self._default_model
+            state = self.bilm.state if self.bilm else "zero"
             try:
                 files = self._require(source)
             except ModelError as error:  # a file records the name of its biLM, not its path
-                if self.bilm is None or find_model(source):
-                    raise
-                hint = "with `model`, name the folder of the biLM that the task model uses"
+                hint = f"{error.hint}; with `model`, name the folder of the biLM"
                 raise ModelError(error.message, hint) from None
-            state = self.bilm.state if self.bilm else "zero"
             if state not in _INDEPENDENT:
                 what = f"`state={state}`: vectors depend on the preceding sentences"
                 raise UsageError(what, "embed all files of the data with `elmo embed` first")

@@ -124,10 +124,9 @@ def read_config(folder: Path) -> dict[str, Any]:
         config = read_json(path, ModelError, _HINT)
     except FileNotFoundError:
         raise ModelError(f"{folder}: contains no task model ({TASK_FILE})", _HINT) from None
-    is_readable = isinstance(config, dict) and {"settings", "data"} <= config.keys()
-    if not is_readable or config.get("version") != _VERSION:
+    if not isinstance(config, dict) or config.get("version") != _VERSION:
         raise ModelError(f"{path}: not a task model that this version of elmo can read", _HINT)
-    return dict(config)
+    return config
 
 
 def load_trained(folder: str | Path, device: str = "cpu") -> TrainedTask:
@@ -146,8 +145,8 @@ def load_trained(folder: str | Path, device: str = "cpu") -> TrainedTask:
         trained = TrainedTask(task, config["labels"], words, bilm)
         trained.model.load_state_dict(state)
     except Exception as error:  # torch and zipfile raise a dozen types on corrupt files
-        what = f"{folder}: a file of the task model is missing or corrupt ({error})"
-        hint = "resume its training, or train it again"
+        what = f"{folder}: the task model cannot be loaded ({error})"
+        hint = getattr(error, "hint", "resume its training, or train it again")
         raise ModelError(" ".join(what.split()), hint) from error
     trained.model.to(device).eval()
     return trained
