@@ -101,8 +101,6 @@ def test_entities_of_two_documents_are_apart() -> None:
         ("a.conll", "a\t-\n\na\t0\t0\t \t-\n", "line 3: a token is empty"),
         ("a.jsonl", changed(sentences=[[]]), "line 1: a sentence has no tokens"),
         ("a.jsonl", changed(sentences=[]), "line 1: a sentence has no tokens"),
-        ("a.jsonl", changed(sentences=5), "line 1: no valid sentences"),
-        ("a.jsonl", changed(sentences=[["Ada", 1]]), "line 1: a sentence is neither"),
         ("a.jsonl", changed(clusters=None), "line 1: a field is missing or of the wrong"),
         ("a.jsonl", changed(clusters=[[[0, 1, 2]]]), "line 1: too many values"),
         ("a.jsonl", changed(clusters=[[[3, 2]]]), "line 1: the mention [3, 2] is not"),

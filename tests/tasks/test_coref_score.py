@@ -18,17 +18,12 @@ def clusters(text: str) -> list[frozenset]:
 
 SPLIT = "1 2 3, 4 5", "1 2, 3 4 5"
 WRONG = "1 2, 3", "1 4, 3"
-# A greedy alignment would join the first two clusters, and get 6/10 instead of 4/7 + 4/7.
-CROSSED = "1 2 3 4 5, 6 7", "1 2 3 6 7, 4 5"
 
 
 @pytest.mark.parametrize(
     ("documents", "metric", "precision", "recall"),
     [
         ([WRONG], "mentions", 2 / 3, 2 / 3),
-        ([CROSSED], "ceaf_phi4", 4 / 7, 4 / 7),
-        ([("1 2 3", "1 2")], "muc", 1, 1 / 2),
-        ([("1 2 3", "1 2, 4")], "ceaf_phi4", 2 / 5, 4 / 5),
         ([("1, 2", "1, 2")], "muc", 0, 0),
         ([("1 2", "")], "ceaf_phi4", 0, 0),
         # Counts of documents are added up, not their scores.

@@ -97,7 +97,6 @@ def test_stored_files_that_do_not_fit_are_not_used(folder: None, odd: Path, chan
         (SENTENCES[:3], "data", (), "data.hdf5: does not fit data.conll: another text"),
         ([("a", "b"), ("c", "d"), ("e",)], "x", (), "x.hdf5: does not fit data.conll"),
         (SENTENCES, "x", ("--layers", "top"), "not all layers of each token (unit tokens, "),
-        (SENTENCES, "x", ("--layers", "0,1"), "layers 0,1)"),
         (SENTENCES, "x", ("--pool", "mean"), "not all layers"),
         (SENTENCES, "x", ("--state", "document"), "state document, not"),
     ],

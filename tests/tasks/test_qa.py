@@ -13,7 +13,6 @@ import pytest
 import torch
 from tiny_models import assert_refused, build, read
 
-from elmo_cli.tasks.layers import MASKED
 from elmo_cli.tasks.qa import QaTask, _matches, best_spans
 from elmo_cli.tasks.readers import Split
 
@@ -123,18 +122,6 @@ def test_words_that_are_in_the_question_are_marked(split: Split) -> None:
     # "The ferry left Bergen …" for "Where did the ferry leave?", "Rain fell." for "What fell?"
     assert found[0].nonzero()[:, 0].tolist() == [0, 1, 17]
     assert found[1].tolist() == [0, 1, *[0] * 18]
-
-
-def test_padding_changes_no_prediction(split: Split) -> None:
-    model, inputs = build(TASK, split, highways=1)
-    model.eval()
-    start, end = model.scores(split.examples, inputs)
-    for row, example in enumerate(split.examples):
-        n = len(split.sentences[example.sentences[0]])
-        alone = torch.stack(model.scores([example], inputs))[:, 0]
-        torch.testing.assert_close(torch.stack([start[row, :n], end[row, :n]]), alone)
-        assert (start[row, n:] == MASKED).all()
-        assert (end[row, n:] == MASKED).all()
 
 
 def test_predictions_are_written(split: Split) -> None:

@@ -20,7 +20,6 @@ from elmo_cli.tasks.task import load_task
         ("learning_rate", "3e-4", 3e-4),
         ("optimizer", "adadelta", "adadelta"),
         ("train_word_vectors", "False", False),
-        ("elmo.layers", "last", "last"),
         ("dropout", ".25", 0.25),
         ("label_column", "-1", "-1"),
         ("elmo.layer_norm", "true", True),
@@ -38,7 +37,6 @@ def test_a_setting_is_changed_by_its_text(name: str, text: str, value: object) -
     ("name", "text", "words"),
     [
         ("hiden", "64", "did you mean `hidden`"),
-        ("elmo.layer", "all", "did you mean `elmo.layers`"),
         ("xyz", "1", "choose one of elmo.layers"),
         ("hidden", "many", "'many' is not a whole number"),
         ("elmo.dropout", "1", "`elmo.dropout`: 1 is not a number from 0 to below 1"),

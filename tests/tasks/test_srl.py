@@ -86,7 +86,6 @@ def test_roles_may_lack_at_prediction(name: str, text: str) -> None:
         (line(predicate=4, tags=TAGS[0]), "does not fit"),
         (line(predicate=True, tags=TAGS[0]), "does not fit"),
         (line(predicate=1), "does not fit"),
-        (line(predicate=1, tags="O B-V"), "does not fit"),
         (line(predicate=1, tags="O B-V ARG0 O"), "does not fit"),
         (line(predicate=1, tags=[None] * 4), "does not fit"),
     ],
