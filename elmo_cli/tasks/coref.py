@@ -102,18 +102,18 @@ def _token_of(cells: Sequence[str]) -> str:
 def _clusters_of(split: Split, rows: Sequence[Row]) -> Clusters:
     """Return the clusters of the last column."""
     clusters: dict[str, set[Mention]] = defaultdict(set)
-    begun: dict[str, list[int]] = defaultdict(list)  # entity -> first tokens of open mentions
+    unclosed: dict[str, list[int]] = defaultdict(list)  # entity -> first tokens of open mentions
     for position, (where, cells) in enumerate(rows):
         split.where = where
         for mark in [] if cells[-1] in _NO_MENTION else cells[-1].split("|"):
             entity, begins, ends = mark.strip("()"), mark.startswith("("), mark.endswith(")")
             if begins:
-                begun[entity].append(position)
-            elif not ends or not begun[entity]:
+                unclosed[entity].append(position)
+            elif not ends or not unclosed[entity]:
                 raise ValueError(f"{mark!r} neither begins nor ends a mention")
             if ends:
-                clusters[entity].add((begun[entity].pop(), position))
-    for entity, starts in begun.items():
+                clusters[entity].add((unclosed[entity].pop(), position))
+    for entity, starts in unclosed.items():
         if starts:
             split.where = rows[starts[0]].where
             raise ValueError(f"a mention of entity {entity} does not end")

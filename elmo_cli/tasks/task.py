@@ -135,9 +135,11 @@ class Task(ABC):
 
         InputError if it is invalid or contains no example.
         """
-        split = Split(path)
+        split = Split(path, where=path)
         try:
             self.fill(split, labelled=labelled)
+            if not split.examples:
+                raise ValueError("contains no example")
         except ElmoError:
             raise
         except ValueError as error:
@@ -145,9 +147,6 @@ class Task(ABC):
         except (AttributeError, KeyError, TypeError) as error:  # of JSON with another structure
             what = f"{split.where}: a field is missing or of the wrong type ({error})"
             raise InputError(what, self.format_hint) from None
-        if not split.examples:
-            hint = "give a file with at least one example"
-            raise InputError(f"{path}: contains no example", hint)
         return split
 
     @abstractmethod
