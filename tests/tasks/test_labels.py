@@ -28,13 +28,11 @@ from elmo_cli.tasks.layers import CRF, viterbi
     [
         ("O O", []),
         ("B-X I-X O B-Y", [(0, 2, "X"), (3, 4, "Y")]),
-        ("B-X B-X I-X", [(0, 1, "X"), (1, 3, "X")]),
         ("B-X I-Y I-Y", [(0, 1, "X"), (1, 3, "Y")]),  # conlleval: another type starts a span
         ("I-X I-X O I-X B-X", [(0, 2, "X"), (3, 4, "X"), (4, 5, "X")]),  # IOB1
         ("B-X E-X S-X S-Y", [(0, 2, "X"), (2, 3, "X"), (3, 4, "Y")]),
         ("B-X I-X L-X U-X O", [(0, 3, "X"), (3, 4, "X")]),
         ("B-X L-X L-X I-X", [(0, 2, "X"), (2, 3, "X"), (3, 4, "X")]),
-        ("I-X E-X I-X E-X E-X", [(0, 2, "X"), (2, 4, "X"), (4, 5, "X")]),
         ("B-A-B I-A-B", [(0, 2, "A-B")]),
         ("B I O B", [(0, 2, ""), (3, 4, "")]),
     ],

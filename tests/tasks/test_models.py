@@ -159,7 +159,6 @@ def test_untrained_predictions_are_valid(data: str, settings: dict[str, Any], sc
         ("roles", "encoder.layers.7.weight_hh_l0", (4 * 300, 300)),
         ("trees", "output.1.maps.weight", (4 * 1200, 4 * 600)),
         ("pairs", "composition.back.0.weight_hh_l0", (4 * 300, 300)),
-        ("scores", "composition.back.0.weight_hh_l0", (4 * 300, 300)),
         ("clusters", "mention.2.weight", (150, 150)),
     ],
 )

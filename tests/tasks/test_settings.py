@@ -20,7 +20,6 @@ from elmo_cli.tasks.task import load_task
         ("learning_rate", "3e-4", 3e-4),
         ("optimizer", "adadelta", "adadelta"),
         ("train_word_vectors", "False", False),
-        ("dropout", ".25", 0.25),
         ("label_column", "-1", "-1"),
         ("elmo.layer_norm", "true", True),
     ],

@@ -99,7 +99,6 @@ def test_bad_json_lines_are_refused(text: str, words: str) -> None:
     [
         ("* * -", "* *", "line 2: the rows of the sentence do not have the columns"),
         ("(V*) * -", "(V* * -", "line 2: column 12 does not"),
-        ("*) (V*)", "* (V*)", "line 2: column 12 does not"),
         ("*) (V*)", "*) *)", "line 2: column 13 does not"),
         ("*) (V*)", "*) (ARG2*)", "line 2: column 13 does not"),
         ("(ARG1* * -", "(ARG1 * -", "line 2: column 12 does not"),

@@ -230,7 +230,6 @@ def command(*words: object) -> Done:
         (None, ("--set", "hidden"), "`=` is missing"),
         (None, ("--preset", "huge"), "`--preset huge`: no such preset"),
         (None, ("--resume",), "contains no run to resume"),
-        (None, ("--word-vectors", "train.conll"), "cannot be read as word vectors"),
         (None, ("--elmo", "none", "--set", "char_filters=0"), "the model has no input"),
     ],
 )
