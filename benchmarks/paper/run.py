@@ -52,20 +52,12 @@ def evaluate(cell: Cell, data: Path, work: Path, device: str) -> dict[str, Any]:
     return {"test": scores[files.score], "scores": scores}
 
 
-def run_cell(
-    cell: Cell, known: dict[str, Any] | None, data: Path, work: Path, device: str
-) -> dict[str, Any]:
-    """Return the result of a cell, with the test scores unless the cell is a try.
-
-    Args:
-        known: its result without the test scores, if its settings were tried.
-    """
-    folder = work / "runs" / cell.name
-    is_trained = known and (folder / "scores.json").exists()
-    result = known if is_trained else train(cell, data, work, device)
+def run_cell(cell: Cell, data: Path, work: Path, device: str) -> dict[str, Any]:
+    """Return the result of a cell, with the test scores unless the cell is a try."""
+    result = train(cell, data, work, device)
     if not cell.is_try:
-        result = {**result, **evaluate(cell, data, work, device)}
-        shutil.rmtree(folder)
+        result |= evaluate(cell, data, work, device)
+    shutil.rmtree(work / "runs" / cell.name)
     return result
 
 
@@ -85,7 +77,7 @@ def main() -> None:
         known = results.get(cell.name)
         if known and ("test" in known or cell.is_try):
             return
-        result = results[cell.name] = run_cell(cell, known, given.data, given.work, given.device)
+        result = results[cell.name] = run_cell(cell, given.data, given.work, given.device)
         with RESULTS.open("a", encoding="utf-8") as file:
             file.write(json.dumps(result) + "\n")
         print(f"{cell.name}: dev {result['dev']:.2f}, {result['cpu_s']} CPU s", flush=True)
