@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 from elmo_cli.errors import SettingError
 from elmo_cli.lm.settings import MOST_SEED, at_least, bounded, check_fields, one_of, positive
@@ -73,13 +73,11 @@ def with_settings(settings: TaskSettings, changes: Mapping[str, Any]) -> TaskSet
     Raises:
         SettingError: a name is unknown or a value is invalid.
     """
-    hints, known = get_type_hints(type(settings)), as_flat(settings)
-    changed: dict[str, Any] = {}
+    known, changed = as_flat(settings), dict[str, Any]()
     for name, value in changes.items():
         if name not in known:
             raise SettingError(name, "no such setting", suggest(name, known))
-        field = name.replace(".", "_")
-        changed[field] = _parsed(hints[field], value)
+        changed[name.replace(".", "_")] = _parsed(value, known[name])
     try:
         return replace(settings, **changed)
     except SettingError as error:
@@ -101,9 +99,9 @@ def suggest(name: str, known: Iterable[str]) -> str:
     return f"did you mean `{near[0]}`?" if near else f"choose one of {', '.join(known)}"
 
 
-def _parsed(hint: Any, value: Any) -> Any:
+def _parsed(value: Any, before: Any) -> Any:
     """Parse the text of a number or a truth value; what is neither stays, and is refused later."""
-    if isinstance(value, str) and str not in (hint, *get_args(hint)):
+    if isinstance(value, str) and isinstance(before, (int, float)):
         with suppress(ValueError, SyntaxError):
             return literal_eval(value.capitalize())  # "true" as True
     return value
