@@ -21,7 +21,6 @@ from elmo_cli.errors import (
     EmbeddingsFileError,
     ModelError,
     ResumeError,
-    UnfinishedError,
     UsageError,
 )
 from elmo_cli.files import write_text
@@ -139,10 +138,7 @@ class EmbeddingsFolder:
         problem = ""
         paths = [*self.path.glob("*.hdf5"), *self.path.glob("*.h5")]
         for path in sorted(paths, key=lambda path: (-path.lstat().st_mtime_ns, path)):
-            try:
-                embeddings = open_embeddings(path)
-            except UnfinishedError:
-                continue
+            embeddings = open_embeddings(path)
             attributes, found = embeddings.attributes, ""
             count = (attributes.get("sentences"), attributes.get("tokens"))
             sha256 = str(attributes.get("tokens_sha256"))

@@ -124,7 +124,7 @@ def test_embeddings_of_another_model_are_refused(folder: None, odd: Path) -> Non
         EmbeddingsFolder(".", str(odd), bilm=record())
 
 
-def test_unfinished_and_foreign_files_of_a_folder_are_no_hindrance(folder: None) -> None:
+def test_foreign_files_of_a_folder_are_no_hindrance(folder: None) -> None:
     with h5py.File("y.hdf5", "w") as file:
         file["0"] = np.zeros((3, 2, 16), np.float32)
     assert vector_folder(".").find(SPLIT, "all", SILENT)(0).shape == (3, 2, 16)
