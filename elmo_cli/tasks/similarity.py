@@ -46,7 +46,7 @@ class SimilarityTask(EntailmentTask):
         names = ("relatedness", "relatedness_score", "score")
         score = member(line, *names, kinds=(int, float), required=required)
         if score is not None and not abs(score) < _LARGEST:
-            raise ValueError(f"the score {score:g} is not a number below {_LARGEST:g}")
+            raise ValueError(f"the score is not a number below {_LARGEST:g}")
         return score
 
     def labels_of(self, example: Example) -> Iterable[str]:

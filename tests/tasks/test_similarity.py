@@ -29,7 +29,7 @@ def test_relatedness_is_read(field: str) -> None:
     assert SimilarityTask().collect_labels(split) == {"mean": 3.75, "deviation": 0.75}
 
 
-@pytest.mark.parametrize("score", [None, "3.5", True, float("nan"), 1e300])
+@pytest.mark.parametrize("score", [None, "3.5", True, float("nan"), 1e300, 10**400])
 def test_bad_scores_are_refused(score: object) -> None:
     words = "line 2: (no valid rel|.* is not a number below)"
     with pytest.raises(InputError, match=words):
