@@ -32,7 +32,6 @@ def evaluate(*, folder: str, test: str, **given: Any) -> None:
       elmo evaluate ner/ --test test.conll --embeddings vectors/ --json
       elmo evaluate ner/ --test test.conll -o predicted.conll
     """
-    console.check_stdout()
     if (output := given["output"]) is not None:
         console.check_output(output, [test], overwrite=given["overwrite"])
     trained, output_format = task_options.load_model(folder, given)

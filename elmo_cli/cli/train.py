@@ -103,7 +103,6 @@ def train(*, task: str, **given: Any) -> None:
         if given[name] is None:
             raise UsageError(f"missing option `--{name}`", "`elmo train --help` shows examples")
     mode = options.run_mode(given)
-    console.check_stdout()
     from elmo_cli.tasks.train import TaskData, train_task
 
     options.use_threads(given["threads"] or 1)

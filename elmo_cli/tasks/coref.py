@@ -143,7 +143,7 @@ def _read_json(split: Split, labelled: bool) -> None:
 def _json_clusters(value: Any, n_tokens: int) -> Clusters:
     clusters = [{(first, last) for first, last in cluster} for cluster in value if cluster]
     for first, last in chain.from_iterable(clusters):
-        if not 0 <= first <= last < n_tokens:
+        if type(first) is not int or type(last) is not int or not 0 <= first <= last < n_tokens:
             raise ValueError(f"the mention {[first, last]} is not within the {n_tokens} tokens")
     return _merge_overlapping(clusters)
 

@@ -108,6 +108,7 @@ def test_entities_of_two_documents_are_apart() -> None:
         ("a.jsonl", changed(clusters=[[[0, 1, 2]]]), "line 1: too many values"),
         ("a.jsonl", changed(clusters=[[[3, 2]]]), "line 1: the mention [3, 2] is not"),
         ("a.jsonl", changed(clusters=[[[0, 12]]]), "line 1: the mention [0, 12] is not"),
+        ("a.jsonl", changed(clusters=[[[0.5, 1]]]), "line 1: the mention [0.5, 1] is not"),
     ],
 )
 def test_bad_files_are_refused(name: str, text: str, where: str) -> None:
