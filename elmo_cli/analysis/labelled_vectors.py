@@ -15,6 +15,7 @@ import numpy as np
 
 from elmo_cli.analysis.vectors import LayerView, Vectors
 from elmo_cli.errors import EmbeddingsFileError, InputError, UsageError
+from elmo_cli.files import plural
 from elmo_cli.store.layouts import Key
 from elmo_cli.store.reader import Embeddings, open_embeddings
 from elmo_cli.text.conll import label_column
@@ -24,9 +25,9 @@ from elmo_cli.text.sentence import Sentence
 _DEFAULT_COLUMNS = {"conllu": "xpos", "conll": "-1"}
 _MAX_TOKENS = 1 << 22  # per sentence, so that a line without end is refused
 _SAME_TEXT = "embeddings and labels must be of the same text, sentence by sentence"
-_LINES_HINT = (
-    "a line has one label per token, separated by whitespace; `format=conll` reads one token per "
-    "line"
+_COUNT_HINT = (
+    "give one label per vector: a line of labels per sentence, separated by whitespace, or with "
+    "`format=conll` a line per token"
 )
 
 Words = tuple[str, ...]
@@ -132,12 +133,17 @@ def join_labels(
     views = [LayerView(embeddings, layer) for layer in layers]
     given = read_labels(labels_file, settings, _token_column(embeddings, labels_file, settings))
     has_tokens = settings.column_of(labels_file) is not None
+    if embeddings.is_keyed_by_name and not has_tokens:
+        raise UsageError(
+            f"{embeddings.path}: is keyed by names, so lines of labels cannot be matched",
+            "give the labels in columns next to the tokens, or embed with layout flat",
+        )
     view = LayerView(embeddings)
     joined: list[JoinedSentence] = []
     found: set[Key] = set()
     n_missing = 0
-    for key, sentence, labels in _with_keys(embeddings, given, has_tokens):
-        if key not in embeddings:
+    for sentence, labels in given:
+        if (key := embeddings.key_of(sentence)) not in embeddings:
             n_missing += bool(labels)
             continue
         found.add(key)
@@ -167,55 +173,21 @@ def _token_column(embeddings: Embeddings, path: str, settings: LabelSettings) ->
     return column if is_same and isinstance(column, int) and column else None
 
 
-def _with_keys(
-    embeddings: Embeddings, given: Iterable[tuple[Sentence, Words]], has_tokens: bool
-) -> Iterator[tuple[Key, Sentence, Words]]:
-    """Yield sentences and their labels with their keys in the embeddings file."""
-    if not embeddings.is_keyed_by_name:
-        return ((sentence.key, sentence, labels) for sentence, labels in given)
-    if has_tokens:
-        return ((embeddings.key_of(sentence), sentence, labels) for sentence, labels in given)
-    if not embeddings.order_is_known or embeddings.count("duplicate_sentences"):
-        why = "equal sentences once" if embeddings.order_is_known else "them in unknown order"
-        raise UsageError(
-            f"{embeddings.path}: is keyed by sentences and contains {why}, so lines of labels "
-            "cannot be matched",
-            "give the labels in columns next to the tokens, with document names if the file has "
-            "such, or embed with layout flat",
-        )
-    lines = list(given)
-    if len(lines) != len(embeddings):  # such a file has no blank sentences
-        lines = [(line, labels) for line, labels in lines if labels]
-    return ((n, *line) for n, line in enumerate(lines, embeddings.first_sentence))
-
-
 def _matching_words(
     view: LayerView, key: Key, sentence: Sentence, labels: Words, has_tokens: bool
 ) -> Words | None:
     """Return the tokens of a sentence whose labels match its vectors; None if unknown."""
     n_vectors, n_labels = view.n_vectors(key), len(labels)
-    stored = view.embeddings.tokens(key)
-    n_tokens = n_vectors if stored is None or n_labels != n_vectors else len(stored)
-    is_right = n_labels == n_tokens if view.per_token else n_labels <= 1
-    if not is_right:
-        has, hint = f"{n_tokens} tokens of it", _LINES_HINT
-        if not view.per_token:
-            has = "one vector for it"
-            hint = "give one label per line, or embed the text without pooling"
-        elif has_tokens:
-            hint = f"`elmo inspect {view.path} --text {sentence.source}` lists differences"
-        what = f"{n_labels} label{'s' * (n_labels != 1)} for sentence {sentence.key}"
-        raise InputError(f"{sentence.where}: {what}, {view.path} has {has}", hint)
+    if n_labels != n_vectors and (view.per_token or n_labels):
+        what = f"{plural(n_labels, 'label')} for sentence {sentence.key}"
+        has = f"{view.path} has {plural(n_vectors, 'vector')} of it"
+        raise InputError(f"{sentence.where}: {what}, {has}", _COUNT_HINT)
+    stored = view.tokens(key)
     if not view.per_token:
         return None
     if not has_tokens:
         return stored
-    if stored is None:
-        if _has_other_line(view.embeddings, key, sentence.tokens):
-            what = f"sentence {sentence.key} is not the line that {view.path} has for it"
-            raise InputError(f"{sentence.where}: {what}", _SAME_TEXT)
-        return sentence.tokens
-    for number, (ours, theirs) in enumerate(zip(stored, sentence.tokens, strict=True), 1):
+    for number, (ours, theirs) in enumerate(zip(stored or (), sentence.tokens, strict=False), 1):
         if ours != theirs:
             raise InputError(
                 f"{sentence.where}: token {number} of sentence {sentence.key} is `{theirs}`, in "
@@ -223,16 +195,6 @@ def _matching_words(
                 _SAME_TEXT,
             )
     return sentence.tokens
-
-
-def _has_other_line(embeddings: Embeddings, key: Key, tokens: Words) -> bool:
-    """Whether the map of another program has a line that does not consist of these tokens.
-
-    elmo's own lines may be raw text.
-    """
-    line = embeddings.info(key).text
-    is_mapped = not embeddings.is_keyed_by_name and "elmo_schema" not in embeddings.attributes
-    return is_mapped and line is not None and line.split() != " ".join(tokens).split()
 
 
 def read_labels(

@@ -73,10 +73,6 @@ def read_queries(
     """
     with open_embeddings(query_file or view.path) as embeddings:
         warnings = check_comparable(embeddings, view.embeddings)
-        if view.layer not in embeddings.layers:
-            layers = ", ".join(map(str, embeddings.layers))
-            what = f"contains layer {layers}, but layer {view.layer} of {view.path} is needed"
-            raise EmbeddingsFileError(f"{embeddings.path}: {what}", "embed it with this layer too")
         source = LayerView(embeddings, view.layer)
         queries = []
         for text in texts:
@@ -129,7 +125,7 @@ def _describe(path: str, layer: int | None) -> tuple[dict[str, str], int, int, i
     """Return the settings of a file, the index of a layer, the number of layers and their dim."""
     with open_embeddings(path) as embeddings:
         view = LayerView(embeddings, layer)
-        view.check_per_token("a QUERY is the KEY of one of them; leave out `text`")
+        view.check_per_token()
         # Attributes of other types are no settings, and those of other programs may not pickle.
         facts = {name: one for name, one in embeddings.attributes.items() if isinstance(one, str)}
         return facts, view.index, len(embeddings.layers), embeddings.dim
@@ -170,33 +166,43 @@ def nearest(
     if same_word:
         _check_words(view, queries)
     query_vectors = np.stack([_unit_vector(query) for query in queries])
-    lengths_of_queries = {len(one.token.tokens) for one in queries if one.token.tokens is not None}
     found: list[list[_Found]] = [[] for _ in queries]
     n_compared = n_without = 0
-    for chunk in _chunks(view, None if same_word else lengths_of_queries):
+    needs_all = same_word or not view.per_token
+    lengths_of_queries = {len(one.token.tokens or ()) for one in queries}
+    for chunk in _chunks(view, None if needs_all else lengths_of_queries):
         vectors = np.concatenate([sentence.vectors for sentence in chunk], dtype=np.float64)
-        lengths = _lengths(vectors)
+        lengths = np.linalg.norm(vectors, axis=-1)
         is_zero = lengths == 0
         # Without BLAS, whose threads may fail to start in a process with limited memory.
         products = np.einsum("td,qd->qt", vectors, query_vectors)
         all_cosines = (products / np.where(is_zero, 1, lengths)).round(DIGITS)
+        places = [(key, position) for key, _, rows in chunk for position in range(len(rows))]
         for number, query in enumerate(queries):
             own_key = query.token.key if query.source == view.path else None
             is_excluded = is_zero | _is_excluded(chunk, query.token, own_key, same_word)
             cosines = np.where(is_excluded, -np.inf, all_cosines[number])
-            best = _best(chunk, cosines, n_compared, k)
-            found[number] = sorted([*found[number], *best])[:k]
+            best = np.argsort(-cosines, kind="stable")[:k].tolist()
+            found[number] += [
+                (-float(cosines[index]), n_compared + index, *places[index])
+                for index in best
+                if np.isfinite(cosines[index])
+            ]
+            found[number] = sorted(found[number])[:k]
         n_compared += len(vectors)
         n_without += sum(sentence.tokens is None for sentence in chunk)
-    return Neighbors(
-        n_compared,
-        n_without if same_word else 0,
-        [[_neighbor(view, *one) for one in best] for best in found],
-    )
+    neighbors = [
+        [
+            (Occurrence(key, position if view.per_token else None, view.tokens(key)), -distance)
+            for distance, _, key, position in best
+        ]
+        for best in found
+    ]
+    return Neighbors(n_compared, n_without if same_word else 0, neighbors)
 
 
 def _check_words(view: LayerView, queries: Sequence[Query]) -> None:
-    view.check_per_token("leave out `same_word`")
+    view.check_per_token()
     check_has_tokens(view)
     for query in queries:
         if query.token.tokens is None:
@@ -213,27 +219,20 @@ def _unit_vector(query: Query) -> Array:
             "name another token, or another `layer`",
         )
     vector = query.vector.astype(np.float64)
-    unit: Array = vector / _lengths(vector)
+    unit: Array = vector / np.linalg.norm(vector, axis=-1)
     return unit
-
-
-def _neighbor(
-    view: LayerView, distance: float, _: int, key: Key, position: int
-) -> tuple[Occurrence, float]:
-    found = Occurrence(key, position if view.per_token else None, view.tokens(key))
-    return found, -distance
 
 
 def _chunks(view: LayerView, lengths: Container[int] | None) -> Iterator[list[_Sentence]]:
     """Yield all sentences in chunks of at least `CHUNK_TOKENS` vectors, except the last chunk.
 
-    Tokens are read only for sentences of these lengths, those of the queries; None for all.
+    Tokens, which take time, are read only for sentences of these lengths; None for all.
     """
     chunk: list[_Sentence] = []
     n_vectors = 0
     for key in view:
         vectors = view.vectors(key)
-        needs_tokens = lengths is None or not view.per_token or len(vectors) in lengths
+        needs_tokens = lengths is None or len(vectors) in lengths
         chunk.append(_Sentence(key, view.tokens(key) if needs_tokens else None, vectors))
         n_vectors += len(vectors)
         if n_vectors >= CHUNK_TOKENS:
@@ -241,12 +240,6 @@ def _chunks(view: LayerView, lengths: Container[int] | None) -> Iterator[list[_S
             chunk, n_vectors = [], 0
     if n_vectors:
         yield chunk
-
-
-def _lengths(vectors: Array) -> Array:
-    """Return the Euclidean lengths of vectors, (..., dim) to (...)."""
-    lengths: Array = np.sqrt(np.einsum("...d,...d->...", vectors, vectors))
-    return lengths
 
 
 def _is_excluded(
@@ -262,15 +255,3 @@ def _is_excluded(
         else:
             found += [token.lower() != word for token in tokens]
     return np.array(found, np.bool_)
-
-
-def _best(chunk: Sequence[_Sentence], cosines: Array, offset: int, k: int) -> list[_Found]:
-    """Return the `k` highest finite cosines of a chunk that starts at vector `offset`."""
-    starts = np.cumsum([0, *(len(sentence.vectors) for sentence in chunk)])
-    found = []
-    for index in np.argsort(-cosines, kind="stable")[:k].tolist():
-        if np.isfinite(cosines[index]):
-            number = int(np.searchsorted(starts, index, "right")) - 1
-            position = index - int(starts[number])
-            found.append((-float(cosines[index]), offset + index, chunk[number].key, position))
-    return found

@@ -84,10 +84,11 @@ def read_probe_data(
     Args:
         train, test, dev: embeddings and label files. Without `dev`, every tenth sentence of train
             is in dev.
-        layers: numbers of the layers to probe; all stored layers by default.
+        layers: numbers of the layers to probe, which all files must have; those of train by
+            default.
     Raises:
         EmbeddingsFileError: a file cannot be read or contains no sentences, the files are not
-            comparable or have different layers, or a value is not finite.
+            comparable, or a value is not finite.
         InputError: the labels cannot be read or used, or belong to another text.
         UsageError: the label settings do not fit a file, or a layer is not stored.
     """
@@ -98,12 +99,13 @@ def read_probe_data(
         opened = {
             name: stack.enter_context(open_embeddings(path)) for name, (path, _) in files.items()
         }
-        chosen = _check_files(list(opened.values()), tuple(dict.fromkeys(layers)))
+        first = opened["train"]
+        _check_comparable(list(opened.values()))
+        chosen = tuple(dict.fromkeys(layers)) or first.layers
         splits = {
             name: join_labels(opened[name], path, labels, chosen)
             for name, (_, path) in files.items()
         }
-        first = opened["train"]
         column = labels.column_of(train[1])
         warnings = list(_warnings(opened, splits, column))
     _check_labels(splits, column)
@@ -136,19 +138,12 @@ def split_dev(train: LabelledVectors) -> tuple[LabelledVectors, LabelledVectors]
     return train.select(k for k in range(n_sentences) if k not in dev), train.select(dev)
 
 
-def _check_files(files: Sequence[Embeddings], layers: tuple[int, ...]) -> tuple[int | str, ...]:
-    """Check that vectors of all files can be compared, and return the layers to probe."""
-    first = files[0]
+def _check_comparable(files: Sequence[Embeddings]) -> None:
+    """Refuse vectors that differ in more than their text."""
     for one in files[1:]:
-        for difference in check_comparable(one, first):
+        for difference in check_comparable(one, files[0]):
             hint = "embed all texts with the same model and the same options"
             raise EmbeddingsFileError(difference, hint)
-        if not layers and one.layers != first.layers:
-            ours, theirs = (", ".join(map(str, file.layers)) for file in (one, first))
-            what = f"{one.path}: layers are {ours}, those of {first.path} are {theirs}"
-            hint = "embed all texts with the same layers, or choose layers that all files have"
-            raise EmbeddingsFileError(what, hint)
-    return layers or first.layers
 
 
 def _check_labels(splits: Mapping[str, LabelledVectors], column: str | None) -> None:

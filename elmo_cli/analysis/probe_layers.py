@@ -143,17 +143,14 @@ def code_length(
 
     def fit(rows: Tensor) -> Tensor:
         """Return the weights of a probe that is trained on these rows of train."""
-        epochs = linear.EPOCHS * len(linear.WEIGHT_DECAYS) * len(rows) / len(order)
         path = linear.regularization_path(tensors["train"][rows], targets["train"][rows], n_labels)
-        best, fewest, n_left = torch.empty(0), math.inf, len(linear.PATH_DECAYS)
+        best, fewest = torch.empty(0), math.inf
         for weights in path:
-            advance(epochs / len(linear.PATH_DECAYS))
-            n_left -= 1
             on_dev = linear.code_bits(tensors["dev"], targets["dev"], weights)
             if on_dev >= fewest:
                 break
             best, fewest = weights, on_dev
-        advance(epochs * n_left / len(linear.PATH_DECAYS))
+        advance(linear.EPOCHS * len(linear.WEIGHT_DECAYS) * len(rows) / len(order))
         return best
 
     ends = _block_ends(len(order))

@@ -9,11 +9,16 @@ from typing import Literal
 
 from elmo_cli.analysis.vectors import LayerView
 from elmo_cli.errors import UsageError
+from elmo_cli.files import plural
 from elmo_cli.store.layouts import Key, is_number
 from elmo_cli.text.tokenizer import EnglishTokenizer
 
 _MAX_SHOWN = 12  # tokens of a sentence in a message
 _N_DEFAULT = 5  # occurrences of a word that a query names by default
+_QUERY_HINT = (
+    "KEY:N is token N of sentence KEY, both counted from 0, and KEY:WORD its first token WORD "
+    "(KEY:=7 for a number); a word needs a file that stores its tokens, such as one of layout flat"
+)
 _MARK, _MARK_HINT = re.compile(r"\[([^\[\]]+)\]"), "mark one token: `she sat on the [bank]`"
 
 
@@ -72,10 +77,12 @@ def find_tokens(
             raise UsageError(what, "leave out `occurrence`")
         return [named], None
     word = _without_mark(query)
-    has_key = word == query and (":" in query or view.find_key(query) is not None)
-    found = [] if has_key and not view.has_tokens else list(occurrences(view, word))
+    is_word = word != query
+    found = list(occurrences(view, word)) if is_word or view.has_tokens else []
     if not found:
-        raise _no_token(view, query) if has_key else _no_word(view, word)
+        reason = "" if view.has_tokens else ", and does not store tokens"
+        hint = "give a whole token, in any case" if is_word else _QUERY_HINT
+        raise UsageError(f"{view.path}: contains no token {word!r}{reason}", hint)
     if not isinstance(occurrence, int):
         return found[: None if occurrence == "all" else _N_DEFAULT], len(found)
     if occurrence > len(found):
@@ -105,28 +112,14 @@ def _without_mark(word: str) -> str:
 def _token_of(view: LayerView, key: Key, name: str, wanted: str) -> Occurrence:
     """Return a token of sentence `key`, which the user calls `name`, by its number or spelling."""
     tokens, n_tokens = view.tokens(key), view.embeddings.shape(key)[-2]
-    where, last = f"{view.path}: sentence {name}", f"{name}:{n_tokens - 1}"
-    if not n_tokens:
-        raise UsageError(f"{where} has no tokens", "name another sentence")
-    if is_number(wanted):
-        if int(wanted) < n_tokens:
-            return Occurrence(key, int(wanted), tokens)
-        raise UsageError(
-            f"{where} has {n_tokens} tokens and no token {wanted}",
-            f"`{last}` is its last token, `{name}:={wanted}` the first one spelled {wanted}",
-        )
     word = _without_mark(wanted)
-    if tokens is None:
-        raise UsageError(
-            f"{where}: its tokens are not stored",
-            f"`{name}:0` is its first token, `{last}` its last",
-        )
-    if word not in tokens:
-        raise UsageError(
-            f"{where} has no token {word!r}; it has {_first(tokens, _MAX_SHOWN)}",
-            f"`elmo kwic {view.path} {word}` lists the occurrences of the word",
-        )
-    return Occurrence(key, tokens.index(word), tokens)
+    if is_number(wanted) and int(wanted) < n_tokens:
+        return Occurrence(key, int(wanted), tokens)
+    if not is_number(wanted) and tokens is not None and word in tokens:
+        return Occurrence(key, tokens.index(word), tokens)
+    shown = "not stored" if tokens is None else _first(tokens, _MAX_SHOWN)
+    has = f"has no token {wanted!r} among its {plural(n_tokens, 'token')} ({shown})"
+    raise UsageError(f"{view.path}: sentence {name} {has}", _QUERY_HINT)
 
 
 def occurrences(view: LayerView, word: str) -> Iterator[Occurrence]:
@@ -183,28 +176,8 @@ def find_marked(text: str, key: int, tokenizer: str) -> Occurrence:
     raise UsageError(f"`text`: [{word}] is not one of the tokens {shown!r}", _MARK_HINT)
 
 
-def _no_token(view: LayerView, query: str) -> UsageError:
-    name = query.removesuffix(":")
-    if view.find_key(name) is not None:
-        what = f"{view.path}: {query} names a sentence but no token"
-        return UsageError(
-            what, f"`{name}:0` is its first token, `{name}:WORD` the first token spelled WORD"
-        )
-    hint = "KEY:N is token N of sentence KEY, both counted from 0"
-    return no_sentence(view, query.rpartition(":")[0] or query, hint)
-
-
-def _no_word(view: LayerView, word: str) -> UsageError:
-    what = f"{view.path}: the word {word!r} does not occur"
-    return UsageError(what, "give a whole token, in any case")
-
-
 def no_sentence(view: LayerView, name: str, hint: str) -> UsageError:
     """Return the error for a name of which `find_key` of the view finds no sentence."""
-    try:
-        view.embeddings.shape(name)
-    except KeyError as error:
-        return UsageError(str(error.args[0]), hint)
     return UsageError(f"{view.path}: no sentence {name!r}", hint)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from elmo_cli.store.reader import Embeddings
 
 Vectors = npt.NDArray[np.float32]
 
+_MUST_AGREE = ("model_sha256", "unit", "pool", "dimension")
 # Settings of a run that change its vectors, and their values if a file does not record them.
 _SETTINGS = {"state": "zero", "state_sha256": None, "batch_size": None, "precision": "float32"}
 
@@ -41,9 +43,8 @@ class LayerView:
         numbers = stored_layers(embeddings)
         self.layer = max(numbers, default=embeddings.layers[0]) if layer is None else layer
         if self.layer not in embeddings.layers:
-            has = layer_list(numbers) if numbers else f"only one layer, `{embeddings.layers[0]}`"
-            hint = "`layer` takes a number of a stored layer" if numbers else "leave out `layer`"
-            raise UsageError(f"{self.path}: `layer={layer}`: the file has {has}", hint)
+            what = f"{self.path}: `layer={layer}`: the file has {layer_list(embeddings.layers)}"
+            raise UsageError(what, "choose a layer of the file, or embed the text with this layer")
         self.index = embeddings.layers.index(self.layer)
         self.unit = embeddings.unit
         self.per_token = self.unit == "tokens"
@@ -72,10 +73,11 @@ class LayerView:
             names.reverse()
         return next((key for key in names if key in self.embeddings), None)
 
-    def check_per_token(self, hint: str = "embed the text without pooling") -> None:
+    def check_per_token(self) -> None:
         """Raise a UsageError unless the vectors are those of tokens."""
         if not self.per_token:
-            raise UsageError(f"{self.path}: has vectors of {self.unit}, not of tokens", hint)
+            what = f"{self.path}: has vectors of {self.unit}, not of tokens"
+            raise UsageError(what, "this needs one vector per token: embed without pooling")
 
     def n_vectors(self, key: Key) -> int:
         """Return the number of vectors of a sentence.
@@ -127,47 +129,34 @@ class LayerView:
 
 
 def check_comparable(embeddings: Embeddings, reference: Embeddings) -> list[str]:
-    """Check that the vectors of two files can be compared, as far as the files record it.
+    """Check that the vectors of two files can be compared, as far as both files record it.
 
     Returns:
         One message for each setting that differs and changes vectors slightly.
     Raises:
         EmbeddingsFileError: the models, units, pooling or dimensions differ.
     """
-    ours, theirs = embeddings.attributes, reference.attributes
-    models = [facts.get("model_sha256") for facts in (ours, theirs)]
-    pools = {str(facts["pool"]) for facts in (ours, theirs) if "pool" in facts}
-    if None not in models and models[0] != models[1]:
-        raise _incomparable(embeddings, reference, "the model is", _model)
-    if embeddings.unit != reference.unit or len(pools) > 1:
-        raise _incomparable(embeddings, reference, "the vectors are of", _unit)
-    if embeddings.dim != reference.dim and len(embeddings) and len(reference):
-        raise _incomparable(
-            embeddings, reference, "the vectors have dimension", lambda one: one.dim
-        )
-    return [
-        f"{embeddings.path}: {name} is {ours.get(name, default)!r}, that of {reference.path} is "
-        f"{theirs.get(name, default)!r}"
-        for name, default in _SETTINGS.items()
-        if None not in models or (name in ours and name in theirs)
-        if ours.get(name, default) != theirs.get(name, default)
-    ]
+    files = (embeddings, reference)
+    defaults = _SETTINGS if all("model_sha256" in one.attributes for one in files) else {}
+    ours, theirs = ({**defaults, **_recorded(one)} for one in files)
+    different = {
+        name: f"{embeddings.path}: {name} is {ours[name]!r}, that of {reference.path} is "
+        f"{theirs[name]!r}"
+        for name in (*_MUST_AGREE, *_SETTINGS)
+        if name in ours and name in theirs and ours[name] != theirs[name]
+    }
+    for name in _MUST_AGREE:
+        if name in different:
+            hint = "embed both texts with the same model and the same options"
+            raise EmbeddingsFileError(different[name], hint)
+    return list(different.values())
 
 
-def _incomparable(
-    one: Embeddings, other: Embeddings, what: str, describe: Callable[[Embeddings], object]
-) -> EmbeddingsFileError:
-    return EmbeddingsFileError(
-        f"{one.path}: {what} {describe(one)}, for {other.path} {what} {describe(other)}",
-        "embed both texts with the same model and the same options",
-    )
-
-
-def _model(embeddings: Embeddings) -> str:
-    facts = embeddings.attributes
-    return f"{facts.get('model')} (sha256 {str(facts.get('model_sha256'))[:12]})"
-
-
-def _unit(embeddings: Embeddings) -> str:
-    is_pooled, pool = embeddings.unit == "sentences", embeddings.attributes.get("pool")
-    return f"{embeddings.unit} (pool {pool})" if is_pooled else embeddings.unit
+def _recorded(embeddings: Embeddings) -> dict[str, Any]:
+    names = ("pool", *_SETTINGS)
+    facts = {name: one for name, one in embeddings.attributes.items() if name in names}
+    if "model_sha256" in embeddings.attributes:
+        facts["model_sha256"] = str(embeddings.attributes["model_sha256"])[:12]
+    if len(embeddings):  # else the dimension is unknown
+        facts["dimension"] = embeddings.dim
+    return {**facts, "unit": embeddings.unit}

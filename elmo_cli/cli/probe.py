@@ -70,8 +70,8 @@ def probe(*, threads: int | None, seed: int, **given: Any) -> None:
     FILE is an embeddings file of any layout. LABELS are CoNLL-U, other columns, or plain text with
     one label per token, separated by whitespace, and one line per sentence, optionally compressed
     as .gz or .xz. If both files contain the tokens, they are compared. A file with one vector per
-    sentence (`elmo embed --pool`) requires one label per line. Labels that are not in train
-    count as errors.
+    sentence (`elmo embed --pool`) requires one label per line, a file with names as keys requires
+    columns with the tokens. Labels that are not in train count as errors.
 
     A probe with a high accuracy may have learned the labels itself, word form by word form. Its
     accuracy on random labels (--control) and the length of a code of the labels that includes the

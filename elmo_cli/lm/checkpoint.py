@@ -24,9 +24,8 @@ from elmo_cli.lm.step import TrainStep
 from elmo_cli.model.bilm import State
 from elmo_cli.text.characters import CharacterIds
 
-_VERSION = 5  # incremented when older checkpoints can no longer be read
+_VERSION = 6  # incremented when older checkpoints can no longer be read
 _START_OVER = "start over with `overwrite=True`, or restore the file from a backup"
-_READ_AGAIN = "without this file `resume` reads the texts again"
 
 
 @dataclass
@@ -42,7 +41,6 @@ class TrainingProgress:
         losses: losses of the steps since the last loss in the log.
         loss, best_loss: the last loss in the log, NaN for none, and the lowest.
         log_size: size of the log in bytes when the checkpoint was saved.
-        heldout: fingerprint of the held-out text; "" without one.
         evaluated_at, evaluation_seconds: step of the last evaluation, -1 for none, and its
             duration with checkpoint and export.
         best, best_step: the best held-out perplexity and its step; -1 for none.
@@ -61,7 +59,6 @@ class TrainingProgress:
     loss: float = math.nan
     best_loss: float = math.inf
     log_size: int = 0
-    heldout: str = ""
     evaluated_at: int = -1
     evaluation_seconds: float = 0.0
     best: float = math.inf
@@ -189,7 +186,7 @@ def _check_zip(path: Path) -> None:
 
 
 @contextmanager
-def as_resume_error(path: Path, hint: str = _START_OVER) -> Iterator[None]:
+def as_resume_error(path: Path) -> Iterator[None]:
     """Raise any error as a ResumeError: readers raise a dozen types on corrupt files."""
     try:
         yield
@@ -199,7 +196,7 @@ def as_resume_error(path: Path, hint: str = _START_OVER) -> Iterator[None]:
         what = "corrupt, or written by another version of elmo"
         if isinstance(error, FileNotFoundError):
             what = "missing"
-        raise ResumeError(f"{path}: {what}", hint) from error
+        raise ResumeError(f"{path}: {what}", _START_OVER) from error
 
 
 def save_corpora(path: Path, train: Corpus, heldout: Corpus | None) -> None:
@@ -215,7 +212,7 @@ def load_corpora(path: Path, *, max_characters: int) -> tuple[Corpus, Corpus | N
     Raises:
         ResumeError: the file is missing or corrupt.
     """
-    with as_resume_error(path, _READ_AGAIN):
+    with as_resume_error(path):
         _check_zip(path)
         with np.load(path, allow_pickle=False) as arrays:
             train = _corpus(arrays, "train", max_characters)

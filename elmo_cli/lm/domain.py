@@ -92,7 +92,8 @@ def find_texts(domain: Sequence[str], heldout: Sequence[str] = ()) -> DomainText
 
     Raises:
         UsageError: there is nothing to train on.
-        InputError: a folder contains no text or cannot be read.
+        InputError: a folder contains no text.
+        OSError: a folder cannot be read.
     """
     train, found, not_read = list[str](), list[str](), list[str]()
     for path in domain:
@@ -165,11 +166,7 @@ def _count(corpus: Corpus, unit: str) -> str:
 
 def _files(folder: str) -> list[str]:
     """The files of a folder, at least one of which is a text."""
-    try:
-        files = sorted(str(path) for path in Path(folder).iterdir() if path.is_file())
-    except OSError as error:
-        what = f"{folder}: cannot be read ({error.strerror})"
-        raise InputError(what, "check the permissions of the folder") from None
+    files = sorted(str(path) for path in Path(folder).iterdir() if path.is_file())
     if not any(map(_is_text, files)):
         hint = "a domain is a folder with .txt, .conll, .conllu or .jsonl files, or the files"
         raise InputError(f"{folder}: contains no text, only {len(files)} other files", hint)

@@ -9,13 +9,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from elmo_cli.errors import ResumeError
 from elmo_cli.files import write_text
 from elmo_cli.lm.checkpoint import TrainingProgress
 from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.domain import Domain, find_texts, read_domain
 from elmo_cli.lm.finetune_job import (
-    START_OVER,
     FinetuneJob,
     FinetuneRecord,
     FinetuneResult,
@@ -186,16 +184,12 @@ class _Run:
         n_tokens = self._job.softmax_tokens or _SOFTMAX_TOKENS
         bilm = self._source.bilm.to(self._job.device)
         report = self._reporter.log_line
-        fit = fit_softmax(bilm, self._vocabulary, self._domain, settings, n_tokens, report)
-        write_softmax(fit.softmax, self._folder.path / FITTED_FILE)
-        seconds = round(fit.seconds, 1)
-        self._note(fit={"tokens": fit.tokens, "passes": fit.passes, "seconds": seconds})
-        self._model = self._with_softmax(fit.softmax)
+        softmax = fit_softmax(bilm, self._vocabulary, self._domain, settings, n_tokens, report)
+        write_softmax(softmax, self._folder.path / FITTED_FILE)
+        self._model = self._with_softmax(softmax)
 
     def _read_fitted(self) -> None:
         path, projection = self._folder.path / FITTED_FILE, self._source.bilm.options.projection_dim
-        if not path.exists():
-            raise ResumeError(f"{path}: is missing, so the run cannot continue", START_OVER)
         softmax = read_softmax(path, n_types=len(self._vocabulary), projection=projection)
         self._model = self._with_softmax(softmax)
 
@@ -225,10 +219,9 @@ class _Run:
         if settings.max_seconds is not None:
             n_steps = left_s * estimate.rate / (settings.n_streams * settings.bptt)
             interval = max(interval, math.ceil(n_steps / _MAX_EVALUATIONS))
-        self._note(eval_steps=record.eval_steps or interval)
-        trainer.settings = replace(
-            settings, eval_steps=record.eval_steps, max_seconds=self._seconds_to_train()
-        )
+        self._note()
+        max_seconds = self._seconds_to_train()
+        trainer.settings = replace(settings, eval_steps=interval, max_seconds=max_seconds)
         trainer.train()
         self._noted_at_s = time.monotonic()  # the checkpoint counts the time of training
         return trainer.progress

@@ -11,6 +11,7 @@ import torch
 
 from elmo_cli.errors import ResumeError, SettingError
 from elmo_cli.files import write_text
+from elmo_cli.lm.checkpoint import as_resume_error
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.language_model import load_language_model, softmax_of
 from elmo_cli.lm.perplexity import Perplexity
@@ -184,8 +185,6 @@ class FinetuneRecord:
         train: files to train on.
         seconds, measuring_s: time spent so far, except on training, and on measuring before it.
         samples: number of tokens to measure of "validation" and of "test".
-        eval_steps: steps between two evaluations.
-        fit: `tokens`, `passes` and `seconds` of the fit.
     """
 
     run: dict[str, Any]
@@ -193,9 +192,7 @@ class FinetuneRecord:
     seconds: float = 0.0
     measuring_s: float = 0.0
     samples: dict[str, int] | None = None
-    eval_steps: int | None = None
     unknown_fraction: float = 0.0
-    fit: dict[str, float] | None = None
     before: Figures | None = None
     before_model_softmax: Figures | None = None
     result: dict[str, Any] | None = None
@@ -203,11 +200,8 @@ class FinetuneRecord:
     @classmethod
     def read(cls, path: Path) -> FinetuneRecord:
         """Read the record of a run to resume; raises ResumeError."""
-        try:
+        with as_resume_error(path):
             return cls(**read_json(path, ResumeError, START_OVER))
-        except (OSError, TypeError) as error:
-            what = f"{path}: corrupt or of another version ({error})"
-            raise ResumeError(what, START_OVER) from None
 
     def check_same(self, facts: Mapping[str, Any], path: Path) -> None:
         """Raise a ResumeError if the run started with something else."""

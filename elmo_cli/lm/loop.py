@@ -41,23 +41,18 @@ class Trainer:
         self.settings, self._group = step.settings, step.group
         self._log, self._checkpoint = TrainingLog(folder.path), folder.path / CHECKPOINT_FILE
         state = step.new_state(step.settings.n_streams)
-        self.progress = TrainingProgress(state, heldout=heldout.fingerprint if heldout else "")
+        self.progress = TrainingProgress(state)
         self._fraction_done = 0.0  # the same in all processes
 
     def resume(self) -> None:
         """Continue from the checkpoint in the folder and remove later lines from the log.
 
-        Evaluations on another held-out text are ignored.
-
         Raises:
             ResumeError: there is no checkpoint, or it belongs to another run.
         """
-        progress, heldout = load_checkpoint(self._checkpoint, self.step), self.progress.heldout
-        if progress.heldout != heldout:
-            progress.best, progress.best_step = math.inf, -1
-            progress.evaluations_since_best, progress.evaluated_at = 0, -1
-        state = progress.state.select_rows(self.step.own_streams).to(self._group.device)
-        self.progress = replace(progress, state=state, heldout=heldout)
+        progress = load_checkpoint(self._checkpoint, self.step)
+        progress.state = progress.state.select_rows(self.step.own_streams).to(self._group.device)
+        self.progress = progress
         self._group.run_on_first(lambda: self._log.truncate(progress.log_size))
 
     def save(self, before: Callable[[], None] = lambda: None) -> None:
@@ -193,11 +188,8 @@ class Trainer:
 
     def _stop(self) -> None:
         progress = self.progress
-        is_exported = self.settings.keep_best or progress.evaluated_at == progress.step
-        if not is_exported:
-            progress.exported = {}
         self.save()
-        if not is_exported:
+        if not self.settings.keep_best:
             self._group.run_on_first(self._export)
         self._log_loss()
         what = f"{self.folder.path}: stopped at step {progress.step:,}; everything is saved"

@@ -6,13 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from elmo_cli.errors import UsageError
-from elmo_cli.lm.checkpoint import (
-    TrainingProgress,
-    as_resume_error,
-    load_corpora,
-    read_checkpoint,
-    save_corpora,
-)
+from elmo_cli.lm.checkpoint import TrainingProgress, load_corpora, save_corpora
 from elmo_cli.lm.corpus import Corpus, overlap, read_corpus, without
 from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.language_model import LanguageModel, load_language_model, new_bilm, write_options
@@ -23,8 +17,9 @@ from elmo_cli.lm.settings import SILENT, Reporter, TextSettings
 from elmo_cli.lm.step import TrainStep
 from elmo_cli.lm.stream import check_long_enough
 from elmo_cli.model.options import Options
+from elmo_cli.pretrained.catalogue import OPTIONS_FILE
 from elmo_cli.pretrained.load import locate
-from elmo_cli.pretrained.model_files import CHECKPOINT_FILE, STATE_FILE, VOCABULARY_FILE
+from elmo_cli.pretrained.model_files import STATE_FILE, VOCABULARY_FILE
 from elmo_cli.pretrained.warm_state import write_warm_state
 from elmo_cli.text.input import InputReport, check_inputs, shorten_list
 from elmo_cli.text.vocabulary import Vocabulary
@@ -56,20 +51,16 @@ def pretrain(
     with RunFolder(folder, "pretrain") as run_folder:
         settings.check(has_heldout=bool(config.text.heldout))
         group.run_on_first(lambda: run_folder.open(mode, reads=_files_read(config, mode)))
-        is_kept = mode == "resume" and _keeps_text(config, folder)
-        paths = () if is_kept else _paths_to_train_on(config.text, reporter)
-        source, is_new = None, mode != "resume"
-        if config.init_from is not None and is_new:
-            source = load_language_model(config.init_from)
-        options = source.bilm.options if source else _options(config, folder, mode)
-        vocabulary = config.vocabulary if is_new else folder / VOCABULARY_FILE
-        types = Vocabulary.read(Path(vocabulary)) if vocabulary else None
-        text = replace(config.text, texts=paths)
-        stored, width = folder / TEXT_FILE if is_kept else None, options.max_characters
-        train, heldout = _read_text(text, stored, width, reporter)
-        if is_new:  # a resumed run first reports that the text differs
+        is_new = mode != "resume"
+        if is_new:
+            model, train, heldout = _new_model(config, reporter)
             check_long_enough(train, settings, group.size)
-        model = source or _new_model(config, options, types, train, reporter)
+        else:
+            model, train, heldout = _saved_model(config, folder)
+        found = f"text: {train.n_sentences:,} sentences, {train.n_tokens:,} tokens"
+        if heldout is not None:
+            found += f"; held out {heldout.n_tokens:,} tokens"
+        reporter.message(found)
         if model.warning:
             reporter.message(f"warning: {model.warning}")
         step = TrainStep(model.to(group.device), train, settings, group)
@@ -81,11 +72,10 @@ def pretrain(
             if is_new:
                 run_folder.start()
             config.write(folder)  # first, because it marks the folder of a run
-            if not is_kept:
-                save_corpora(folder / TEXT_FILE, train, heldout)
             if is_new:
+                write_options(model.bilm.options, folder)
                 model.vocabulary.write(folder / VOCABULARY_FILE)
-                write_options(options, folder)
+                save_corpora(folder / TEXT_FILE, train, heldout)
             (folder / STATE_FILE).unlink(missing_ok=True)
 
         group.run_on_first(begin)
@@ -111,15 +101,37 @@ def _files_read(config: PretrainConfig, mode: str) -> list[Path]:
     return [] if config.vocabulary is None else [Path(config.vocabulary)]
 
 
-def _keeps_text(config: PretrainConfig, folder: Path) -> bool:
-    """Check that these settings may resume a run; return whether its stored text is used.
+def _new_model(
+    config: PretrainConfig, reporter: Reporter
+) -> tuple[LanguageModel, Corpus, Corpus | None]:
+    """Return the model of the first step, and the texts to train and to evaluate on."""
+    source = load_language_model(config.init_from) if config.init_from else None
+    options = source.bilm.options if source else _options(config)
+    types = Vocabulary.read(Path(config.vocabulary)) if config.vocabulary else None
+    train, heldout = _read_text(config.text, options.max_characters, reporter)
+    if source is None:
+        types = types or train.vocabulary(
+            min_count=config.min_count, max_types=config.vocabulary_size, warn=reporter.message
+        )
+        counts = train.predicted_counts(types)
+        source = LanguageModel(*new_bilm(options, counts, seed=config.training.seed), types)
+    return source, train, heldout
+
+
+def _saved_model(
+    config: PretrainConfig, folder: Path
+) -> tuple[LanguageModel, Corpus, Corpus | None]:
+    """Return the same of a run to resume; the checkpoint has the weights of the model.
 
     Raises:
         SettingError: the run started with another setting.
     """
-    saved = PretrainConfig.read(folder / RECIPE_FILE, data_dir=config.data_dir)
-    config.check_same_run(saved)
-    return config.text == saved.text and (folder / TEXT_FILE).exists()
+    config.check_same_run(PretrainConfig.read(folder / RECIPE_FILE, data_dir=config.data_dir))
+    options = Options.from_file(folder / OPTIONS_FILE)
+    types = Vocabulary.read(folder / VOCABULARY_FILE)
+    train, heldout = load_corpora(folder / TEXT_FILE, max_characters=options.max_characters)
+    bilm, softmax = new_bilm(options, train.predicted_counts(types), seed=config.training.seed)
+    return LanguageModel(bilm, softmax, types), train, heldout
 
 
 def _paths_to_train_on(text: TextSettings, reporter: Reporter) -> tuple[str, ...]:
@@ -138,12 +150,8 @@ def _paths_to_train_on(text: TextSettings, reporter: Reporter) -> tuple[str, ...
     return train
 
 
-def _options(config: PretrainConfig, folder: Path, mode: str) -> Options:
-    """Return the sizes of the biLM."""
-    if mode == "resume":
-        # options.json cannot express a projection of equal size, as AllenNLP's models have.
-        with as_resume_error(path := folder / CHECKPOINT_FILE):
-            return Options(**read_checkpoint(path)["run"]["options"])
+def _options(config: PretrainConfig) -> Options:
+    """Return the sizes of a new biLM."""
     if config.options_file is not None:
         return Options.from_file(config.options_file)
     filters = CHAR_FILTERS[config.char_filters]
@@ -157,41 +165,20 @@ def _options(config: PretrainConfig, folder: Path, mode: str) -> Options:
 
 
 def _read_text(
-    text: TextSettings, stored: Path | None, max_characters: int, reporter: Reporter
+    text: TextSettings, max_characters: int, reporter: Reporter
 ) -> tuple[Corpus, Corpus | None]:
-    """Read the texts to train and to evaluate on, from `stored` if given; report their size."""
+    """Read the texts to train and to evaluate on."""
+    paths = _paths_to_train_on(text, reporter)
     notes, reading = InputReport(), replace(text.reading, max_characters=max_characters)
-    reporter.reading([] if stored else [*text.texts, *text.heldout], notes)
-    if stored is not None:
-        train, heldout = load_corpora(stored, max_characters=max_characters)
-    else:
-        n_train, fraction = text.train_tokens_per_file, text.treebank_fraction
-        train = read_corpus(
-            text.texts, reading, tokens_per_file=n_train, treebank_fraction=fraction, notes=notes
-        )
-        heldout = None
-        if text.heldout:
-            n_tokens = text.heldout_tokens_per_file
-            heldout = read_corpus(text.heldout, reading, tokens_per_file=n_tokens, notes=notes)
-            overlap(heldout, train, notes)  # warns
-    found = f"text: {train.n_sentences:,} sentences, {train.n_tokens:,} tokens"
-    if heldout is not None:
-        found += f"; held out {heldout.n_tokens:,} tokens"
-    reporter.message(found)
+    reporter.reading([*paths, *text.heldout], notes)
+    n_train, fraction = text.train_tokens_per_file, text.treebank_fraction
+    train = read_corpus(
+        paths, reading, tokens_per_file=n_train, treebank_fraction=fraction, notes=notes
+    )
+    heldout = None
+    if text.heldout:
+        n_tokens = text.heldout_tokens_per_file
+        heldout = read_corpus(text.heldout, reading, tokens_per_file=n_tokens, notes=notes)
+        overlap(heldout, train, notes)  # warns
     reporter.input_notes(notes)
     return train, heldout
-
-
-def _new_model(
-    config: PretrainConfig,
-    options: Options,
-    vocabulary: Vocabulary | None,
-    train: Corpus,
-    reporter: Reporter,
-) -> LanguageModel:
-    """Create the model of the first step; a resumed run then loads the checkpoint weights."""
-    if vocabulary is None:
-        least, most, warn = config.min_count, config.vocabulary_size, reporter.message
-        vocabulary = train.vocabulary(min_count=least, max_types=most, warn=warn)
-    counts = train.predicted_counts(vocabulary)
-    return LanguageModel(*new_bilm(options, counts, seed=config.training.seed), vocabulary)

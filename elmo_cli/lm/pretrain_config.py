@@ -17,6 +17,7 @@ from elmo_cli.errors import SettingError, UsageError
 from elmo_cli.files import write_text
 from elmo_cli.lm.settings import (
     LIMITS,
+    NOT_FIXED,
     TextSettings,
     TrainSettings,
     at_least,
@@ -92,9 +93,6 @@ class PretrainConfig:
             values = {_known(key): value for key, value in content.items() if value is not None}
             given = {name: _read_value(name, value, home) for name, value in values.items()}
             return cls(data_dir=data_dir).updated(given)
-        except SettingError as error:
-            what = f'{path}: "{_key(error.name)}": {error.problem}'
-            raise UsageError(what, error.hint) from None
         except UsageError as error:
             raise UsageError(f"{path}: {error.message}", error.hint) from None
 
@@ -154,9 +152,11 @@ class PretrainConfig:
         return {name: values[name] for name in _names()}
 
     def _fixed(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in ("init_from", *_WITHOUT_EFFECT["init_from"])}
-        paths = {name: own[name] and os.path.realpath(own[name]) for name in _FILES}
-        return {**own, **paths, **self.training.fixed()}
+        free = (*NOT_FIXED, "device", "threads")
+        fixed = {name: value for name, value in self._values().items() if name not in free}
+        for name in ("init_from", *_FILES):  # however a file is named
+            fixed[name] = fixed[name] and os.path.realpath(fixed[name])
+        return fixed | {name: [os.path.realpath(one) for one in fixed[name]] for name in _LISTS}
 
 
 def _without_effect(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -15,7 +15,7 @@ LIMITS = ("max_seconds", "max_steps", "max_epochs")
 _FULL_SOFTMAX = 8192  # number of types up to which the full softmax is the default
 _NEGATIVE_SAMPLES = 2048
 MOST_SEED = 2**63 - 1  # NumPy refuses negative seeds, torch those of more than 64 bits
-_NOT_FIXED = (
+NOT_FIXED = (  # settings that a resumed run may change
     *(*LIMITS, "learning_rate", "patience", "precision", "log_steps", "eval_seconds", "eval_steps"),
     *("batch_size", "gradient_accumulation_steps"),  # their product is fixed, see `checkpoint`
 )
@@ -183,7 +183,7 @@ class TrainSettings:
 
     def fixed(self) -> dict[str, Any]:
         """Return the settings that a resumed run may not change."""
-        return {name: value for name, value in vars(self).items() if name not in _NOT_FIXED}
+        return {name: value for name, value in vars(self).items() if name not in NOT_FIXED}
 
 
 @dataclass(frozen=True)

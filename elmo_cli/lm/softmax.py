@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -176,16 +176,6 @@ def _logits(h: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return torch.mm(h, weight.t()).to(bias.dtype).add_(bias)
 
 
-class FittedSoftmax(NamedTuple):
-    """The best softmax of all passes, the number of predictions in each direction that it was
-    fitted on, the passes over them, and the seconds of the whole fit."""
-
-    softmax: NextTokenSoftmax
-    tokens: int
-    passes: int
-    seconds: float
-
-
 def fit_softmax(
     bilm: BiLM,
     vocabulary: Vocabulary,
@@ -193,7 +183,7 @@ def fit_softmax(
     settings: TrainSettings,
     max_tokens: int,
     report: Callable[[dict[str, Any]], None] = lambda line: None,
-) -> FittedSoftmax:
+) -> NextTokenSoftmax:
     """Fit a softmax to a frozen biLM, starting with the frequencies of the types.
 
     The outputs of the top layer are computed once and kept in half precision. Each sentence starts
@@ -233,7 +223,7 @@ def fit_softmax(
         fit.run_pass(outputs, targets)
         n_passes += 1
     softmax.load_state_dict(weights)
-    return FittedSoftmax(softmax, len(outputs) // 2, n_passes, time.monotonic() - start_s)
+    return softmax
 
 
 def _sample(corpus: Corpus, max_tokens: int, seed: int) -> Corpus:

@@ -64,8 +64,9 @@ def read_word(
         tokens = [found[int(n * step)] for n in range(min(MAX_TOKENS, len(found)))]
         groups = None
         if labels is not None:
-            joined = {one.key: one.labels for one in join_labels(embeddings, *labels).sentences}
-            groups = [joined[token.key][token.position or 0] for token in tokens]
+            joined, find = join_labels(embeddings, *labels), embeddings.reader.find
+            labels_of = {find(one.key): one.labels for one in joined.sentences}  # one has many keys
+            groups = [labels_of[find(token.key)][token.position or 0] for token in tokens]
         vectors = np.stack([view.vector(token.key, token.position) for token in tokens])
         of_all = f" of {len(found):,}" * (len(found) > len(tokens))
         title = f"“{word}” in {Path(path).name}, layer {view.layer} (n = {len(tokens):,}{of_all})"

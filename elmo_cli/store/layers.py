@@ -96,8 +96,8 @@ def stored_layers(embeddings: Embeddings) -> tuple[int, ...]:
     return tuple(layer for layer in embeddings.layers if isinstance(layer, int))
 
 
-def layer_list(numbers: Sequence[int]) -> str:
-    """The numbers of layers as messages list them: "layers 0, 2"."""
+def layer_list(numbers: Sequence[int | str]) -> str:
+    """The layers as messages list them: "layers 0, 2"."""
     return f"layer{'s' * (len(numbers) != 1)} {', '.join(map(str, numbers))}"
 
 

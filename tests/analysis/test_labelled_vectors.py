@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import re
 from pathlib import Path
@@ -42,43 +41,44 @@ def expected_vectors(given, layer):
 BY_SENTENCE = {"keys": "sentence", "first_sentence": 3}
 
 
-@pytest.mark.parametrize("kind", ["lines", "columns"])
 @pytest.mark.parametrize(
-    ("layout", "options", "stores_tokens"),
+    ("layout", "options", "stores_tokens", "has_names"),
     [
-        ("flat", {}, True),
-        ("allennlp", {}, True),
-        ("allennlp", {"forget_sentences": True}, False),
-        ("allennlp", BY_SENTENCE, True),
-        ("bilm", {}, False),
-        ("e2e-coref", {}, False),
-        ("lsgn", {}, False),
-        ("dygie", {}, False),
+        ("flat", {}, True, False),
+        ("allennlp", {}, True, False),
+        ("allennlp", {"forget_sentences": True}, False, False),
+        ("allennlp", BY_SENTENCE, True, True),
+        ("bilm", {}, False, False),
+        ("e2e-coref", {}, False, True),
+        ("lsgn", {}, False, True),
+        ("dygie", {}, False, True),
     ],
 )
-def test_vectors_are_joined_with_their_labels(tmp_path, layout, options, stores_tokens, kind):
-    """In a file keyed by sentences also names that form groups keep their order."""
+def test_vectors_are_joined_with_their_labels(tmp_path, layout, options, stores_tokens, has_names):
+    """Names, some of which form groups, can only be found with the tokens of columns."""
     text = [line.replace("d e", "x/d e").replace("b c", "x/b c") for line in TEXT]
     given = sentences(text, range(options.get("first_sentence", 0), 8)[:5])
     path = write(tmp_path / "a.hdf5", given, layout=layout, **options)
-    joined = join(path, label_file(tmp_path, kind, given, LABELS))
-    assert joined.labels == ALL_LABELS
-    is_known = stores_tokens or kind == "columns"
-    assert joined.words == (" ".join(text).split() if is_known else None)
+    columns = join(path, write_conllu(tmp_path / "a.conllu", given, LABELS))
+    assert (columns.labels, columns.words) == (ALL_LABELS, " ".join(text).split())
     for layer in (0, 1, 2):
-        vectors = joined.vectors(layer)
+        vectors = columns.vectors(layer)
         assert vectors.dtype == np.float32
         np.testing.assert_array_equal(vectors, expected_vectors(given, layer))
+    lines = write_lines(tmp_path / "a.tags", LABELS)
+    if has_names:
+        with pytest.raises(UsageError, match="lines of labels cannot be matched"):
+            join(path, lines)
+    else:
+        assert join(path, lines).words == (" ".join(text).split() if stores_tokens else None)
+        assert join(path, lines).sentences[1].labels == ("X",)
 
 
 def test_equal_sentences_that_are_stored_once(tmp_path):
-    """Columns find them, lines of labels cannot."""
     given, labels = sentences([*TEXT, "a b"]), [*LABELS, LABELS[0]]
     arrays = [layers(sentence)[2] for sentence in given]
     header = {"layers": "top"}
     path = write(tmp_path / "a.hdf5", given, arrays, layout="manylangs", header=header)
-    with pytest.raises(UsageError, match="contains equal sentences once"):
-        join(path, write_lines(tmp_path / "a.tags", labels))
     joined = join(path, write_conllu(tmp_path / "a.conllu", given, labels))
     assert joined.labels == [*ALL_LABELS, "X", "Y"]
     np.testing.assert_array_equal(joined.vectors("top"), np.concatenate([*arrays[:5], arrays[0]]))
@@ -98,22 +98,16 @@ def test_compressed_labels_and_pipes(tmp_path):
     writer.join()
 
 
-@pytest.mark.parametrize(
-    ("layout", "keys", "are_kept", "expected"),
-    [
-        *((layout, "number", kept, [1, 2, 3, 6, 7]) for layout in ("flat", "allennlp")
-          for kept in (True, False)),
-        ("allennlp", "sentence", False, [0, 1, 2, 3, 4]),
-    ],
-)  # fmt: skip
-def test_blank_lines(tmp_path, layout, keys, are_kept, expected):
+@pytest.mark.parametrize("layout", ["flat", "allennlp"])
+@pytest.mark.parametrize("are_kept", [True, False])
+def test_blank_lines(tmp_path, layout, are_kept):
     text = ["", *TEXT[:3], "", "", *TEXT[3:], ""]
     labels = [[], *LABELS[:3], [], [], *LABELS[3:], []]
     given = [one for one in sentences(text) if are_kept or one.tokens]
-    path = write(tmp_path / "a.hdf5", given, layout=layout, keys=keys)
+    path = write(tmp_path / "a.hdf5", given, layout=layout)
     joined = join(path, write_lines(tmp_path / "a.tags", labels))
     assert (joined.labels, joined.n_missing) == (ALL_LABELS, 0)
-    assert [sentence.key for sentence in joined.sentences] == expected
+    assert [sentence.key for sentence in joined.sentences] == [1, 2, 3, 6, 7]
 
 
 def test_missing_sentences_are_counted(tmp_path):
@@ -134,20 +128,17 @@ def test_pooled_sentences_have_one_label_each(tmp_path):
     joined = join(path, write_lines(tmp_path / "a.tags", lines))
     assert (joined.labels, joined.words) == ([*"XYXYX"], None)
     np.testing.assert_array_equal(joined.vectors(0)[:, 0], [1, 2, 3, 4, 5])
-    with pytest.raises(InputError, match=r"line 2: 2 labels for sentence 1, .* one vector for it"):
+    with pytest.raises(InputError, match=r"line 2: 2 labels for sentence 1, .* 1 vector of it"):
         join(path, write_lines(tmp_path / "a.tags", [[], *LABELS]))
 
 
-def test_names_in_unknown_order(tmp_path):
-    """h5py lists them alphabetically: only columns with the names can be matched."""
+def test_names_of_documents(tmp_path):
+    """In whatever order h5py lists them."""
     labels = [["X", "Y"], ["Y", "Y"]]
     columns = write_conllu(tmp_path / "a.conllu", sentences(["so it", "is ."]), labels)
-    for names in (("zebra sat", "apple fell"), ("z/0", "a/0")):
-        with h5py.File(tmp_path / "a.hdf5", "w") as file:
-            for name in names:
-                file[name] = np.ones((3, 2, 4), np.float32)
-        with pytest.raises(UsageError, match="unknown order"):
-            join(tmp_path / "a.hdf5", write_lines(tmp_path / "a.tags", labels))
+    with h5py.File(tmp_path / "a.hdf5", "w") as file:
+        for name in ("z/0", "a/0"):
+            file[name] = np.ones((3, 2, 4), np.float32)
     columns.write_text(columns.read_text().replace("d_0", "z").replace("d_1", "a"))
     joined = join(tmp_path / "a.hdf5", columns)
     assert [sentence.key for sentence in joined.sentences] == [("z", 0), ("a", 0)]
@@ -221,14 +212,14 @@ def test_labels_that_cannot_be_read(tmp_path, monkeypatch, name, settings, error
 @pytest.mark.parametrize(
     ("kind", "text", "labels", "error", "message"),
     [
-        ("lines", TEXT, [["X"] * 3, *LABELS[1:]], InputError, "1: 3 labels for .* 0, .* 2 tok"),
+        ("lines", TEXT, [["X"] * 3, *LABELS[1:]], InputError, "1: 3 labels for .* 0, .* 2 vec"),
         ("lines", TEXT, [LABELS[0], [], *LABELS[2:]], InputError, "2: 0 labels for sentence 1"),
         ("lines", TEXT, LABELS[:-1], EmbeddingsFileError, "5 sentences, .*a.tags has 4 of them"),
         ("lines", TEXT, [], EmbeddingsFileError, "a.tags has 0 of them"),
         ("columns", ["a b", "C", *TEXT[2:]], LABELS, InputError,
          "a.conllu, line 7: token 1 of sentence 1 is `C`, in .*a.hdf5 it is `c`"),
         ("columns", ["a b b", *TEXT[1:]], [["X"] * 3, *LABELS[1:]], InputError,
-         "a.conllu, line 2: 3 labels for sentence 0, .* 2 tokens of it"),
+         "a.conllu, line 2: 3 labels for sentence 0, .* 2 vectors of it"),
     ],
 )  # fmt: skip
 def test_labels_of_another_text_are_refused(tmp_path, kind, text, labels, error, message):
@@ -236,36 +227,6 @@ def test_labels_of_another_text_are_refused(tmp_path, kind, text, labels, error,
     with pytest.raises(error, match=message) as raised:
         join(path, label_file(tmp_path, kind, sentences(text), labels))
     assert raised.value.hint
-
-
-@pytest.mark.parametrize("kind", ["lines", "columns"])
-def test_stored_tokens_that_do_not_match_the_vectors_are_refused(tmp_path, kind):
-    path = write(tmp_path / "a.hdf5", sentences(TEXT), layout="allennlp")
-    with h5py.File(path, "r+") as file:
-        del file["0"]
-        file["0"] = layers(sentences(["a b c"])[0])
-    labels = label_file(tmp_path, kind, sentences(["a b c", *TEXT[1:]]), [["X"] * 3, *LABELS[1:]])
-    with pytest.raises(InputError, match=r"3 labels for sentence 0, .*a\.hdf5 has 2 tokens of it"):
-        join(path, labels)
-
-
-@pytest.mark.parametrize(
-    ("line", "is_refused"),
-    [("a b c", False), ("a  b c", False), ("a x c", True), ("a b", True), ("p q r s", True)],
-)
-def test_the_line_of_another_program_is_compared(tmp_path, line, is_refused):
-    """Also if it has more or fewer words than there are vectors."""
-    given, path = sentences(["a b c", "d"]), tmp_path / "a.hdf5"
-    with h5py.File(path, "w") as file:
-        for sentence in given:
-            file[str(sentence.key)] = layers(sentence)
-        file["sentence_to_index"] = [json.dumps({line: "0", "d": "1"})]
-    columns = write_conllu(tmp_path / "a.conllu", given, [["X", "Y", "X"], ["Y"]])
-    if is_refused:
-        with pytest.raises(InputError, match=r"a\.conllu, line 2: .*sentence 0 is "):
-            join(path, columns)
-    else:
-        assert join(path, columns).words == ["a", "b", "c", "d"]
 
 
 def test_values_of_the_chosen_layers_are_checked(tmp_path):

@@ -202,18 +202,6 @@ def test_queries_of_another_file(tmp_path):
     assert keys == {k for k, line in enumerate(LINES) if line and k != 4}
 
 
-def test_queries_need_the_same_layer(tmp_path):
-    """No option of the command can help: `--layer` is that of both files."""
-    given, refused = sentences(LINES), r"top\.hdf5: contains layer top, but layer 2 of .* is needed"
-    arrays = [layers(sentence)[-1] for sentence in given]
-    top = write(tmp_path / "top.hdf5", given, arrays, header={"layers": "top"})
-    with (
-        open_embeddings(write(tmp_path / "a.hdf5", given)) as embeddings,
-        pytest.raises(EmbeddingsFileError, match=refused),
-    ):
-        search(LayerView(embeddings), "0:0", query_file=top)
-
-
 def test_model_of_another_size_is_refused(tmp_path, tiny):
     """Of a file that records no model; the vectors of both could not be compared."""
     with h5py.File(tmp_path / "a.hdf5", "w") as file:

@@ -128,7 +128,7 @@ def kept_text() -> bytes:
 
 @cache
 def checkpoint() -> bytes:
-    content = {"version": 5, "run": {"batch_size": 4}, "model": torch.nn.Linear(2, 3).state_dict()}
+    content = {"version": 6, "run": {"batch_size": 4}, "model": torch.nn.Linear(2, 3).state_dict()}
     buffer = io.BytesIO()
     torch.save(content, buffer)
     return buffer.getvalue()

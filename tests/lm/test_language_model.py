@@ -60,22 +60,6 @@ def test_softmax_and_vocabulary_are_found_everywhere(model: Path, tmp_path: Path
     assert average(model, vocabulary=other) == beside
 
 
-def test_sentence_boundaries_may_be_in_either_order(model: Path) -> None:
-    """bilm-tf's files begin with </S>, <S>, its readme's with <S>, </S>: ids must follow."""
-    before = average(model)
-    types = (model / "vocab.txt").read_text().split("\n")
-    assert types[:3] == ["</S>", "<S>", "<UNK>"]
-    types[:2] = types[1::-1]
-    (model / "vocab.txt").write_text("\n".join(types))
-    assert load_language_model(model).vocabulary.types[:3] == ("<S>", "</S>", "<UNK>")
-    assert average(model) != pytest.approx(before, rel=1e-3)
-    with h5py.File(model / "softmax.hdf5", "a") as file:
-        for name in ("W", "b"):
-            rows = file["softmax"][name][...]
-            file["softmax"][name][:2] = rows[1::-1]
-    assert average(model) == pytest.approx(before, rel=1e-6)
-
-
 def test_missing_files_are_named(model: Path, tiny: Path) -> None:
     """Published weights come without a softmax."""
     with pytest.raises(ModelError, match=r"this model has no softmax: no softmax\.hdf5") as caught:
@@ -94,28 +78,13 @@ def test_missing_files_are_named(model: Path, tiny: Path) -> None:
 
 def test_parts_of_different_models_are_refused(model: Path, odd: Path) -> None:
     """One type more or less moves all ids after it, which would give a number like any other."""
-    packed = gzip.compress((model / "vocab.txt").read_bytes())
     text = (model / "vocab.txt").read_text()
     (model / "vocab.txt").write_text(text + "more\n")
     with pytest.raises(WeightFileError, match=r"\(55, 8\), expected shape \(56, 8\)"):
         load_language_model(model)
-    (model / "vocab.txt").write_text(text.replace("<UNK>", "unk"))
-    with pytest.raises(InputError, match=r"vocab\.txt: <UNK> is not among the"):
-        load_language_model(model)
-    (model / "vocab.txt").unlink()
-    (model / "vocab.txt.gz").write_bytes(packed[:40])
-    with pytest.raises(InputError, match=r"vocab\.txt\.gz: can't be read"):
-        load_language_model(model)
-    (model / "vocab.txt.gz").write_bytes(packed)
-    halved = shutil.copy(model / "softmax.hdf5", model.parent)
-    with h5py.File(halved, "a") as file:
-        del file["softmax/b"]
-    with pytest.raises(WeightFileError, match=r"softmax/b is missing"):
-        load_language_model(model, softmax=halved)
-    shutil.copy(odd / "options.json", model)
-    with pytest.raises(WeightFileError, match=r"shape .* expected shape"):
-        load_language_model(model)
-    shutil.copy(odd / "weights.hdf5", model)
+    (model / "vocab.txt").write_text(text)
+    for name in ("options.json", "weights.hdf5"):
+        shutil.copy(odd / name, model)
     with pytest.raises(WeightFileError, match=r"\(55, 8\), expected shape \(55, 12\)"):
         load_language_model(model)
 

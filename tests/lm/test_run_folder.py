@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -106,23 +105,6 @@ def test_a_second_run_is_refused(mode: str, tmp_path: Path) -> None:
             second.open(mode)
         assert (out / LOCK_FILE).exists()
     assert not (out / LOCK_FILE).exists()
-
-
-def test_a_run_that_ended_meanwhile_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two runs that both found an empty folder may not write into one."""
-    acquire = fcntl.flock
-
-    def meanwhile(descriptor: int, how: int) -> None:
-        fill(tmp_path, RUN["pretrain"])
-        acquire(descriptor, how)
-
-    monkeypatch.setattr(fcntl, "flock", meanwhile)
-    folder = RunFolder(tmp_path, "pretrain")
-    with folder, pytest.raises(OutputError, match="contains a pretrain run already"):
-        folder.open()
-    assert content(tmp_path) == set(RUN["pretrain"])
 
 
 def test_what_stays_and_what_a_kill_left(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ SIMILARITY = "similarity text.hdf5 0"
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (f"{SENSES} plya", "the word 'plya' does not occur\nhint: give a whole token, in any case"),
+        (f"{SENSES} plya", "contains no token 'plya'\nhint: give a whole token, in any case"),
         (f"{PLAY} --labels short.tags", "has 7 sentences, short.tags has 6"),
         (f"{PLAY} --label-column upos", "no meaning without --labels"),
         (f"{PLAY} --labels text.tags --clusters 2", "meaning with --labels"),

@@ -12,9 +12,10 @@ import pytest
 from command_line import made
 from matplotlib.figure import Figure
 
+from elmo_cli.analysis.labelled_vectors import LabelSettings
 from elmo_cli.analysis.query import Occurrence
 from elmo_cli.plot import token_plot
-from elmo_cli.plot.token_plot import Tokens, draw_tokens
+from elmo_cli.plot.token_plot import Tokens, draw_tokens, read_word
 from elmo_cli.store.reader import open_embeddings
 
 PLAYS = ["0:1", "1:1", "2:1", "3:0", "3:5", "5:2"]
@@ -92,6 +93,16 @@ def test_rare_groups_share_one(tmp_path: Path, figures: list[Figure]) -> None:
     draw_tokens(Tokens("t", tokens, np.eye(14, dtype=np.float32), names), tmp_path / "a.svg")
     labels = [str(one.get_label()) for one in figures[0].axes[0].collections]
     assert labels == ["a (3)", "b (3)", "c (3)", "f (2)", "d (1)", "other (2)"]
+
+
+def test_labels_of_a_file_that_is_keyed_by_sentences(
+    tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its tokens are found under numbers, its labels under sentences."""
+    monkeypatch.chdir(tmp_path)
+    Path("a.conll").write_text("play NN\nbegan VBD\n\nthey PRP\nplay VB\n")
+    made("embed", "a.conll", "-o", "a.hdf5", "-m", tiny, "--use-sentence-keys", "-q")
+    assert read_word("a.hdf5", "play", None, ("a.conll", LabelSettings())).groups == ["NN", "VB"]
 
 
 @pytest.mark.parametrize("n", [1, 5, 60])
