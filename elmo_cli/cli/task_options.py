@@ -64,6 +64,11 @@ class TaskReporter(ConsoleReporter):
     def __init__(self) -> None:
         super().__init__("the dev data", is_estimate=True)
 
+    def message(self, text: str) -> None:
+        """Print a message, which ends the progress before it."""
+        super().message(text)
+        self.begin("", "")
+
     def log_line(self, line: dict[str, Any]) -> None:
         scores = ", ".join(f"{name} {score:.2f}" for name, score in line["dev"].items())
         what = f"epoch {line['epoch']}: loss {line['loss']:.3f}, dev {scores}"
