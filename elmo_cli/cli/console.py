@@ -91,7 +91,7 @@ def warn(*messages: str) -> None:
 def say(*lines: str) -> None:
     """Print lines of text for people on stdout."""
     for line in lines:
-        click.echo(printable(line))
+        _print(printable(line))
 
 
 def print_result(facts: Any, show: Callable[[], None] = lambda: None) -> None:
@@ -101,9 +101,14 @@ def print_result(facts: Any, show: Callable[[], None] = lambda: None) -> None:
     string: attributes that other programs wrote into a file may have any type.
     """
     if mode.as_json:
-        click.echo(json.dumps(_finite(facts), allow_nan=False, default=str))
+        _print(json.dumps(_finite(facts), allow_nan=False, default=str))
     else:
         show()
+
+
+def _print(line: str) -> None:
+    check_stdout()
+    click.echo(line)
 
 
 def check_stdout() -> None:
@@ -122,7 +127,7 @@ def _finite(fact: Any) -> Any:
 
 def print_row(cells: Iterable[object]) -> None:
     """Print tab-separated cells as a line on stdout."""
-    click.echo("\t".join(map(printable, cells)))
+    _print("\t".join(map(printable, cells)))
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: str = "") -> None:
@@ -156,6 +161,7 @@ def is_terminal(stream: TextIO | None) -> bool:
 @contextmanager
 def binary_stdout() -> Iterator[BinaryIO]:
     """Open standard output for binary data and flush it at the end."""
+    check_stdout()
     yield sys.stdout.buffer
     sys.stdout.buffer.flush()
 

@@ -123,6 +123,9 @@ def embed(**given: Any) -> None:
         options.refuse_options(_CLUSTER, "without --ray")
         if given["output"] == "-":
             options.refuse_options(_ONLY_FILE, "for standard output")
+            if given["dtype"] == "int8":
+                what = "--dtype int8: only files with layout flat can store int8"
+                raise UsageError(what, "use `--dtype float16`, or `-o FILE --layout flat`")
         else:
             options.refuse_options(["stream"], "for a file, whose format is HDF5")
     job = _job(given)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 import traceback
 from importlib import import_module
@@ -85,9 +86,9 @@ def main(args: list[str] | None = None) -> None:
     if isinstance(sys.stdout, TextIOWrapper):  # in a locale that lacks a character
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        console.check_stdout()
         cli.main(args, prog_name="elmo", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # as it is where it was closed before the start
+            sys.stdout.flush()
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
     except (Exception, KeyboardInterrupt) as error:
@@ -119,7 +120,8 @@ def _report(error: BaseException) -> int:
 def _explain(error: BaseException) -> tuple[int, str, str]:
     """Exit code, message and hint of an error."""
     if isinstance(error, ElmoError):
-        return error.exit_code, with_options(error.message), with_options(error.hint)
+        hint = "; ".join(filter(None, (error.hint, _variable_hint(error.message))))
+        return error.exit_code, with_options(error.message), with_options(hint)
     if isinstance(error, click.ClickException):
         return 2, *_usage(error)
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
@@ -135,6 +137,15 @@ def _explain(error: BaseException) -> tuple[int, str, str]:
         return 1, error.strerror, "`elmo --debug …` shows where"
     hint = "internal error of elmo: please report it with the output of `elmo --debug …`"
     return 1, f"{type(error).__name__}: {error}", hint
+
+
+def _variable_hint(message: str) -> str:
+    """Which environment variable a value came from that a message names."""
+    for variable, option in (("ELMO_MODEL", "`"), ("ELMO_DEVICE", "device=")):
+        value = os.environ.get(variable)
+        if value and option + value in message:
+            return f"${variable} is `{value}`"
+    return ""
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

@@ -29,7 +29,7 @@ _MODEL_FILE = re.compile(
 )
 # Weights hardly compress; a small archive may have any ratio.
 _MAX_RATIO, _MIN_LIMIT = 100, 64 << 20
-# OSError: raised by bz2. RuntimeError: encrypted, or Python lacks the compression method.
+# OSError: raised by bz2. RuntimeError: Python lacks the compression method.
 _CORRUPT = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError)
 
 
@@ -88,8 +88,9 @@ def _select(path: Path, members: Iterable[zipfile.ZipInfo]) -> dict[str, zipfile
         total += member.file_size
         is_regular = stat.S_IFMT(member.external_attr >> 16) in (0, stat.S_IFREG)
         is_inside = {"..", "/"}.isdisjoint(inner.parts)
-        if not is_regular or not is_inside or name in found or total > limit:
-            what = f"{member.filename!r} is a link, leads out of the archive, occurs twice, or "
+        is_readable = is_regular and is_inside and not member.flag_bits & 1  # encrypted
+        if not is_readable or name in found or total > limit:
+            what = f"{member.filename!r} is encrypted, a link, outside the folder, there twice, or "
             what += f"extracts to more than {limit} bytes with those before"
             hint = "extract it yourself if you trust it, and give the folder"
             raise ModelError(f"{path}: refused, since {what}", hint)

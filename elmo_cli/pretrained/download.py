@@ -79,18 +79,18 @@ def _files_to_fetch(model: Model, overwrite: bool) -> list[RemoteFile]:
 
 
 def download(file: RemoteFile, folder: Path, on_bytes: Callable[[int], None]) -> None:
-    """Download a file into a folder from the first of its addresses that provides it.
+    """Download a file into a folder, from its addresses in turn, each of which is tried twice.
 
     `on_bytes` is called with the number of bytes received so far. Raises a DownloadError if no
     address provides the file, an OutputError if it cannot be written.
     """
-    target, reasons = folder / file.name, []
+    target, reasons = folder / file.name, dict[str, str]()
     part = target.with_name(f"{target.name}.part")
-    for address in file.addresses:
+    for address in (*file.addresses, *file.addresses):  # the second time, what is there is resumed
         try:
             _fetch(file, address, part, on_bytes)
         except _AddressError as reason:
-            reasons.append(f"{address}: {reason}")
+            reasons[address] = f"{address}: {reason}"
             continue
         with writing(target):
             with open(part, "rb") as opened:
@@ -99,7 +99,7 @@ def download(file: RemoteFile, folder: Path, on_bytes: Callable[[int], None]) ->
         return
     proxy = "set HTTPS_PROXY if you are behind a proxy"
     hint = f"run it again; {proxy}; or save the file as {target} yourself"
-    raise DownloadError("; ".join(reasons), hint)
+    raise DownloadError("; ".join(reasons.values()), hint)
 
 
 def _fetch(file: RemoteFile, address: str, part: Path, on_bytes: Callable[[int], None]) -> None:

@@ -87,8 +87,11 @@ def _read_conll(split: Split, labelled: bool) -> None:
         rows = list(chain.from_iterable(sentences))
         numbers: tuple[int, ...] = ()
         for sentence in sentences:
+            tokens = []
+            for split.where, cells in sentence:
+                tokens.append(_token_of(cells))
             split.where = sentence[0].where
-            numbers += split.add([_token_of(row.cells) for row in sentence])
+            numbers += split.add(tokens)
         clusters = _clusters_of(split, rows) if labelled else None
         split.examples.append(Document(numbers, rows[0].where, clusters, heading))
 

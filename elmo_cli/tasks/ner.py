@@ -104,11 +104,9 @@ class NerTask(Task):
             for sentence, *others in read_columns(path, reading, columns):
                 target = others[0].tokens if others else None
                 split.examples.append(Example(split.add(sentence.tokens), sentence.where, target))
-        except InputError as error:  # its hint may name options of `elmo embed`
-            is_of_format = "`format=" in error.hint or "`column" in error.hint
+        except InputError as error:
             message = error.message.replace("`column", "`label_column")
-            hint = self.format_hint if is_of_format else error.hint
-            raise InputError(message, hint) from None
+            raise InputError(message, error.hint) from error
 
     def labels_of(self, example: Example) -> Iterable[str]:
         """Return the labels; those of the same type of span are one."""

@@ -97,9 +97,13 @@ class Split:
 def parse_json(text: str) -> Any:
     """Parse JSON; ValueError if it is invalid, or an object has a key twice."""
     try:
-        return json.loads(text, object_pairs_hook=unique_keys)
+        return json.loads(text, object_pairs_hook=unique_keys, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"not JSON ({error})") from None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a value")
 
 
 def member(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -139,14 +140,19 @@ class Task(ABC):
         try:
             self.fill(split, labelled=labelled)
             if not split.examples:
+                split.where = path
                 raise ValueError("contains no example")
+        except InputError as error:  # its hint may name options that `elmo train` does not have
+            has_option = re.search("`(format|column|encoding|max_tokens)=", error.hint)
+            hint = self.format_hint if has_option else error.hint
+            raise InputError(error.message, hint) from error
         except ElmoError:
             raise
         except ValueError as error:
-            raise InputError(f"{split.where}: {error}", self.format_hint) from None
+            raise InputError(f"{split.where}: {error}", self.format_hint) from error
         except (AttributeError, KeyError, TypeError) as error:  # of JSON with another structure
             what = f"{split.where}: a field is missing or of the wrong type ({error})"
-            raise InputError(what, self.format_hint) from None
+            raise InputError(what, self.format_hint) from error
         return split
 
     @abstractmethod

@@ -232,7 +232,7 @@ def _finish(folder: Path, trained: TrainedTask, trainer: TaskTrainer) -> dict[st
 def _check_same(folder: Path, config: dict[str, Any]) -> None:
     """Raise a ResumeError if settings or data differ from those of the run in the folder."""
     before, now = (
-        {**one.pop("settings", {}), **one.pop("data", {}), **one}
+        {**(one.pop("settings", None) or {}), **(one.pop("data", None) or {}), **one}
         for one in (read_config(folder), json.loads(json.dumps(config)))
     )
     for name, value in now.items():
