@@ -146,11 +146,11 @@ class Cell:
     Attributes:
         task: a key of `FILES`.
         variant: a key of `VARIANTS`.
-        settings: the settings of `elmo train` that differ from the defaults of the task, and
-            "preset" for a preset that replaces the defaults.
+        settings: the settings of `elmo train` that differ from the defaults of the task;
+            "preset" is the name of a preset that replaces the defaults.
         seed: random seed.
         fraction: fraction of the training data of the task.
-        is_try: whether it compares settings on dev, and does not read the test file.
+        is_try: whether the cell compares settings on dev only and does not read the test file.
     """
 
     task: str

@@ -26,8 +26,8 @@ _DEFAULT_COLUMNS = {"conllu": "xpos", "conll": "-1"}
 _MAX_TOKENS = 1 << 22  # per sentence, so that a line without end is refused
 _SAME_TEXT = "embeddings and labels must be of the same text, sentence by sentence"
 _COUNT_HINT = (
-    "give one label per vector: a line of labels per sentence, separated by whitespace, or with "
-    "`format=conll` a line per token"
+    "give one label per vector: a line per sentence with labels separated by whitespace or, with "
+    "`format=conll`, a line per token"
 )
 
 Words = tuple[str, ...]
@@ -135,8 +135,8 @@ def join_labels(
     has_tokens = settings.column_of(labels_file) is not None
     if embeddings.is_keyed_by_name and not has_tokens:
         raise UsageError(
-            f"{embeddings.path}: is keyed by names, so lines of labels cannot be matched",
-            "give the labels in columns next to the tokens, or embed with layout flat",
+            f"{embeddings.path}: its keys are names, so lines of labels cannot be matched",
+            "give the labels in columns next to the tokens, or embed the text with layout flat",
         )
     view = LayerView(embeddings)
     joined: list[JoinedSentence] = []
@@ -180,8 +180,8 @@ def _matching_words(
     n_vectors, n_labels = view.n_vectors(key), len(labels)
     if n_labels != n_vectors and (view.per_token or n_labels):
         what = f"{plural(n_labels, 'label')} for sentence {sentence.key}"
-        has = f"{view.path} has {plural(n_vectors, 'vector')} of it"
-        raise InputError(f"{sentence.where}: {what}, {has}", _COUNT_HINT)
+        has = f"{view.path} has {plural(n_vectors, 'vector')} for it"
+        raise InputError(f"{sentence.where}: {what}, but {has}", _COUNT_HINT)
     stored = view.tokens(key)
     if not view.per_token:
         return None

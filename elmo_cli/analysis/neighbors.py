@@ -177,14 +177,14 @@ def nearest(
         # Without BLAS, whose threads may fail to start in a process with limited memory.
         products = np.einsum("td,qd->qt", vectors, query_vectors)
         all_cosines = (products / np.where(is_zero, 1, lengths)).round(DIGITS)
-        places = [(key, position) for key, _, rows in chunk for position in range(len(rows))]
+        origins = [(key, position) for key, _, rows in chunk for position in range(len(rows))]
         for number, query in enumerate(queries):
             own_key = query.token.key if query.source == view.path else None
             is_excluded = is_zero | _is_excluded(chunk, query.token, own_key, same_word)
             cosines = np.where(is_excluded, -np.inf, all_cosines[number])
             best = np.argsort(-cosines, kind="stable")[:k].tolist()
             found[number] += [
-                (-float(cosines[index]), n_compared + index, *places[index])
+                (-float(cosines[index]), n_compared + index, *origins[index])
                 for index in best
                 if np.isfinite(cosines[index])
             ]
@@ -226,7 +226,7 @@ def _unit_vector(query: Query) -> Array:
 def _chunks(view: LayerView, lengths: Container[int] | None) -> Iterator[list[_Sentence]]:
     """Yield all sentences in chunks of at least `CHUNK_TOKENS` vectors, except the last chunk.
 
-    Tokens, which take time, are read only for sentences of these lengths; None for all.
+    Tokens are slow to read, so only sentences of these lengths get them; None for all.
     """
     chunk: list[_Sentence] = []
     n_vectors = 0

@@ -84,8 +84,8 @@ def read_probe_data(
     Args:
         train, test, dev: embeddings and label files. Without `dev`, every tenth sentence of train
             is in dev.
-        layers: numbers of the layers to probe, which all files must have; those of train by
-            default.
+        layers: numbers of the layers to probe, which all files must contain; by default all
+            layers of train.
     Raises:
         EmbeddingsFileError: a file cannot be read or contains no sentences, the files are not
             comparable, or a value is not finite.
@@ -139,7 +139,7 @@ def split_dev(train: LabelledVectors) -> tuple[LabelledVectors, LabelledVectors]
 
 
 def _check_comparable(files: Sequence[Embeddings]) -> None:
-    """Refuse vectors that differ in more than their text."""
+    """Raise an EmbeddingsFileError if the vectors differ in more than their text."""
     for one in files[1:]:
         for difference in check_comparable(one, files[0]):
             hint = "embed all texts with the same model and the same options"

@@ -16,8 +16,8 @@ from elmo_cli.text.tokenizer import EnglishTokenizer
 _MAX_SHOWN = 12  # tokens of a sentence in a message
 _N_DEFAULT = 5  # occurrences of a word that a query names by default
 _QUERY_HINT = (
-    "KEY:N is token N of sentence KEY, both counted from 0, and KEY:WORD its first token WORD "
-    "(KEY:=7 for a number); a word needs a file that stores its tokens, such as one of layout flat"
+    "KEY:N is token N of sentence KEY, both counted from 0, KEY:WORD its first token WORD, and "
+    "KEY:=7 its first token 7; words require a file that stores tokens, such as one in layout flat"
 )
 _MARK, _MARK_HINT = re.compile(r"\[([^\[\]]+)\]"), "mark one token: `she sat on the [bank]`"
 
@@ -80,8 +80,8 @@ def find_tokens(
     is_word = word != query
     found = list(occurrences(view, word)) if is_word or view.has_tokens else []
     if not found:
-        reason = "" if view.has_tokens else ", and does not store tokens"
-        hint = "give a whole token, in any case" if is_word else _QUERY_HINT
+        reason = "" if view.has_tokens else " (the file does not store tokens)"
+        hint = "give a whole token; case is ignored" if is_word else _QUERY_HINT
         raise UsageError(f"{view.path}: contains no token {word!r}{reason}", hint)
     if not isinstance(occurrence, int):
         return found[: None if occurrence == "all" else _N_DEFAULT], len(found)

@@ -77,7 +77,7 @@ class LayerView:
         """Raise a UsageError unless the vectors are those of tokens."""
         if not self.per_token:
             what = f"{self.path}: has vectors of {self.unit}, not of tokens"
-            raise UsageError(what, "this needs one vector per token: embed without pooling")
+            raise UsageError(what, "embed the text without pooling to get vectors of tokens")
 
     def n_vectors(self, key: Key) -> int:
         """Return the number of vectors of a sentence.
@@ -129,7 +129,7 @@ class LayerView:
 
 
 def check_comparable(embeddings: Embeddings, reference: Embeddings) -> list[str]:
-    """Check that the vectors of two files can be compared, as far as both files record it.
+    """Check that the vectors of two files can be compared, as far as both record their settings.
 
     Returns:
         One message for each setting that differs and changes vectors slightly.

@@ -76,7 +76,7 @@ class GroupedCommand(click.Command):
     """A command whose help lists its options under headings, in order of declaration."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        console.mode.context = ctx  # messages name its options from now on
+        console.mode.context = ctx  # from here on, messages name its options
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

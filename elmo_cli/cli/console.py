@@ -34,7 +34,7 @@ _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u206
 
 @dataclass
 class Mode:
-    """How the running command prints: its options `--quiet` and `--json`, and its context."""
+    """The output mode of a command, `--quiet` and `--json`, and its click context."""
 
     quiet: bool = False
     as_json: bool = False
@@ -54,7 +54,7 @@ def printable(text: object) -> str:
 
 
 def with_options(text: str) -> str:
-    """Return a message of the library with options of the running command as its parameters.
+    """Replace parameters in a message of the library with options of the running command.
 
     For example, `overwrite=True` becomes `--overwrite`.
     """
@@ -97,8 +97,8 @@ def say(*lines: str) -> None:
 def print_result(facts: Any, show: Callable[[], None] = lambda: None) -> None:
     """Print the result of a command: one line of JSON for `--json`, else what `show` prints.
 
-    In JSON, a number that is not finite becomes null, and a value of a type that JSON lacks a
-    string: attributes that other programs wrote into a file may have any type.
+    In JSON, a number that is not finite becomes null, and a value of a type that JSON lacks becomes
+    a string, because attributes that other programs wrote may have any type.
     """
     if mode.as_json:
         _print(json.dumps(_finite(facts), allow_nan=False, default=str))
@@ -133,7 +133,7 @@ def print_row(cells: Iterable[object]) -> None:
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: str = "") -> None:
     """Print rows on stdout: tab-separated in a pipe, aligned on a terminal.
 
-    The column with the name `right` is aligned to the right.
+    The column named `right` is right-aligned.
     """
     if not is_terminal(sys.stdout):
         for row in (columns, *rows):
@@ -154,7 +154,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: str =
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Return whether a stream is a terminal; None is one that was closed before the start."""
+    """Return whether a stream is a terminal; None is one that was closed at startup."""
     return stream is not None and stream.isatty()
 
 

@@ -1,4 +1,4 @@
-"""The command line `elmo`: its commands, `main`, which runs one of them, and what errors print."""
+"""The command line `elmo`: its commands, `main`, which runs one of them, and error reports."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _report(error: BaseException) -> int:
 
 
 def _explain(error: BaseException) -> tuple[int, str, str]:
-    """Exit code, message and hint of an error."""
+    """Return the exit code, the message and the hint of an error."""
     if isinstance(error, ElmoError):
         hint = "; ".join(filter(None, (error.hint, _variable_hint(error.message))))
         return error.exit_code, with_options(error.message), with_options(hint)
@@ -127,12 +127,12 @@ def _explain(error: BaseException) -> tuple[int, str, str]:
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         return 130, "interrupted", INTERRUPTED_HINT
     if _is_out_of_memory(error):
-        return 1, "out of memory", "a smaller `--batch-size`, or a smaller model"
+        return 1, "out of memory", "choose a smaller `--batch-size` or a smaller model"
     if isinstance(error, OSError) and error.strerror:
         if error.filename is not None:
             return 1, f"{error.filename}: {error.strerror}", "check the path and its permissions"
         if error.errno in _NO_SPACE:
-            hint = "free some space, or redirect it to a file on another disk"
+            hint = "free some space, or redirect the output to another disk"
             return 1, f"standard output: cannot be written ({error.strerror})", hint
         return 1, error.strerror, "`elmo --debug …` shows where"
     hint = "internal error of elmo: please report it with the output of `elmo --debug …`"
@@ -157,7 +157,7 @@ def _is_out_of_memory(error: BaseException) -> bool:
 
 
 def _usage(error: click.ClickException) -> tuple[str, str]:
-    """A message of click on one line, without its terms for types and a full stop; and a hint."""
+    """Return a message of click as one line without its type names and full stop, and a hint."""
     context = getattr(error, "ctx", None) or console.mode.context
     message = error.format_message().replace("a valid integer range", "a whole number")
     message = message.replace("a valid float range", "a number")

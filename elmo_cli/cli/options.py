@@ -49,7 +49,7 @@ def given_options() -> dict[str, Any]:
 
 
 def refuse_options(names: Collection[str], where: str) -> None:
-    """Raise a UsageError for an option that the command line gives and that has no effect.
+    """Raise a UsageError for an option on the command line that has no effect.
 
     Args:
         names: parameters of the command.
@@ -60,7 +60,7 @@ def refuse_options(names: Collection[str], where: str) -> None:
         is_given = ctx.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
         if is_given and parameter.name in names:
             option = max(parameter.opts, key=len)
-            raise UsageError(f"{option}: has no meaning {where}", "leave it out")
+            raise UsageError(f"{option}: has no effect {where}", "leave it out")
 
 
 def input_settings(given: dict[str, Any], *, max_characters: int = 50) -> InputSettings:

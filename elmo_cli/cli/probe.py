@@ -12,7 +12,6 @@ import click
 from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import command, flag, together, value
 from elmo_cli.errors import EmbeddingsFileError
-from elmo_cli.files import plural
 from elmo_cli.lm.settings import MOST_SEED
 
 if TYPE_CHECKING:
@@ -70,8 +69,8 @@ def probe(*, threads: int | None, seed: int, **given: Any) -> None:
     FILE is an embeddings file of any layout. LABELS are CoNLL-U, other columns, or plain text with
     one label per token, separated by whitespace, and one line per sentence, optionally compressed
     as .gz or .xz. If both files contain the tokens, they are compared. A file with one vector per
-    sentence (`elmo embed --pool`) requires one label per line, a file with names as keys requires
-    columns with the tokens. Labels that are not in train count as errors.
+    sentence (`elmo embed --pool`) requires one label per line; a file with names as keys requires
+    columns that contain the tokens. Labels that are not in train count as errors.
 
     A probe with a high accuracy may have learned the labels itself, word form by word form. Its
     accuracy on random labels (--control) and the length of a code of the labels that includes the
@@ -122,8 +121,8 @@ def _warnings(data: ProbeData) -> Iterator[str]:
     known = set(data.labels)
     for split in data.splits.values():
         if unknown := [label for label in split.labels if label not in known]:
-            what = f"{plural(len(unknown), 'label')} not in train, such as {unknown[0]}"
-            yield f"{split.labels_file}: {what}; they count as errors"
+            what = "labels that are not in train count as errors"
+            yield f"{split.labels_file}: {what}: {len(unknown):,}, such as {unknown[0]}"
 
 
 def _summary(data: ProbeData) -> Iterator[str]:

@@ -273,7 +273,7 @@ def treebank_spelling(tokens: Sequence[str]) -> tuple[str, ...]:
 
 
 def without(paths: Sequence[str], excluded: Sequence[str]) -> tuple[str, ...]:
-    """Return the files that are not among others, under whatever names."""
+    """Return the files that are not among the excluded ones, whatever paths name them."""
     left_out = set(map(os.path.realpath, excluded))
     return tuple(path for path in paths if os.path.realpath(path) not in left_out)
 

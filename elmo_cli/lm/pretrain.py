@@ -104,7 +104,7 @@ def _files_read(config: PretrainConfig, mode: str) -> list[Path]:
 def _new_model(
     config: PretrainConfig, reporter: Reporter
 ) -> tuple[LanguageModel, Corpus, Corpus | None]:
-    """Return the model of the first step, and the texts to train and to evaluate on."""
+    """Return the initial model, the training text and the held-out text."""
     source = load_language_model(config.init_from) if config.init_from else None
     options = source.bilm.options if source else _options(config)
     types = Vocabulary.read(Path(config.vocabulary)) if config.vocabulary else None
@@ -121,7 +121,7 @@ def _new_model(
 def _saved_model(
     config: PretrainConfig, folder: Path
 ) -> tuple[LanguageModel, Corpus, Corpus | None]:
-    """Return the same of a run to resume; the checkpoint has the weights of the model.
+    """Return the untrained model and the texts of a run to resume; a checkpoint has the weights.
 
     Raises:
         SettingError: the run started with another setting.
@@ -167,7 +167,7 @@ def _options(config: PretrainConfig) -> Options:
 def _read_text(
     text: TextSettings, max_characters: int, reporter: Reporter
 ) -> tuple[Corpus, Corpus | None]:
-    """Read the texts to train and to evaluate on."""
+    """Read the training text and the held-out text."""
     paths = _paths_to_train_on(text, reporter)
     notes, reading = InputReport(), replace(text.reading, max_characters=max_characters)
     reporter.reading([*paths, *text.heldout], notes)

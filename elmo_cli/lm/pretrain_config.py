@@ -154,7 +154,7 @@ class PretrainConfig:
     def _fixed(self) -> dict[str, Any]:
         free = (*NOT_FIXED, "device", "threads")
         fixed = {name: value for name, value in self._values().items() if name not in free}
-        for name in ("init_from", *_FILES):  # however a file is named
+        for name in ("init_from", *_FILES):  # whatever paths name the files
             fixed[name] = fixed[name] and os.path.realpath(fixed[name])
         return fixed | {name: [os.path.realpath(one) for one in fixed[name]] for name in _LISTS}
 

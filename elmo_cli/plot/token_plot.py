@@ -65,7 +65,8 @@ def read_word(
         groups = None
         if labels is not None:
             joined, find = join_labels(embeddings, *labels), embeddings.reader.find
-            labels_of = {find(one.key): one.labels for one in joined.sentences}  # one has many keys
+            # Not by key: a sentence may have several.
+            labels_of = {find(one.key): one.labels for one in joined.sentences}
             groups = [labels_of[find(token.key)][token.position or 0] for token in tokens]
         vectors = np.stack([view.vector(token.key, token.position) for token in tokens])
         of_all = f" of {len(found):,}" * (len(found) > len(tokens))

@@ -132,7 +132,7 @@ def draw_training_curves(runs: Sequence[Run], path: StrPath) -> None:
                 if points and panel == run.measure:
                     _mark_best(axes, run, color)
             axes.set(xlabel=runs[0].unit, xlim=(-0.03 * largest, 1.03 * largest))
-            axes.xaxis.set_major_formatter(EngFormatter())  # 20 M
+            axes.xaxis.set_major_formatter(EngFormatter())  # shows 20000000 as 20 M
             axes.locator_params(axis="x", integer=True)
             axes.grid(alpha=0.3)
             axes.margins(y=0.15)

@@ -29,7 +29,7 @@ _MODEL_FILE = re.compile(
 )
 # Weights hardly compress; a small archive may have any ratio.
 _MAX_RATIO, _MIN_LIMIT = 100, 64 << 20
-# OSError: raised by bz2. RuntimeError: Python lacks the compression method.
+# OSError: raised by bz2. RuntimeError: compressed by a method that Python lacks.
 _CORRUPT = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError)
 
 
@@ -90,8 +90,8 @@ def _select(path: Path, members: Iterable[zipfile.ZipInfo]) -> dict[str, zipfile
         is_inside = {"..", "/"}.isdisjoint(inner.parts)
         is_readable = is_regular and is_inside and not member.flag_bits & 1  # encrypted
         if not is_readable or name in found or total > limit:
-            what = f"{member.filename!r} is encrypted, a link, outside the folder, there twice, or "
-            what += f"extracts to more than {limit} bytes with those before"
+            what = f"{member.filename!r} is encrypted, is a link, has a path outside the archive, "
+            what += f"occurs twice, or raises the extracted size above {limit} bytes"
             hint = "extract it yourself if you trust it, and give the folder"
             raise ModelError(f"{path}: refused, since {what}", hint)
         found[name] = member

@@ -1,7 +1,7 @@
 """Download a published model into the cache: limit the size of its files, verify, rename them.
 
-A download that was cut off leaves NAME.part. The next one continues it if a published SHA-256 will
-verify the result; otherwise it starts over.
+An interrupted download leaves NAME.part. The next one resumes it if a published SHA-256 will verify
+the result; otherwise it starts over.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NETWORK_ERRORS = (OSError, http.client.HTTPException, ValueError)
 
 
 class _AddressError(Exception):
-    """Why an address has not provided the file."""
+    """The reason why an address did not provide the file."""
 
 
 def pull(
@@ -103,7 +103,7 @@ def download(file: RemoteFile, folder: Path, on_bytes: Callable[[int], None]) ->
 
 
 def _fetch(file: RemoteFile, address: str, part: Path, on_bytes: Callable[[int], None]) -> None:
-    """Fill the partial file from one address; it is removed if its content is not the file's."""
+    """Download from one address into the partial file; remove it if its content is wrong."""
     start = part.stat().st_size if file.sha256 and part.exists() else 0
     if start >= file.max_bytes:
         start = 0

@@ -5,8 +5,8 @@
 
 A block is committed when its line is complete, and the checksums of the line and of all its
 sentences are right. So a kill, a power failure or a changed byte costs at most the blocks from that
-point on, which are computed again. At the end the whole file gets the name OUT, then OUT.part is
-removed, and the log last; so a log without OUT.part is that of a finished file.
+point on, which are computed again. At the end the complete file is renamed to OUT, then OUT.part is
+removed, and the log last; so a log without OUT.part belongs to a finished file.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class BlockLog:
     """Holds the lock on the log, appends blocks and reads them back.
 
     Attributes:
-        name, part: OUT.part as the user named it, and the file.
+        name, part: the path of OUT.part as the user gave it, and with links resolved.
         exists: whether there is an unfinished output, which may be corrupt.
         spec, overwrite: of the run that began the file; known after `create` and `open`.
         progress, n_rows: what is committed, and the sum of the first axis of its values.
@@ -123,7 +123,7 @@ class BlockLog:
         self.progress = progress
 
     def publish(self, attributes: Mapping[str, Any]) -> None:
-        """Write the whole file, give it the name of OUT, and remove the unfinished output."""
+        """Write the complete file, rename it to OUT, and remove the unfinished output."""
         digests, position, stay = bytearray(), self._layout.data_start, False
 
         def put(address: int, values: Array) -> None:
@@ -215,7 +215,7 @@ class BlockLog:
             )
 
     def _enclose_values(self, file: int) -> None:
-        """Bring the rest of OUT.part.tmp into OUT.part, which is the whole file then."""
+        """Copy all but the values from OUT.part.tmp into OUT.part, which is then complete."""
         start, end, size = self._layout.data_start, self._end, os.fstat(file).st_size
         copy_bytes(file, 0, self._part, 0, start)
         copy_bytes(file, end, self._part, end, size - end)

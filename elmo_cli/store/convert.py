@@ -166,7 +166,7 @@ def _selection(source: Embeddings, target: Layout, layers: str | None) -> LayerS
         return None
     if n_layers is None:
         what = f"`layers={name}`: {owner} has no layers to select from"
-        raise UsageError(what, "leave `layers` out")
+        raise UsageError(what, "leave out `layers`")
     available = stored_layers(source) or range(n_layers)
     is_whole = not str(source.attributes.get("layers")).replace(",", "").isdecimal()
     n_of_model = n_layers if is_whole else None

@@ -97,7 +97,7 @@ def stored_layers(embeddings: Embeddings) -> tuple[int, ...]:
 
 
 def layer_list(numbers: Sequence[int | str]) -> str:
-    """The layers as messages list them: "layers 0, 2"."""
+    """Return the layers as messages list them: "layers 0, 2"."""
     return f"layer{'s' * (len(numbers) != 1)} {', '.join(map(str, numbers))}"
 
 

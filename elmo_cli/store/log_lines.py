@@ -81,7 +81,7 @@ def log_path(part: StrPath) -> Path:
 
 
 def is_unfinished(path: StrPath) -> bool:
-    """Whether a file is the unfinished one of some output."""
+    """Whether a file is the partial file of an unfinished output."""
     return os.fspath(path).endswith(".part") and log_path(path).exists()
 
 

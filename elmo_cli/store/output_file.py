@@ -74,7 +74,7 @@ def _new_hdf5(path: Path, alignment: int) -> Iterator[h5py.File]:
         file.close()
     except BaseException as error:
         try:
-            # First, since HDF5 may end the process when it cannot write while it closes a file.
+            # First, because HDF5 may abort the process if it cannot write while closing a file.
             with suppress(OSError):
                 os.truncate(path, 0)
         finally:

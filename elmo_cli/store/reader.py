@@ -55,8 +55,8 @@ class Embeddings(Mapping[Key, Array]):
     file, whatever their keys.
 
     Attributes:
-        attributes: what a file of elmo records of its run; empty for other programs.
-        layout: its name.
+        attributes: what elmo recorded about the run; empty for files of other programs.
+        layout: the name of the layout.
         is_keyed_by_name: whether iteration gives names and not numbers.
         unit: what one vector is for: "tokens", "sentences" (pooled) or "types" (of a vocabulary).
         n_layers: size of the layer axis, None without it.
@@ -230,7 +230,7 @@ class Embeddings(Mapping[Key, Array]):
 
     @property
     def order_is_known(self) -> bool:
-        """Whether the order of the file is that of the text; other programs list names by name."""
+        """Whether sentences are in the order of the text; unknown if another program named them."""
         is_listed = bool(self.attributes) or not self.is_keyed_by_name
         return is_listed and self.attributes.get("order_unknown") is not True
 
@@ -256,7 +256,7 @@ class Embeddings(Mapping[Key, Array]):
         try:
             return FileSpec.from_attributes(self.attributes)
         except (KeyError, TypeError, ValueError):
-            what = "its attributes are not those of a file of elmo"
+            what = "its attributes are not those that elmo writes"
             raise EmbeddingsFileError(f"{self.path}: {what}", CORRUPT_HINT) from None
 
     @property

@@ -120,7 +120,7 @@ def write_attributes(file: h5py.File, facts: Mapping[str, object]) -> None:
 
 
 def read_attributes(file: h5py.File) -> dict[str, Any]:
-    """Return what `write_attributes` wrote, in order, or a ValueError; {} for other programs."""
+    """Return what `write_attributes` wrote, in order, {} for other programs; or a ValueError."""
     if "elmo_schema" not in file.attrs:
         return {}
     return {name: _decoded(value) for name, value in file.attrs.items()}
@@ -140,7 +140,7 @@ def _decoded(value: Any) -> Any:
         return value
     if isinstance(value, np.generic) and value.dtype.kind in "biuf":
         return value.item()
-    raise ValueError(f"an attribute is of the type {type(value).__name__}")
+    raise ValueError(f"an attribute has the type {type(value).__name__}")
 
 
 def _is_json(text: str) -> bool:

@@ -143,12 +143,12 @@ class EmbeddingsWriter:
         self.close()
 
     def _resume(self, log: BlockLog) -> None:
-        """Continue an unfinished output after its last good block."""
+        """Continue an unfinished output after its last valid block."""
         log.open()
         self._check_settings(f"{log.name}: unfinished", log.spec)
         if not log.overwrite and os.path.exists(self._out):
-            # OUT was missing when the run began. If this is not another file, which stays, a kill
-            # came between the renaming to OUT and the removal of OUT.part.
+            # OUT did not exist when the run began. Either the run was killed after the renaming to
+            # OUT and before the removal of OUT.part, or OUT is another file, which is kept.
             self._adopt_finished()
             if self.progress.text_sha256 != read_log(log.part)[2].text_sha256:
                 check_output_path(self._out)
@@ -163,7 +163,7 @@ class EmbeddingsWriter:
         self.progress = log.progress
 
     def _adopt_finished(self) -> None:
-        """Accept OUT, if it is what is to be made."""
+        """Accept OUT if it is a finished file with the same settings."""
         try:
             with Embeddings(self._out) as finished:
                 self._check_settings(f"{os.fspath(self._out)}: finished", finished.spec)

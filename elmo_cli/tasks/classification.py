@@ -215,7 +215,7 @@ def _read_text(split: Split, labelled: bool) -> None:
         else:
             *labels, text = line.split("\t")
             if len(labels) > 1 or not all(map(str.strip, labels)) or (labelled and not labels):
-                raise ValueError("not a label, a tab and a sentence")
+                raise ValueError("expected a label, a tab and a sentence")
             tokens, label = text.split(), labels[0].strip() if labels else None
         example = ClassifiedExample(split.add(tokens), split.where, label, tuple(subtrees))
         split.examples.append(example)

@@ -98,7 +98,7 @@ def _read_conll(split: Split, labelled: bool) -> None:
 
 def _token_of(cells: Sequence[str]) -> str:
     if len(cells) < 2:
-        raise ValueError("one column, not a token and its mentions")
+        raise ValueError("expected a token and its mentions, found one column")
     return cells[_TOKEN_COLUMN if len(cells) > _TOKEN_COLUMN + 1 else -2]
 
 

@@ -99,7 +99,7 @@ class EntailmentTask(Task):
                 split.examples.append(Example(numbers, split.where, target))
 
     def read_target(self, line: Json, *, required: bool) -> Any:
-        """Return the label of a pair, None if it has none; ValueError if it is `required`."""
+        """Return the label of a pair, None if it has none; ValueError if one is `required`."""
         names = ("gold_label", "label", "entailment_judgment", "entailment_label")
         label = member(line, *names, required=required)
         return None if label is None else str(label)

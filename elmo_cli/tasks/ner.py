@@ -93,7 +93,7 @@ class NerTask(Task):
     def fill(self, split: Split, *, labelled: bool) -> None:
         path = split.path
         if split.is_jsonl:
-            raise ValueError("JSON lines, not columns")
+            raise ValueError("expected columns, found JSON lines")
         is_conllu = format_of(path, InputSettings()) == "conllu"
         reading = InputSettings(format="conllu" if is_conllu else "conll")
         columns: list[int | None] = [None]

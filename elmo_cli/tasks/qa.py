@@ -201,7 +201,7 @@ def _read_paragraph(split: Split, paragraph: Any, labelled: bool) -> None:
         answers = found["answers"] if labelled else []
         spans = [_find_span(answer, context, offsets) for answer in answers]
         if labelled and not spans:
-            raise ValueError("has no answer")
+            raise ValueError("the question has no answer")
         target, span = tuple(one["text"] for one in answers), spans[0] if spans else None
         question = Question((*shared, *own), split.where, target, name, context, offsets, span)
         split.examples.append(question)

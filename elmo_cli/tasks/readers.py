@@ -1,4 +1,4 @@
-"""Split: the content of a data file, with readers of lines, columns and JSON."""
+"""Split: the content of a data file, with readers for lines, columns and JSON."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Split:
 
     @property
     def is_jsonl(self) -> bool:
-        """Whether the name of the file is that of JSON lines."""
+        """Whether the file has the suffix of JSON lines."""
         return format_of(self.path, InputSettings()) == "jsonl"
 
     def add(self, *sentences: Sequence[str]) -> tuple[int, ...]:
@@ -114,8 +114,8 @@ def member(
 ) -> Any:
     """Return the first of these members of a JSON object that is neither null nor "".
 
-    Returns None if there is none, or raises a ValueError if it is `required`, but missing or not of
-    one of the kinds.
+    Returns None if there is none. ValueError if a value is `required`, but is missing or not of one
+    of the kinds.
     """
     given = (members.get(name) for name in names)
     value = next((one for one in given if one not in (None, "")), None)

@@ -184,7 +184,7 @@ def _read_conll(split: Split, labelled: bool) -> None:
         numbers = split.add(columns[_TOKEN])
         roles: dict[int, Labels | None] = {}  # of each predicate
         if any("(V*" in cell for cell in columns[-1]):
-            raise ValueError("the last column has roles; add a column of coreference, or of -")
+            raise ValueError("the last column has roles; add a column with coreference or -")
         for number, column in enumerate(columns[_FIRST_ROLES:-1], _FIRST_ROLES + 1):
             labels = _parse_roles(column)
             if labels is None or labels.index("B-V") in roles:

@@ -128,7 +128,7 @@ class Task(ABC):
 
     @property
     def format_hint(self) -> str:
-        """The hint of an error in a data file."""
+        """The hint for errors in a data file."""
         return f"docs/train.md describes the data format of {self.name}"
 
     def read(self, path: str, *, labelled: bool = True) -> Split:
@@ -150,16 +150,16 @@ class Task(ABC):
             raise
         except ValueError as error:
             raise InputError(f"{split.where}: {error}", self.format_hint) from error
-        except (AttributeError, KeyError, TypeError) as error:  # of JSON with another structure
+        except (AttributeError, KeyError, TypeError) as error:  # JSON with another structure
             what = f"{split.where}: a field is missing or of the wrong type ({error})"
             raise InputError(what, self.format_hint) from error
         return split
 
     @abstractmethod
     def fill(self, split: Split, *, labelled: bool) -> None:
-        """Add the sentences and examples of the file of a split; arguments as in `read`.
+        """Add the sentences and examples of `split.path`; `labelled` requires targets.
 
-        ValueError, KeyError or TypeError if what is at `split.where` is invalid.
+        ValueError, KeyError or TypeError if the data at `split.where` is invalid.
         """
 
     def read_text(
@@ -219,7 +219,7 @@ def load_task(
         changes: changes of the default settings, as for `with_settings`.
         preset: name of a group of settings, which `changes` override.
     Raises:
-        UsageError: there is no such task or preset, or it needs a package that is missing.
+        UsageError: there is no such task or preset, or the task needs a package that is missing.
         SettingError: a setting is unknown or invalid.
     """
     if name not in TASKS:

@@ -55,7 +55,7 @@ BY_SENTENCE = {"keys": "sentence", "first_sentence": 3}
     ],
 )
 def test_vectors_are_joined_with_their_labels(tmp_path, layout, options, stores_tokens, has_names):
-    """Names, some of which form groups, can only be found with the tokens of columns."""
+    """Sentences keyed by name are only found by the tokens of columns, even inside groups."""
     text = [line.replace("d e", "x/d e").replace("b c", "x/b c") for line in TEXT]
     given = sentences(text, range(options.get("first_sentence", 0), 8)[:5])
     path = write(tmp_path / "a.hdf5", given, layout=layout, **options)
@@ -128,12 +128,12 @@ def test_pooled_sentences_have_one_label_each(tmp_path):
     joined = join(path, write_lines(tmp_path / "a.tags", lines))
     assert (joined.labels, joined.words) == ([*"XYXYX"], None)
     np.testing.assert_array_equal(joined.vectors(0)[:, 0], [1, 2, 3, 4, 5])
-    with pytest.raises(InputError, match=r"line 2: 2 labels for sentence 1, .* 1 vector of it"):
+    with pytest.raises(InputError, match=r"line 2: 2 labels for sentence 1, .* 1 vector for it"):
         join(path, write_lines(tmp_path / "a.tags", [[], *LABELS]))
 
 
 def test_names_of_documents(tmp_path):
-    """In whatever order h5py lists them."""
+    """They are matched whatever the order in which h5py lists them."""
     labels = [["X", "Y"], ["Y", "Y"]]
     columns = write_conllu(tmp_path / "a.conllu", sentences(["so it", "is ."]), labels)
     with h5py.File(tmp_path / "a.hdf5", "w") as file:
@@ -219,7 +219,7 @@ def test_labels_that_cannot_be_read(tmp_path, monkeypatch, name, settings, error
         ("columns", ["a b", "C", *TEXT[2:]], LABELS, InputError,
          "a.conllu, line 7: token 1 of sentence 1 is `C`, in .*a.hdf5 it is `c`"),
         ("columns", ["a b b", *TEXT[1:]], [["X"] * 3, *LABELS[1:]], InputError,
-         "a.conllu, line 2: 3 labels for sentence 0, .* 2 vectors of it"),
+         "a.conllu, line 2: 3 labels for sentence 0, .* 2 vectors for it"),
     ],
 )  # fmt: skip
 def test_labels_of_another_text_are_refused(tmp_path, kind, text, labels, error, message):

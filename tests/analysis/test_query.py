@@ -89,7 +89,7 @@ def test_keys_of_every_layout(tmp_path, lines, layout, options, query, expected)
         ("flat", "0:=5", None, "no token '=5' among its 5 tokens", "KEY:WORD"),
         ("flat", "play", 7, "`occurrence=7`: the last occurrence of", "`occurrence=all`"),
         ("flat", "0:1", 2, "`occurrence=2`: 0:1 names one vector", "leave out `occurrence`"),
-        ("bilm", "play", None, "'play', and does not store tokens", "layout flat"),
+        ("bilm", "play", None, "'play' (the file does not store tokens)", "layout flat"),
         ("bilm", "=play", None, "the file does not store tokens", "layout flat"),
         ("bilm", "0:play", None, "'play' among its 5 tokens (not stored)", "layout flat"),
     ],

@@ -46,13 +46,13 @@ def test_standard_output_on_a_full_disk(line: str, scene: Scene) -> None:
         said = run.communicate()[1]
     assert said == (
         "error: standard output: cannot be written (No space left on device)\n"
-        "hint: free some space, or redirect it to a file on another disk\n"
+        "hint: free some space, or redirect the output to another disk\n"
     )
     assert run.returncode == 1
 
 
 def test_a_closed_standard_output(scene: Scene) -> None:
-    """Without it an answer would be lost, or printed into the first file that is opened."""
+    """Otherwise the result is lost, or written into the first file that is opened."""
     before = files(scene)
     done = elmo("embed", "-q", "a.txt", "-o", "a.hdf5", has_stdout=False)
     refused(done, 1, "standard output: is closed", "`> FILE` saves the result in a file")

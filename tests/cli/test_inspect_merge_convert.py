@@ -159,9 +159,9 @@ def test_options_without_effect_are_refused(monkeypatch: pytest.MonkeyPatch) -> 
     path = embedded("flat")
     for option in (("--model", "nosuchmodel"), ("--threads", "1"), ("--device", "cpu")):
         done = elmo("inspect", path, *option, "--text", "d.jsonl")
-        refused(done, 2, f"{option[0]}: has no meaning without --recompute", "leave it out")
+        refused(done, 2, f"{option[0]}: has no effect without --recompute", "leave it out")
     done = elmo("inspect", path, "--tokenize")
-    refused(done, 2, "--tokenize: has no meaning without --text", "leave it out")
+    refused(done, 2, "--tokenize: has no effect without --text", "leave it out")
     monkeypatch.setenv("ELMO_DEVICE", "cpu")
     made("inspect", path)
 

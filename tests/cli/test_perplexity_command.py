@@ -93,8 +93,8 @@ def test_the_table_has_a_row_per_sentence(golden: Path) -> None:
     ("words", "code", "message", "hint"),
     [
         ("latin -m model --on-error skip", 1, "latin: contains no sentences", ""),
-        ("text -m model --batch-size 4", 2, "--batch-size: has no meaning", "leave it out"),
-        ("text -m model --json -o -", 2, "--json: has no meaning", "leave it out"),
+        ("text -m model --batch-size 4", 2, "--batch-size: has no effect", "leave it out"),
+        ("text -m model --json -o -", 2, "--json: has no effect", "leave it out"),
         ("text -m model -o table", 1, "table: exists", "--overwrite"),
         ("text -m model -o text -f", 2, "text: is also ", ""),
         (f"text {PAIR} -o model/softmax.hdf5 -f", 2, "model/softmax.hdf5: is also a file of", ""),

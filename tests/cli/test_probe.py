@@ -110,7 +110,7 @@ def test_table_shows_what_json_contains() -> None:
     counts = f"train {n['train']}, dev {n['dev']}, test {n['test']}"
     notes = [line for line in done.err.splitlines() if " epochs of " not in line]  # progress
     assert notes == [
-        "warning: test.conllu: 1 label not in train, such as RB; they count as errors",
+        "warning: test.conllu: labels that are not in train count as errors: 1, such as RB",
         f"5 labels in column xpos; tokens: {counts}",
         "model tiny, state zero",
     ]

@@ -102,7 +102,7 @@ def test_tokenized_text_has_the_keys_of_raw_text(content: str) -> None:
     ids=["vocab", "tokenize"],
 )
 def test_outputs(command: str, name: str, result: str) -> None:
-    """An existing file stays; lines that were skipped give exit code 3."""
+    """An existing file is kept; skipped lines give exit code 3."""
     content = Path(name).read_bytes()
     Path("out").write_text("mine")
     refused(elmo(command, name, "-o", "out"), 1, "out: exists", "--overwrite")

@@ -100,9 +100,9 @@ def test_no_cluster_answers(monkeypatch: Any, words: Any, variable: str, says: s
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (("--resume",), 2, "--resume: has no meaning for --ray"),
-        (("--shard", "1/2"), 2, "--shard: has no meaning for --ray"),
-        (("--dry-run",), 2, "--dry-run: has no meaning for --ray"),
+        (("--resume",), 2, "--resume: has no effect for --ray"),
+        (("--shard", "1/2"), 2, "--shard: has no effect for --ray"),
+        (("--dry-run",), 2, "--dry-run: has no effect for --ray"),
         (("--state", "carry"), 2, "--ray with --state carry"),
         (("-o", "x.hdf5"), 2, "--ray: x.hdf5 must be a folder"),
         (("-o", "sftp://user:secret@b"), 2, "--ray: sftp://***@b must be a folder"),

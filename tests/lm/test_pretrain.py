@@ -143,8 +143,8 @@ def test_types_that_a_vocabulary_cannot_hold_are_reported(tmp_path: Path) -> Non
         ("bad.txt --vocabulary none.txt", "none.txt: can't be read"),
         ("bad.txt --patience 3", "`--patience`: there is no held-out text"),
         ("bad.txt --recipe none.json", "none.json: No such file"),
-        ("bad.txt --data-dir data", "--data-dir: has no meaning without --recipe"),
-        ("bad.txt --resume --prepare", "--prepare: has no meaning with --resume"),
+        ("bad.txt --data-dir data", "--data-dir: has no effect without --recipe"),
+        ("bad.txt --resume --prepare", "--prepare: has no effect with --resume"),
     ],
 )
 def test_a_refused_run_leaves_no_folder(

@@ -21,10 +21,10 @@ SIMILARITY = "similarity text.hdf5 0"
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (f"{SENSES} plya", "contains no token 'plya'\nhint: give a whole token, in any case"),
+        (f"{SENSES} plya", "contains no token 'plya'\nhint: give a whole token; case is ignored"),
         (f"{PLAY} --labels short.tags", "has 7 sentences, short.tags has 6"),
-        (f"{PLAY} --label-column upos", "no meaning without --labels"),
-        (f"{PLAY} --labels text.tags --clusters 2", "meaning with --labels"),
+        (f"{PLAY} --label-column upos", "no effect without --labels"),
+        (f"{PLAY} --labels text.tags --clusters 2", "effect with --labels"),
         (f"{PLAY} -o x.gif", "not a supported plot format"),
         (f"{SIMILARITY} 99", "no sentence '99'"),
         (f"{SIMILARITY} 4", "has 0 tokens"),

@@ -98,7 +98,7 @@ def test_rare_groups_share_one(tmp_path: Path, figures: list[Figure]) -> None:
 def test_labels_of_a_file_that_is_keyed_by_sentences(
     tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its tokens are found under numbers, its labels under sentences."""
+    """Its tokens are found by sentence number, its labels by sentence."""
     monkeypatch.chdir(tmp_path)
     Path("a.conll").write_text("play NN\nbegan VBD\n\nthey PRP\nplay VB\n")
     made("embed", "a.conll", "-o", "a.hdf5", "-m", tiny, "--use-sentence-keys", "-q")

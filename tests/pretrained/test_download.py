@@ -37,7 +37,7 @@ def fetch(file: RemoteFile, target: Path) -> list[int]:
 
 
 def leave_part(server: LocalServer, target: Path, n_bytes: int) -> Path:
-    """The partial file of a download that was cut off after N bytes."""
+    """Return the partial file of a download that was cut off after N bytes."""
     server.acts["w"] = [cut(n_bytes)]
     with pytest.raises(DownloadError, match=f"cut off after {n_bytes} of {N} bytes"):
         fetch(remote(server), target)
@@ -47,7 +47,7 @@ def leave_part(server: LocalServer, target: Path, n_bytes: int) -> Path:
     return part
 
 
-# Answers to the request for the rest of a file of which 9 bytes are there.
+# Responses to the request for the rest of a file after its first 9 bytes.
 RESUMED: dict[str, list[Act]] = {
     "the rest": [],
     "all, for lack of ranges": [answer(CONTENT, Content_Length=N)],
@@ -84,7 +84,7 @@ REFUSED: dict[str, tuple[list[Act], str]] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(server: LocalServer, target: Path, name: str) -> None:
-    """Nothing gets the final name, and no wrong bytes are kept."""
+    """No file gets the final name, and no wrong bytes are kept."""
     acts, said = REFUSED[name]
     server.acts["w"] = list(acts)
     with pytest.raises(DownloadError, match=f"^{server.address('w')}: .*{said}") as caught:
@@ -117,7 +117,7 @@ def test_only_what_a_hash_will_verify_is_resumed(
 
 @pytest.mark.parametrize("n_bytes", [9, N, N + 4])
 def test_a_corrupt_part_is_not_used(server: LocalServer, target: Path, n_bytes: int) -> None:
-    """It is removed; one that is too long is not even continued."""
+    """It is removed; one that is too long is not even resumed."""
     leave_part(server, target, 9).write_bytes(b"x" * n_bytes)
     if n_bytes < N:
         with pytest.raises(DownloadError, match="SHA-256"):
@@ -128,8 +128,8 @@ def test_a_corrupt_part_is_not_used(server: LocalServer, target: Path, n_bytes: 
 
 
 def test_mirrors_are_tried_in_turn(server: LocalServer, target: Path) -> None:
-    """All are named with their reasons, and each continues the part that the one before has left,
-    whether of this command or of an earlier one."""
+    """The error gives a reason for each. Each resumes the partial file that the previous one left,
+    in this command or in an earlier one."""
     server.acts["page"] = [WEB_PAGE] * 2
     with pytest.raises(DownloadError) as caught:
         fetch(remote(server, "gone", "page"), target)

@@ -52,7 +52,7 @@ def test_numbers_are_those_of_the_model() -> None:
     assert LayerSelection.parse("top", range(2), 2).indices == (1,)
 
 
-# Selections that a model of three layers, or a file of two of them, can have.
+# The layers of a model with three, and of a file with two of them.
 MODEL, FILE = (range(3), 3), ((0, 2), None)
 REFUSED = [
     *((text, MODEL) for text in ("bottom", "", "-1", "0,,2", "1.5", "1" * 5000, "3", "0,9", "1,1")),

@@ -143,7 +143,7 @@ SELF: dict[str, tuple[Change, str]] = {
     "more tokens": (attribute("tokens", 99), "tokens, not 99"),
     "no i/n": (attribute("shard", "x"), "`shard` is 'x'"),
     "a word for tokens": (attribute("tokens", "x"), "tokens is 'x'"),
-    "a setting of the writer": (attribute("dtype", "cubes"), "its attributes are not those of a"),
+    "a setting of the writer": (attribute("dtype", "cubes"), "its attributes are not those that"),
     "no checksums": (lambda file: file.attrs.__delitem__("sentence_crc32"), "it has 0 checksums"),
     "fewer checksums": (attribute("sentence_crc32", np.zeros(4, "u4")), "4 checksums"),
     "no digests": (lambda file: file.attrs.__delitem__("token_digests"), "no token digests"),

@@ -42,7 +42,7 @@ def names(folder: Path) -> list[str]:
 
 
 def attributes(out: Path) -> dict[str, Any]:
-    """Those of a finished file."""
+    """Return the attributes of a finished file."""
     with open_embeddings(out) as embeddings:
         return embeddings.attributes
 

@@ -56,14 +56,14 @@ def test_subtrees_are_the_inner_nodes_of_trees() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("a.txt", "good\tday\nday\n", "a.txt, line 2: not a label, a tab and a sentence"),
-        ("a.txt", "1\tgood\tday\n", "line 1: not a label, a tab"),
-        ("a.txt", "\n \tday\n", "line 2: not a label, a tab"),
+        ("a.txt", "good\tday\nday\n", "a.txt, line 2: expected a label, a tab and a sentence"),
+        ("a.txt", "1\tgood\tday\n", "line 1: expected a label, a tab"),
+        ("a.txt", "\n \tday\n", "line 2: expected a label, a tab"),
         ("a.txt", "good\t \n", "line 1: a sentence has no tokens"),
         ("a.txt", "(3 (2 A) (4 day))\nA day\n", "line 2: not a tree"),
         ("a.txt", "(3 (2 A) ())", "line 1: not a tree"),
         ("a.txt", "(3 (2 A) (4 ))", "line 1: not a tree"),
-        ("a.txt", "( (3 A))", "line 1: not a label, a tab"),
+        ("a.txt", "( (3 A))", "line 1: expected a label, a tab"),
         ("a.jsonl", "not JSON", "line 1: not JSON"),
         ("a.jsonl", "[1]", "not an object"),
         ("a.jsonl", '{"label": "x", "label": "y", "text": "a"}', "'label' occurs twice"),

@@ -100,7 +100,7 @@ def test_entities_of_two_documents_are_apart() -> None:
         ("a.conll", rows(CELLS.replace("|(1 1)", " 1)")), "line 4: '1)' neither begins nor ends"),
         ("a.conll", rows(CELLS.replace("(1)", "(1")), "line 7: a mention of entity 1 does not end"),
         ("a.conll", rows(CELLS.replace("(2)", "2")), "line 12: '2' neither begins nor ends"),
-        ("a.conll", "Ada\n", "line 1: one column"),
+        ("a.conll", "Ada\n", "line 1: expected a token and its mentions"),
         ("a.conll", "a\t-\n\na\t0\t0\t \t-\n", "line 3: a token is empty"),
         ("a.jsonl", changed(sentences=[[]]), "line 1: a sentence has no tokens"),
         ("a.jsonl", changed(sentences=[]), "line 1: a sentence has no tokens"),

@@ -54,7 +54,7 @@ def test_files_are_read(name: str, text: str, settings: dict, labels: list[str])
         ("a.conllu", CONLL, {}, "line 1: .* is not a row of CoNLL-U"),
         ("a.conllu", CONLLU[9:].replace("2\ts", "3\ts"), {}, "line 2: ID '3' instead of 2"),
         ("a.conll", "1 Ada B-PER\n2 slept O\n", {}, "column 1 .* may not hold tokens"),
-        ("a.jsonl", '{"tokens":["It"],"labels":["O"]}', {}, "JSON lines, not columns"),
+        ("a.jsonl", '{"tokens":["It"],"labels":["O"]}', {}, "expected columns, found JSON lines"),
     ],
 )
 def test_bad_files_are_refused(name: str, text: str, settings: dict, words: str) -> None:

@@ -69,7 +69,7 @@ def test_questions_are_read(split: Split) -> None:
         ('"id": "q3"', '"id": "q1"', ": 2 questions have the id q1"),
         ('"id": "q3"', '"name": "q3"', ", question 3: a field"),
         ('"Which day?"', r'"\u0000?"', ", question q4: a token holds a NUL"),
-        ('{"text": "Bergen", "answer_start": 15}', "", ", question q1: has no answer"),
+        ('{"text": "Bergen", "answer_start": 15}', "", ", question q1: the question has no answer"),
         ('"Bergen"', '""', ", question q1: the answer ''"),
         ('"at 9.30"', '"at 9.31"', ", question q2: the answer 'at 9.31'"),
         ('"answer_start": 15', '"answer_start": 14', ", question q1: the answer 'Bergen'"),

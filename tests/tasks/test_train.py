@@ -278,7 +278,7 @@ def test_train_evaluate_and_predict(folder: None) -> None:
     assert "latin.txt, line 2" in done.err
     for option in (("--on-error", "skip"), ("--tokenize",), ("--column", 1)):
         done = elmo("predict", "ner", "dev.conll", "--as-data", *option)
-        refused(done, 2, f"{option[0]}: has no meaning for a file in", "leave it out")
+        refused(done, 2, f"{option[0]}: has no effect for a file in", "leave it out")
     made("predict", "ner", "dev.conll", "--as-data", "-o", "as-data.conll")
     made("predict", "ner", "dev.conll", "-o", "a.conll")
     assert Path("as-data.conll").read_text() == Path("a.conll").read_text()

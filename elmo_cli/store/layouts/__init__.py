@@ -25,8 +25,8 @@ from elmo_cli.weightfile.describe import kind_of_weights
 _ALL = (AllenNlp(), Bilm(), BilmTypes(), E2eCoref(), Lsgn(), Dygie(), ManyLangs(), Flat())
 LAYOUTS: dict[str, Layout] = {layout.name: layout for layout in _ALL}
 _LINES = AllenNlpLines()
-# Of files without our attributes, the first that matches: those of types and of `bilm` before
-# `allennlp`, which takes all numbers; lines last, which may be identifiers.
+# A file without our attributes has the first layout that matches: types and `bilm` come before
+# `allennlp`, which matches all numbers; lines come last, since they may be any identifiers.
 _RECOGNISED = (*_ALL[2:0:-1], _ALL[0], *_ALL[3:], _LINES)
 _SAMPLE = 48
 

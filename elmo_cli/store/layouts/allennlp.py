@@ -44,8 +44,8 @@ class LineReader(DatasetReader):
     @cached_property
     def records(self) -> frozenset[str]:
         are_tokens = self._are_tokens
-        # In files of other programs, a line may have other words than its vectors, and the map has
-        # only the last of equal lines.
+        # In files of other programs, a line may differ from the tokens of its vectors, and the map
+        # has only the last of equal lines.
         if are_tokens and not self.is_own:
             are_tokens = all(self.info(handle).tokens is not None for handle in self.handles)
         return frozenset({"tokens"} if are_tokens else ())
@@ -183,7 +183,7 @@ class AllenNlpLines(NameLayout):
         return attributes | {"text_is_tokens": lines.are_tokens}
 
     def matches(self, file: h5py.File, sample: Sample) -> bool:
-        # Other programs have identifiers in place of lines; with a `/` they could be anything.
+        # Other programs use identifiers instead of lines; with a `/` they could be anything.
         return any(" " in name for name, _ in sample) or not any("/" in name for name, _ in sample)
 
 

@@ -162,7 +162,7 @@ class Layout(ABC):
     reader: ClassVar[type[SentenceReader]]
     # What sentences must have: "tokens", "document", "part offset", "text order", "one layer".
     needs: ClassVar[frozenset[str]] = frozenset({"text order"})
-    # What its files say of each sentence, in the same words; those of flat and lines may say less.
+    # What its files record of each sentence, in the same words; flat and lines may record less.
     records: ClassVar[frozenset[str]] = frozenset()
     keyed_by: ClassVar[str] = "number"  # or "name", which is made of what the sentence is
     keeps_first: ClassVar[bool] = False  # of sentences with one name, and leaves out the others

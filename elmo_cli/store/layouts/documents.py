@@ -70,7 +70,7 @@ class Lsgn(E2eCoref):
 
     name = "lsgn"
     needs = frozenset({"document", "part offset"})
-    records = frozenset()  # names of OntoNotes do not say which part of a document it is
+    records = frozenset()  # OntoNotes names do not contain the part of the document
     hint = "give each document its own `doc_key`, and parts of one document their `sent_offset`"
     layers_last = False
 
