@@ -182,11 +182,18 @@ def _matching_words(
         what = f"{plural(n_labels, 'label')} for sentence {sentence.key}"
         has = f"{view.path} has {plural(n_vectors, 'vector')} for it"
         raise InputError(f"{sentence.where}: {what}, but {has}", _COUNT_HINT)
-    stored = view.tokens(key)
     if not view.per_token:
         return None
+    stored = view.embeddings.tokens(key)
+    if stored is not None and len(stored) != n_vectors:
+        has = f"{plural(len(stored), 'token')} and {plural(n_vectors, 'vector')}"
+        what = f"{view.path}: sentence {sentence.key} has {has}"
+        raise EmbeddingsFileError(what, "embed the text again")
     if not has_tokens:
         return stored
+    if stored is None and _has_other_line(view.embeddings, key, sentence.tokens):
+        what = f"sentence {sentence.key} is not the line that {view.path} has for it"
+        raise InputError(f"{sentence.where}: {what}", _SAME_TEXT)
     for number, (ours, theirs) in enumerate(zip(stored or (), sentence.tokens, strict=False), 1):
         if ours != theirs:
             raise InputError(
@@ -195,6 +202,16 @@ def _matching_words(
                 _SAME_TEXT,
             )
     return sentence.tokens
+
+
+def _has_other_line(embeddings: Embeddings, key: Key, tokens: Words) -> bool:
+    """Whether the map of another program has a line that does not consist of these tokens.
+
+    Lines of elmo's own files may be raw text.
+    """
+    line = embeddings.info(key).text
+    is_mapped = not embeddings.is_keyed_by_name and not embeddings.attributes
+    return is_mapped and line is not None and line.split() != " ".join(tokens).split()
 
 
 def read_labels(

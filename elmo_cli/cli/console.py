@@ -54,10 +54,7 @@ def printable(text: object) -> str:
 
 
 def with_options(text: str) -> str:
-    """Replace parameters in a message of the library with options of the running command.
-
-    For example, `overwrite=True` becomes `--overwrite`.
-    """
+    """Name options of the running command in a message: `overwrite=True` is `--overwrite`."""
     parameters = mode.context.command.params if mode.context else ()
     options = {one.name: max(one.opts, key=len) for one in parameters}
 

@@ -274,8 +274,16 @@ def treebank_spelling(tokens: Sequence[str]) -> tuple[str, ...]:
 
 def without(paths: Sequence[str], excluded: Sequence[str]) -> tuple[str, ...]:
     """Return the files that are not among the excluded ones, whatever paths name them."""
-    left_out = set(map(os.path.realpath, excluded))
-    return tuple(path for path in paths if os.path.realpath(path) not in left_out)
+    identities = set(map(_identity, excluded))
+    return tuple(path for path in paths if _identity(path) not in identities)
+
+
+def _identity(path: str) -> tuple[int, int] | str:
+    try:
+        found = os.stat(0 if path == "-" else path)
+    except OSError:
+        return path
+    return found.st_dev, found.st_ino
 
 
 def overlap(heldout: Corpus, train: Corpus, report: InputReport) -> float:

@@ -9,11 +9,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from elmo_cli.errors import ResumeError
 from elmo_cli.files import write_text
 from elmo_cli.lm.checkpoint import TrainingProgress
 from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.domain import Domain, find_texts, read_domain
 from elmo_cli.lm.finetune_job import (
+    START_OVER,
     FinetuneJob,
     FinetuneRecord,
     FinetuneResult,
@@ -190,6 +192,8 @@ class _Run:
 
     def _read_fitted(self) -> None:
         path, projection = self._folder.path / FITTED_FILE, self._source.bilm.options.projection_dim
+        if not path.exists():
+            raise ResumeError(f"{path}: is missing, so the run cannot continue", START_OVER)
         softmax = read_softmax(path, n_types=len(self._vocabulary), projection=projection)
         self._model = self._with_softmax(softmax)
 

@@ -6,7 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from elmo_cli.errors import UsageError
-from elmo_cli.lm.checkpoint import TrainingProgress, load_corpora, save_corpora
+from elmo_cli.lm.checkpoint import (
+    TrainingProgress,
+    as_resume_error,
+    load_corpora,
+    read_checkpoint,
+    save_corpora,
+)
 from elmo_cli.lm.corpus import Corpus, overlap, read_corpus, without
 from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.language_model import LanguageModel, load_language_model, new_bilm, write_options
@@ -17,9 +23,8 @@ from elmo_cli.lm.settings import SILENT, Reporter, TextSettings
 from elmo_cli.lm.step import TrainStep
 from elmo_cli.lm.stream import check_long_enough
 from elmo_cli.model.options import Options
-from elmo_cli.pretrained.catalogue import OPTIONS_FILE
 from elmo_cli.pretrained.load import locate
-from elmo_cli.pretrained.model_files import STATE_FILE, VOCABULARY_FILE
+from elmo_cli.pretrained.model_files import CHECKPOINT_FILE, STATE_FILE, VOCABULARY_FILE
 from elmo_cli.pretrained.warm_state import write_warm_state
 from elmo_cli.text.input import InputReport, check_inputs, shorten_list
 from elmo_cli.text.vocabulary import Vocabulary
@@ -127,7 +132,9 @@ def _saved_model(
         SettingError: the run started with another setting.
     """
     config.check_same_run(PretrainConfig.read(folder / RECIPE_FILE, data_dir=config.data_dir))
-    options = Options.from_file(folder / OPTIONS_FILE)
+    # options.json cannot express a projection as wide as the cells, as AllenNLP's models have.
+    with as_resume_error(path := folder / CHECKPOINT_FILE):
+        options = Options(**read_checkpoint(path)["run"]["options"])
     types = Vocabulary.read(folder / VOCABULARY_FILE)
     train, heldout = load_corpora(folder / TEXT_FILE, max_characters=options.max_characters)
     bilm, softmax = new_bilm(options, train.predicted_counts(types), seed=config.training.seed)

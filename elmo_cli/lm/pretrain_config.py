@@ -143,6 +143,8 @@ class PretrainConfig:
         for name, before in saved._fixed().items():
             if mine[name] != before:
                 what = f"the run started with {before}, now {mine[name]}"
+                if name in _LISTS:
+                    what = "the run started with other files"
                 hint = f"leave out `{name}`, or start another run in a new folder"
                 raise SettingError(name, what, hint)
 

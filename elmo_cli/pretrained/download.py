@@ -86,7 +86,7 @@ def download(file: RemoteFile, folder: Path, on_bytes: Callable[[int], None]) ->
     """
     target, reasons = folder / file.name, dict[str, str]()
     part = target.with_name(f"{target.name}.part")
-    for address in (*file.addresses, *file.addresses):  # the second time, what is there is resumed
+    for address in (*file.addresses, *file.addresses):  # a second try resumes the first
         try:
             _fetch(file, address, part, on_bytes)
         except _AddressError as reason:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -120,7 +121,7 @@ def write_attributes(file: h5py.File, facts: Mapping[str, object]) -> None:
 
 
 def read_attributes(file: h5py.File) -> dict[str, Any]:
-    """Return what `write_attributes` wrote, in order, {} for other programs; or a ValueError."""
+    """Return what `write_attributes` wrote, in order; {} for files of other programs."""
     if "elmo_schema" not in file.attrs:
         return {}
     return {name: _decoded(value) for name, value in file.attrs.items()}
@@ -135,12 +136,14 @@ def _encoded(value: object) -> object:
 
 def _decoded(value: Any) -> Any:
     if isinstance(value, str):
-        return json.loads(value) if _is_json(value) else value
+        with suppress(ValueError, RecursionError):  # a text that somebody added
+            return json.loads(value) if _is_json(value) else value
+        return value
     if isinstance(value, np.ndarray) and value.dtype.kind in "iuf":
         return value
     if isinstance(value, np.generic) and value.dtype.kind in "biuf":
         return value.item()
-    raise ValueError(f"an attribute has the type {type(value).__name__}")
+    return str(value)  # somebody added it: elmo writes no such type
 
 
 def _is_json(text: str) -> bool:

@@ -171,7 +171,7 @@ class EmbeddingsWriter:
                 n_all = finished.count("sentences") + n_left_out
                 text_sha256 = finished.attributes.get("text_sha256", "")
         except EmbeddingsFileError as error:
-            hint = "`overwrite=True` replaces it; or choose another output path"
+            hint = "if the disk can be read, `overwrite=True` replaces it; or choose another path"
             raise ResumeError(error.message, hint) from None
         self.progress = Progress(1, n_all, n_tokens, n_left_out, text_sha256)
         self.finished = True

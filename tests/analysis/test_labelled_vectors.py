@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import re
 from pathlib import Path
@@ -227,6 +228,36 @@ def test_labels_of_another_text_are_refused(tmp_path, kind, text, labels, error,
     with pytest.raises(error, match=message) as raised:
         join(path, label_file(tmp_path, kind, sentences(text), labels))
     assert raised.value.hint
+
+
+@pytest.mark.parametrize("kind", ["lines", "columns"])
+def test_stored_tokens_that_do_not_match_the_vectors_are_refused(tmp_path, kind):
+    path = write(tmp_path / "a.hdf5", sentences(TEXT), layout="allennlp")
+    with h5py.File(path, "r+") as file:
+        del file["0"]
+        file["0"] = layers(sentences(["a b c"])[0])
+    labels = label_file(tmp_path, kind, sentences(["a b c", *TEXT[1:]]), [["X"] * 3, *LABELS[1:]])
+    with pytest.raises(EmbeddingsFileError, match="sentence 0 has 2 tokens and 3 vectors"):
+        join(path, labels)
+
+
+@pytest.mark.parametrize(
+    ("line", "is_refused"),
+    [("a b c", False), ("a  b c", False), ("a x c", True), ("a b", True), ("p q r s", True)],
+)
+def test_the_line_of_another_program_is_compared(tmp_path, line, is_refused):
+    """Also if it has more or fewer words than there are vectors."""
+    given, path = sentences(["a b c", "d"]), tmp_path / "a.hdf5"
+    with h5py.File(path, "w") as file:
+        for sentence in given:
+            file[str(sentence.key)] = layers(sentence)
+        file["sentence_to_index"] = [json.dumps({line: "0", "d": "1"})]
+    columns = write_conllu(tmp_path / "a.conllu", given, [["X", "Y", "X"], ["Y"]])
+    if is_refused:
+        with pytest.raises(InputError, match=r"a\.conllu, line 2: .*sentence 0 is "):
+            join(path, columns)
+    else:
+        assert join(path, columns).words == ["a", "b", "c", "d"]
 
 
 def test_values_of_the_chosen_layers_are_checked(tmp_path):

@@ -103,13 +103,14 @@ def test_overlap_is_counted_in_held_out_sentences(corpus: Corpus) -> None:
     assert len(notes.warnings) == 1
 
 
-@pytest.mark.parametrize("name", ["dev.txt", "link.txt"])
+@pytest.mark.parametrize("name", ["dev.txt", "link.txt", "other.txt"])
 def test_a_held_out_file_is_left_out_under_any_name(name: str, tmp_path: Path) -> None:
     """Its perplexity would show how well it was memorized."""
     names = [str(tmp_path / each) for each in ("a.txt", name, "gone.txt")]
     (tmp_path / "a.txt").touch()
     (tmp_path / "dev.txt").touch()
     (tmp_path / "link.txt").symlink_to(tmp_path / "dev.txt")
+    (tmp_path / "other.txt").hardlink_to(tmp_path / "dev.txt")
     assert without(names, [str(tmp_path / "dev.txt")]) == (names[0], names[2])
 
 

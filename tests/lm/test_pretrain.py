@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import lzma
 import re
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import numpy as np
 import pytest
 import torch
 from command_line import elmo, made
@@ -18,6 +20,7 @@ from tiny_run import log
 from elmo_cli.lm.checkpoint import read_checkpoint
 from elmo_cli.lm.language_model import load_language_model
 from elmo_cli.lm.pretrain_config import RECIPE_FILE
+from elmo_cli.pretrained.load import load
 from elmo_cli.pretrained.warm_state import warm_state
 from elmo_cli.text.vocabulary import Vocabulary
 
@@ -232,6 +235,22 @@ def test_a_run_can_start_from_a_model(text: Path, dev: Path, tmp_path: Path) -> 
     assert {path.name: path.read_bytes() for path in first.iterdir()} == before
     done = elmo("pretrain", text, "-o", first, "--max-steps", 1, *start, "--overwrite")
     assert "first: contains options.json, which the run starts from" in done.err
+
+
+def test_a_projection_as_large_as_the_cell_stays(text: Path, tmp_path: Path) -> None:
+    """AllenNLP has one in any case, bilm-tf none; options.json cannot tell them apart."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    made("pretrain", text, "-o", first, "--max-steps", 1, *SIZES, "--projection-dim", 24)
+    with h5py.File(first / "weights.hdf5", "r+") as file:
+        for direction, layer in itertools.product((0, 1), (0, 1)):
+            cell = file[f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"]
+            assert "W_P_0" not in cell
+            cell["W_P_0"] = np.eye(24, dtype=np.float32) / 2
+    (first / "parts.json").unlink()  # the weights are no longer those it names
+    made("pretrain", text, "-o", second, "--init-from", first, "--max-steps", 1, *FEW)
+    for folder, has_projection in ((second, True), (first, False)):
+        made("pretrain", "-o", folder, "--resume", "--max-steps", 2)
+        assert load(folder).options.has_lstm_projection == has_projection
 
 
 def test_a_prepared_run_starts_anywhere(documents: Path, tmp_path: Path) -> None:
