@@ -51,12 +51,14 @@ def test_standard_output_on_a_full_disk(line: str, scene: Scene) -> None:
     assert run.returncode == 1
 
 
-def test_a_closed_standard_output(scene: Scene) -> None:
+@pytest.mark.parametrize("line", ["models list", "embed -q a.txt -o -", "embed a.txt -o x -n"])
+def test_a_closed_standard_output(line: str, scene: Scene) -> None:
     """Otherwise the result is lost, or written into the first file that is opened."""
     before = files(scene)
-    done = elmo("embed", "-q", "a.txt", "-o", "a.hdf5", has_stdout=False)
+    done = elmo(*line.split(), has_stdout=False)
     refused(done, 1, "standard output: is closed", "`> FILE` saves the result in a file")
     assert files(scene) == before
+    assert elmo("embed", "-q", "a.txt", "-o", "a.hdf5", has_stdout=False).code == 0
 
 
 def test_no_space_after_the_first_block(scene: Scene, stock: Path) -> None:

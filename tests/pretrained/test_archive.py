@@ -60,9 +60,12 @@ def test_archives_are_models(
 
 
 UNSAFE: dict[str, tuple[Members, str]] = {
-    "a parent": ([*OK, ("a/../../vocab.txt", b"")], "'a/../../vocab.txt' is a link, has a path"),
-    "an absolute path": ([*OK, ("/tmp/weights.hdf5", b"")], "'/tmp/weights.hdf5' is a link"),
-    "a link": ([*OK, ("README.md", LINK)], "'README.md' is a link"),
+    "a parent": ([*OK, ("a/../../vocab.txt", b"")], "'a/../../vocab.txt' is encrypted, is a link"),
+    "an absolute path": (
+        [*OK, ("/tmp/weights.hdf5", b"")],
+        "'/tmp/weights.hdf5' .* has a path",
+    ),
+    "a link": ([*OK, ("README.md", LINK)], "'README.md' .* is a link"),
     "a name in two folders": ([*OK, ("a/options.json", b"")], "'a/options.json' .* occurs twice"),
     "an unused name twice": ([*OK, ("x.sh", b""), ("x.sh", b"")], "'x.sh' .* occurs twice"),
     "a bomb in halves": ([(f"{i}.bin", bytes(1 << 20)) for i in "ab"], "'b.bin' .* 1048576 bytes"),
@@ -98,8 +101,15 @@ CORRUPT: dict[str, Callable[[bytes], bytes]] = {
     "all but the end": lambda content: content[:-1],
     "a size that is too small": damaged((b"PK\x01\x02", 24, b"\x0a\0\0\0")),
     "an unknown method": damaged((b"PK\x03\x04", 8, b"\x63"), (b"PK\x01\x02", 10, b"\x63")),
-    "encrypted": damaged((b"PK\x03\x04", 6, b"\1"), (b"PK\x01\x02", 8, b"\1")),
 }
+ENCRYPTED = damaged((b"PK\x03\x04", 6, b"\1"), (b"PK\x01\x02", 8, b"\1"))
+
+
+def test_encrypted_zip_files(tmp_path: Path, home: Path) -> None:
+    path = make(tmp_path / "m.zip", BIG)
+    path.write_bytes(ENCRYPTED(path.read_bytes()))
+    with pytest.raises(ModelError, match="is encrypted"):
+        locate(path)
 
 
 @pytest.mark.parametrize("name", CORRUPT)

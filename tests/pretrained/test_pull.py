@@ -92,7 +92,7 @@ def test_overwrite_keeps_the_old_files_until_the_new_ones_are_verified(
     server: LocalServer, model: Model
 ) -> None:
     weights = pull(model).weights
-    server.acts["weights.hdf5"] = [cut(10)]
+    server.acts["weights.hdf5"] = [cut(10), cut(0)]
     with pytest.raises(DownloadError):
         pull(model, overwrite=True)
     assert weights.read_bytes() == server.files["weights.hdf5"]
@@ -118,7 +118,7 @@ def test_content_without_a_known_hash_is_checked(
     with h5py.File(tmp_path / "x.hdf5", "w") as file:
         file["0"] = [1.0]
     contents = {EMBEDDINGS: (tmp_path / "x.hdf5").read_bytes(), HALF: server.files[name][:3000]}
-    server.acts[name] = [answer(contents.get(body, body))]
+    server.acts[name] = [answer(contents.get(body, body))] * 2
     files = tuple(replace(file, bytes=None, sha256=None) for file in model.files)
     with pytest.raises(DownloadError, match=f"{name}: {said}"):
         pull(replace(model, files=files))

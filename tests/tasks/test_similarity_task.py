@@ -31,7 +31,7 @@ def test_relatedness_is_read(field: str) -> None:
 
 @pytest.mark.parametrize("score", [None, "3.5", True, float("nan"), 1e300, 10**400])
 def test_bad_scores_are_refused(score: object) -> None:
-    words = "line 2: (no valid rel|.* is not a number below)"
+    words = "line 2: (no valid rel|.* is not a number below|not JSON .NaN)"
     with pytest.raises(InputError, match=words):
         read_scores("a.jsonl", 1, score)
 
