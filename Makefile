@@ -39,18 +39,18 @@ test-ray: install  ## the tests of a cluster on this machine; installs Ray
 TEXT ?= docs/sample.txt
 SPEED := $(BIN)/python -m benchmarks.speed
 CARD := $(BIN)/python -m benchmarks.model_card
-bench: install  ## time `elmo embed` on TEXT=a tokenised text, with random weights of the published sizes [DEVICE=cuda]
+bench: install  ## time `elmo embed` on TEXT=a tokenized text, with random weights of the published sizes [DEVICE=cuda]
 	$(SPEED).embed --size small --size original --precision bf16 $(if $(DEVICE),--device $(DEVICE),--precision int8) $(TEXT)
 	$(SPEED).writing
 
-bench-plain: install  ## time `elmo embed` and a plain PyTorch loop in turns on TEXT=a tokenised text
+bench-plain: install  ## time `elmo embed` and a plain PyTorch loop in turns on TEXT=a tokenized text
 	$(SPEED).plain_loop --text $(TEXT) $(ARGS)
 
 bench-cluster: install  ## time `elmo embed --ray` beside one process on TEXT=…; installs Ray
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray,test]'
 	$(SPEED).cluster $(TEXT) $(ARGS)
 
-bench-train: install  ## time `elmo pretrain` on TEXT=a tokenised text, with random weights of the published sizes
+bench-train: install  ## time `elmo pretrain` on TEXT=a tokenized text, with random weights of the published sizes
 	$(SPEED).training --size small --size original $(TEXT) $(ARGS)
 
 OLD ?= HEAD

@@ -74,7 +74,7 @@ def model_path(name: str, folder: Path) -> str:
 
 
 def write_text(sources: Iterable[str], n_tokens: int | None, path: Path) -> int:
-    """Copy the sentences of tokenised texts, one per line; return the number of tokens.
+    """Copy the sentences of tokenized texts, one per line; return the number of tokens.
 
     Args:
         n_tokens: stop after the sentence that reaches it, reading the texts again as often as

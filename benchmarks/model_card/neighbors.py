@@ -1,11 +1,11 @@
-"""Show whether a layer separates the senses of a word: the nearest neighbours of its occurrences.
+"""Show whether a layer separates the senses of a word: the nearest neighbors of its occurrences.
 
     python -m benchmarks.model_card.neighbors --data DATA --work WORK [-m MODEL]
 
 Tables like table 4 of the paper, as found: for each query the nearest tokens, by cosine, of all
 tokens in the held-out text and in a sample of the training text, and the nearest occurrences of the
 same word. Sentences equal to the query's are left out. The queries are from the held-out text; they
-were chosen for two senses of each word, before any neighbour was seen.
+were chosen for two senses of each word, before any neighbor was seen.
 
 Source: Peters et al. 2018, 5.3 and table 4.
 
@@ -71,7 +71,7 @@ def embedded_text(given: argparse.Namespace) -> Path:
 
 
 def rows_of(found: dict[str, Any]) -> list[list[str]]:
-    """A row for each neighbour, the query in the first of them."""
+    """A row for each neighbor, the query in the first of them."""
     rows = []
     for query in found["queries"]:
         source = shown(query)

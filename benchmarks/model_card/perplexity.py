@@ -2,7 +2,7 @@
 
     python -m benchmarks.model_card.perplexity --data DATA --work WORK [-m MODEL] [--train TEXT…]
 
-`elmo perplexity` measures the biLM. The 5-gram is measured where --train names the tokenised text
+`elmo perplexity` measures the biLM. The 5-gram is measured where --train names the tokenized text
 that the model was trained on; it has the vocabulary of the model. It is compared with the forward
 perplexity: a sentence of n tokens has n + 1 predictions, `</S>` the last, and a token that is not
 in the vocabulary is `<UNK>`, in the training text too.
@@ -88,7 +88,7 @@ def rows_of(bilm: dict[str, Figures], five_gram: dict[str, float]) -> list[list[
 
 def main() -> None:
     parser = parser_of(__doc__)
-    parser.add_argument("--train", type=Path, nargs="+", metavar="TEXT", help="tokenised")
+    parser.add_argument("--train", type=Path, nargs="+", metavar="TEXT", help="tokenized")
     parser.add_argument("--text-tokens", type=int, metavar="N", help="from each of these at most")
     parser.add_argument(
         "--treebank", type=float, default=0.0, metavar="FRACTION", help="as for `elmo pretrain`"

@@ -1,4 +1,4 @@
-"""Measure what each layer knows about word senses: disambiguation by the nearest neighbour.
+"""Measure what each layer knows about word senses: disambiguation by the nearest neighbor.
 
     python -m benchmarks.model_card.word_senses --data DATA --work WORK [-m MODEL]
 

@@ -2,7 +2,7 @@
 
     python -m benchmarks.speed.cluster TEXT… [-m MODEL | --size small] [--tokens N] [--rounds 2]
 
-TEXT is a tokenised text, one sentence per line, plain or compressed (.gz, .xz); it is read as often
+TEXT is a tokenized text, one sentence per line, plain or compressed (.gz, .xz); it is read as often
 as necessary. Outputs are written to $TMPDIR: 3 kB per token with the bundled model. Printed are
 tokens per second of one process of 2 threads and of 2 workers of 1 thread, which take turns, and
 the ratio of their medians. The time that a text of one line takes is subtracted from each run: it

@@ -3,7 +3,7 @@
     python -m benchmarks.speed.embed TEXT… [--size small] [--size original] [-m elmo-en]
         [--precision bf16] [--precision int8] [--device cuda] [--tokens N] [-- ARG…]
 
-TEXT is a tokenised text, one sentence per line, plain or compressed (.gz, .xz). Models of a size
+TEXT is a tokenized text, one sentence per line, plain or compressed (.gz, .xz). Models of a size
 have random weights: speed does not depend on their values. The error of a lower precision does,
 hence -m. The rate of large matrix products is measured before and after, because only ratios to it
 can be compared between machines. Arguments after `--` go to the measured `elmo embed` command

@@ -2,7 +2,7 @@
 
     python -m benchmarks.speed.training TEXT… [--size small] [--steps 50] [-- ARG…]
 
-TEXT is a tokenised text, one sentence per line, plain or compressed (.gz, .xz). A new biLM of a
+TEXT is a tokenized text, one sentence per line, plain or compressed (.gz, .xz). A new biLM of a
 published size is trained on it, once with few steps and once with `--steps` more of them: the
 difference of the two runs is the time of the steps alone, without the start, the reading and the
 last evaluation. A token is read in both directions and counts once. Arguments after `--` go to

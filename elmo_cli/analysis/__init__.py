@@ -1,1 +1,1 @@
-"""Analysis of embeddings files: nearest neighbours, words in context and linear probes."""
+"""Analysis of embeddings files: nearest neighbors, words in context and linear probes."""

@@ -215,7 +215,7 @@ def _check_words(view: LayerView, queries: Sequence[Query]) -> None:
 def _unit_vector(query: Query) -> Array:
     if not query.vector.any():
         raise UsageError(
-            f"{query.source}: the vector of {query.token} is zero and has no neighbours",
+            f"{query.source}: the vector of {query.token} is zero and has no neighbors",
             "name another token, or another `layer`",
         )
     vector = query.vector.astype(np.float64)

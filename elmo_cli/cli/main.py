@@ -31,7 +31,7 @@ COMMANDS = {
     "evaluate": "Score the predictions of a task model.",
     "predict": "Apply a task model to new text.",
     "perplexity": "Measure the perplexity of a text, forward and backward.",
-    "neighbors": "Find the nearest neighbours of a token.",
+    "neighbors": "Find the nearest neighbors of a token.",
     "kwic": "List the occurrences of a word in context.",
     "probe": "Train a linear probe on each layer and report its accuracy.",
     "plot": "Plot embeddings, probes, layer weights and training runs.",

@@ -1,4 +1,4 @@
-"""`elmo neighbors`: find the nearest neighbours of a token."""
+"""`elmo neighbors`: find the nearest neighbors of a token."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _search_options = together(
           "[bank]'. May be repeated.", multiple=True),
     value("Search", "-m, --model NAME|PATH",
           "Model for --text.  [default: the model that FILE records]"),
-    value("Search", "-k, --count N", "Number of neighbours per query.",
+    value("Search", "-k, --count N", "Number of neighbors per query.",
           type=options.AT_LEAST_1, default=5),
     flag("Search", "--same-word",
          "Compare only with the same word form (case-insensitive), which separates its senses."),
@@ -58,17 +58,17 @@ _search_options = together(
 @options.plot_output(".html, .png, .svg or .pdf", required=False)
 @options.json_option
 def neighbors(*, file: str, queries: tuple[str, ...], **given: Any) -> None:
-    """Find the nearest neighbours of a token by cosine, each in its sentence.
+    """Find the nearest neighbors of a token by cosine, each in its sentence.
 
     FILE is an embeddings file of any layout. A QUERY is a WORD (its occurrences in FILE, in any
     case), KEY:N (token N of sentence KEY, both counted from 0) or KEY:WORD (the first token WORD of
     the sentence); KEY:=7 is the first token spelled 7, and =12:3 is the word 12:3. A query with a
     WORD requires a file that stores its tokens: those of layout flat, and those that store the
-    sentences. The nearest neighbours are listed first, ties in file order, each with up to 6 tokens
+    sentences. The nearest neighbors are listed first, ties in file order, each with up to 6 tokens
     of context on either side.
 
     The sentence of the query, sentences with the same tokens, and zero vectors are left out. In a
-    file of pooled sentences or of types, a QUERY is a KEY, and its neighbours are sentences or
+    file of pooled sentences or of types, a QUERY is a KEY, and its neighbors are sentences or
     types. TEXT is split into tokens as the text of FILE was: at whitespace, or as with --tokenize.
 
     \b
@@ -113,7 +113,7 @@ def neighbors(*, file: str, queries: tuple[str, ...], **given: Any) -> None:
 def _find(
     file: str, texts: Sequence[str], typed: _Queries | None, given: dict[str, Any]
 ) -> tuple[dict[str, Any], list[_Pair], str, Tokens | None]:
-    """Return the JSON fields of a search, queries with neighbours, the unit, and tokens to plot."""
+    """Return the JSON fields of a search, queries with neighbors, the unit, and tokens to plot."""
     from elmo_cli.analysis.neighbors import nearest, read_queries
     from elmo_cli.analysis.vectors import LayerView
     from elmo_cli.store.reader import open_embeddings

@@ -77,7 +77,7 @@ _senses_options = together(
     options.layer_option("Input"),
     value("Input", "--clusters N", "Number of clusters, up to 6.  [default: the number with the "
           "highest silhouette score]", type=click.IntRange(1, 6)),
-    value("Input", "--labels LABELS", "Colour points by the labels in this file, one per token of "
+    value("Input", "--labels LABELS", "Color points by the labels in this file, one per token of "
           "FILE, instead of by cluster."),
     options.label_options,
 )
@@ -92,7 +92,7 @@ def plot_senses(*, file: str, output: str, overwrite: bool, **given: Any) -> Non
     """Plot the occurrences of a word in two dimensions.
 
     FILE is an embeddings file that stores its tokens. Vectors are normalized to unit length and
-    projected onto their first two principal components. Colours show clusters (k-means on the first
+    projected onto their first two principal components. Colors show clusters (k-means on the first
     50 components) or labels. A page (.html) shows the sentence of the point under the mouse, zooms,
     and needs no network; a figure shows context where there is room.
 

@@ -21,7 +21,7 @@ class ElmoMix(nn.Module):
     Args:
         n_layers: layers to mix, the token layer among them (3).
         batch_first: batches are (batch, layer, token, dim), not (layer, batch, token, dim).
-        layer_norm: normalise each layer over all tokens and dimensions of the input before it is
+        layer_norm: normalize each layer over all tokens and dimensions of the input before it is
             weighted, as the originals do; so a sentence's vectors depend on its batch.
         dropout: share of the mixed values that training sets to zero.
         l2: lambda of the penalty on the weights, see `penalty`.
@@ -64,7 +64,7 @@ class ElmoMix(nn.Module):
             layers: (layer, token, dim), or of a batch (layer, batch, token, dim); a tensor, an
                 array, or a list with one of these for each layer.
             mask: (token,) or (batch, token), booleans or 0 and 1: where there is a token. Only
-                layer normalisation uses it; without a mask all positions count.
+                layer normalization uses it; without a mask all positions count.
         Returns:
             (token, dim) or (batch, token, dim).
         Raises:
@@ -73,7 +73,7 @@ class ElmoMix(nn.Module):
         given = self._checked(layers).to(self.weights)
         is_token = None if mask is None else _checked_mask(mask, given)
         if self.layer_norm:
-            given = torch.stack([_normalised(layer, is_token) for layer in given])
+            given = torch.stack([_normalized(layer, is_token) for layer in given])
         scales = self.gamma * torch.softmax(self.weights, 0)
         with torch.autocast(given.device.type, enabled=False):  # no half precision
             mixed = (scales @ given.flatten(1)).view(given.shape[1:])
@@ -82,7 +82,7 @@ class ElmoMix(nn.Module):
 
     def spec(self) -> str:
         """The learned mix for `elmo embed` and `elmo convert`: the value of their `--layers`; a
-        UsageError if the mix normalises layers, which these commands do not."""
+        UsageError if the mix normalizes layers, which these commands do not."""
         if self.layer_norm:
             what = "a mix with `layer_norm` cannot be written as `layers=mix:…`"
             raise UsageError(f"ElmoMix: {what}", "store all layers, and mix them in the task model")
@@ -126,7 +126,7 @@ def _checked_mask(mask: Tensor | Array, layers: Tensor) -> Tensor:
     return found.to(torch.bool)
 
 
-def _normalised(layer: Tensor, mask: Tensor | None) -> Tensor:
+def _normalized(layer: Tensor, mask: Tensor | None) -> Tensor:
     """A layer with mean 0 and variance 1 over its tokens and dimensions."""
     kept = layer if mask is None else layer[mask]
     if not kept.numel():  # without tokens there is no mean, and NaN would spoil the gradients

@@ -1,4 +1,4 @@
-"""Figures of matplotlib in files, with their colours and with labels that are shown unchanged."""
+"""Figures of matplotlib in files, with their colors and with labels that are shown unchanged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from elmo_cli.files import StrPath, new_file
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which colour-blind readers can distinguish, without yellow and black.
+# Okabe and Ito's colors, which color-blind readers can distinguish, without yellow and black.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9")
 GRAY = "#777777"
 _DPI = 150

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 
-_MOST_COMPONENTS, _MOST_CLUSTERS = 50, 6  # one cluster per colour
+_MOST_COMPONENTS, _MOST_CLUSTERS = 50, 6  # one cluster per color
 _RESTARTS, _MAX_ITERATIONS = 10, 50
 _TINY = np.finfo(float).tiny
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MAX_TOKENS = 500  # more occurrences of a word are thinned out
 _Group = tuple[str, list[int], int, str, str, str]  # name, rows, and as in _STYLES
 _QUERY, _OTHER = "query", "other"
-# Size of a point in pixels, colour, and the name of its shape in matplotlib and in bokeh.
+# Size of a point in pixels, color, and the name of its shape in matplotlib and in bokeh.
 _PAGE_MARKERS = ("circle", "triangle", "square", "diamond", "inverted_triangle", "plus")
 _STYLES = tuple(zip((10,) * 6, COLORS, "o^sDvP", _PAGE_MARKERS, strict=True))
 _PAGE_CONTEXT = 40  # tokens on either side
@@ -79,9 +79,9 @@ def read_neighbors(
     queries: Sequence[Query],
     neighbors: Sequence[Sequence[tuple[Occurrence, float]]],
 ) -> Tokens:
-    """Read the vectors of the neighbours that `nearest` found.
+    """Read the vectors of the neighbors that `nearest` found.
 
-    The groups are the queries and the neighbours of each. A token that is near several queries
+    The groups are the queries and the neighbors of each. A token that is near several queries
     belongs to the nearest one; a query that is near another one stays a query.
     """
     asked = [query.token for query in queries]
@@ -95,7 +95,7 @@ def read_neighbors(
     groups = [_QUERY] * len(queries) + [names[-number] for _, number in nearest.values()]
     found = [view.vector(token.key, token.position) for token in nearest]
     vectors = np.stack([*(query.vector for query in queries), *found])
-    title = f"nearest neighbours in {Path(view.path).name}, layer {view.layer}"
+    title = f"nearest neighbors in {Path(view.path).name}, layer {view.layer}"
     return Tokens(title, [*asked, *nearest], vectors, groups)
 
 

@@ -85,7 +85,7 @@ def test_table_shows_what_json_contains() -> None:
 def test_same_word() -> None:
     done = made("neighbors", "a.hdf5", "0:play", "0:eight", "--same-word", "-k", "9")
     assert {row[1] for row in rows(done)[2:-1]} == {"1:1", "3:1", "5:3"}
-    assert rows(done)[-1][:2] == ["query", "0:4"]  # without a neighbour
+    assert rows(done)[-1][:2] == ["query", "0:4"]  # without a neighbor
 
 
 def test_kwic() -> None:

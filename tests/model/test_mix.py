@@ -75,8 +75,8 @@ def test_layer_norm_with_a_mask_is_the_masked_formula() -> None:
     mean = (x * kept).sum((1, 2, 3), keepdims=True) / count
     variance = (((x - mean) * kept) ** 2).sum((1, 2, 3), keepdims=True) / count
     shares = np.exp([0.5, -0.5]) / np.exp([0.5, -0.5]).sum()
-    normalised = (x - mean) / np.sqrt(variance + 1e-12)
-    close(mix(layers, mask), 2 * np.tensordot(shares, normalised, 1), 1e-5)
+    normalized = (x - mean) / np.sqrt(variance + 1e-12)
+    close(mix(layers, mask), 2 * np.tensordot(shares, normalized, 1), 1e-5)
     close(mix(layers[:, 0], mask[0])[:3], mix(layers[:, 0, :3]).detach(), 1e-5)
 
 

@@ -234,7 +234,7 @@ def test_values_that_no_file_of_the_layout_holds(tmp_path: Path) -> None:
 
 
 def test_rows_of_different_shapes(tmp_path: Path) -> None:
-    """Values of a sentence would be read as those of its neighbour."""
+    """Values of a sentence would be read as those of its neighbor."""
     pairs = [(one, array(one, layers)) for one, layers in zip(lines()[:2], (3, 2), strict=True)]
     with pytest.raises(EmbeddingsFileError, match="9 vectors of one shape, found 9 of 2"):
         write_copy(tmp_path / "a.hdf5", FileSpec(layout="flat"), pairs, {}, n_rows=9)

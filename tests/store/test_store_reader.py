@@ -1,4 +1,4 @@
-"""open_embeddings: recognising files, keys, order, bad files, processes."""
+"""open_embeddings: recognizing files, keys, order, bad files, processes."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ FOREIGN: dict[str, tuple[dict[str, Any], str, list[Any]]] = {
 
 
 @pytest.mark.parametrize("program", FOREIGN)
-def test_foreign_files_are_recognised(tmp_path: Path, program: str) -> None:
+def test_foreign_files_are_recognized(tmp_path: Path, program: str) -> None:
     """Otherwise a file of another program would be refused, or read with its axes exchanged."""
     datasets, layout, keys = FOREIGN[program]
     with open_embeddings(foreign(tmp_path / "a.hdf5", datasets)) as embeddings:

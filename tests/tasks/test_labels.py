@@ -68,7 +68,7 @@ def test_labels_may_follow_each_other_where_they_are_those_of_spans(scheme: str)
         ("NOUN VERB X", None),
     ],
 )
-def test_schemes_are_recognised(labels: str, scheme: str | None) -> None:
+def test_schemes_are_recognized(labels: str, scheme: str | None) -> None:
     assert find_scheme(labels.split()) == scheme
 
 

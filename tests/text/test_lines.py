@@ -32,7 +32,7 @@ def text(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", COMPRESS)
-def test_compressed_files_are_recognised_by_their_bytes_and_refused_if_corrupt(
+def test_compressed_files_are_recognized_by_their_bytes_and_refused_if_corrupt(
     text: Path, kind: str
 ) -> None:
     """In several members, with padding, under any name."""

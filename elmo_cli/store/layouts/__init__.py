@@ -27,7 +27,7 @@ LAYOUTS: dict[str, Layout] = {layout.name: layout for layout in _ALL}
 _LINES = AllenNlpLines()
 # A file without our attributes has the first layout that matches: types and `bilm` come before
 # `allennlp`, which matches all numbers; lines come last, since they may be any identifiers.
-_RECOGNISED = (*_ALL[2:0:-1], _ALL[0], *_ALL[3:], _LINES)
+_RECOGNIZED = (*_ALL[2:0:-1], _ALL[0], *_ALL[3:], _LINES)
 _SAMPLE = 48
 
 
@@ -62,7 +62,7 @@ def layout_of_file(file: h5py.File, attributes: Mapping[str, Any]) -> Layout:
         EmbeddingsFileError: it does not hold embeddings; the message says what it holds.
     """
     if not attributes:
-        return _recognised(file)
+        return _recognized(file)
     path, name = file.filename, attributes.get("layout")
     if (schema := str(attributes["elmo_schema"])) != str(SCHEMA):
         what = f"has schema version {schema}, but this version of elmo reads {SCHEMA}"
@@ -73,7 +73,7 @@ def layout_of_file(file: h5py.File, attributes: Mapping[str, Any]) -> Layout:
     return _LINES if str(attributes.get("keys")) == "sentence" else LAYOUTS[name]
 
 
-def _recognised(file: h5py.File) -> Layout:
+def _recognized(file: h5py.File) -> Layout:
     with reading(file.filename, EmbeddingsFileError):
         sample = sample_datasets(file, _SAMPLE + 1)
         sample = [(name, dataset) for name, dataset in sample if name != SENTENCE_MAP]
@@ -84,7 +84,7 @@ def _recognised(file: h5py.File) -> Layout:
                 f"a weight file ({weights}), not embeddings; `elmo embed` takes its folder as model"
             )
         elif sample and all(d.dtype.kind == "f" and 1 <= d.ndim <= 3 for _, d in sample):
-            for layout in _RECOGNISED:
+            for layout in _RECOGNIZED:
                 if layout.matches(file, sample):
                     return layout
     hint = "embeddings are made by `elmo embed`; files of AllenNLP, bilm-tf and others are read too"
