@@ -34,6 +34,8 @@ def evaluate(*, folder: str, test: str, **given: Any) -> None:
     """
     if (output := given["output"]) is not None:
         console.check_output(output, [test], overwrite=given["overwrite"])
+    else:
+        options.refuse_options(["output_format", "overwrite"], "without -o")
     trained, output_format = task_options.load_model(folder, given)
     vectors = task_options.embeddings_folder(folder, given, trained.bilm)
     with task_options.TaskReporter() as reporter:

@@ -10,6 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from elmo_cli.errors import InputError
 from elmo_cli.lm.settings import at_least, bounded, one_of
 from elmo_cli.tasks import layers
 from elmo_cli.tasks.inputs import Inputs, Tokens
@@ -17,10 +18,12 @@ from elmo_cli.tasks.labels import Span, score_labels
 from elmo_cli.tasks.readers import Split, member, tokens_of
 from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Example, Json, Scores, Task, TaskModel
+from elmo_cli.text.input_settings import InputReport, InputSettings
 
 _SHORT_TOKENS = 8  # longer subtrees are padded in a batch of their own
 _MAXOUT_MAPS = 4  # linear maps per unit of a maxout layer
 _TREE = re.compile(r"\([^\s()]+ .*\)")
+_NESTED_TREE = re.compile(r"\([^\s()]+ \([^\s()]+ .*\)")
 _TREE_ITEM = re.compile(r"\((?P<label>[^\s()]+) |(?P<token>[^ ()]+)|\)")
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 
@@ -183,6 +186,15 @@ class ClassificationTask(Task):
 
     def fill(self, split: Split, *, labelled: bool) -> None:
         (_read_json if split.is_jsonl else _read_text)(split, labelled)
+
+    def read_text(
+        self, paths: Sequence[str], text: InputSettings, report: InputReport | None = None
+    ) -> Split:
+        split = super().read_text(paths, text, report)
+        if split.sentences and _NESTED_TREE.fullmatch(" ".join(split.sentences[0])):
+            where = split.examples[0].where
+            raise InputError(f"{where}: a tree, not text", "`as_data=True` reads trees")
+        return split
 
     def labels_of(self, example: ClassifiedExample) -> Iterable[str]:
         return (example.target, *(subtree.type for subtree in example.subtrees))

@@ -23,7 +23,8 @@ from elmo_cli.errors import (
     ResumeError,
     UsageError,
 )
-from elmo_cli.files import write_text
+from elmo_cli.files import FileLock, write_text
+from elmo_cli.lm.run_folder import LOCK_FILE
 from elmo_cli.lm.settings import Reporter
 from elmo_cli.pretrained.catalogue import BUNDLED
 from elmo_cli.pretrained.load import load_files, locate
@@ -107,7 +108,7 @@ class EmbeddingsFolder:
         if layers == "none":
             return None
         distinct = list(dict.fromkeys(split.sentences))
-        embeddings = self._find(split, distinct) or self._write(split.path, distinct, reporter)
+        embeddings = self._find(split, distinct) or self._write(split, distinct, reporter)
         keys: list[Any] = list(embeddings)
         if len(keys) < len(split.sentences):
             key_of = dict(zip(distinct, keys, strict=True))
@@ -192,11 +193,26 @@ class EmbeddingsFolder:
             self._embedder = Embedder(load_files(files), settings)
         return self._embedder
 
-    def _write(self, name: str, sentences: Sequence[Tokens], reporter: Reporter) -> Embeddings:
-        """Compute the layers of sentences into a new file of the folder."""
+    def _write(self, split: Split, distinct: Sequence[Tokens], reporter: Reporter) -> Embeddings:
+        """Compute the layers of sentences, one process at a time: runs may share the folder."""
         embedder = self._make_embedder()
-        reporter.message(f"computing the embeddings of {name}")
         self.path.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.path / LOCK_FILE)
+        wait = f"waiting for another process that computes embeddings in {self.path}"
+        lock.acquire(wait=True, on_wait=lambda: reporter.message(wait))
+        try:
+            return self._find(split, distinct) or self._compute(
+                split.path, distinct, embedder, reporter
+            )
+        finally:
+            (self.path / LOCK_FILE).unlink(missing_ok=True)
+            lock.release()
+
+    def _compute(
+        self, name: str, sentences: Sequence[Tokens], embedder: Embedder, reporter: Reporter
+    ) -> Embeddings:
+        """Compute the layers of sentences into a new file of the folder."""
+        reporter.message(f"computing the embeddings of {name}")
         bilm = embedder.bilm.sha256[:8]
         parts = (stem(Path(name).name), embedder.settings.state, bilm, sha256_of(sentences)[:8])
         output = self.path / f"{'-'.join(parts)}.hdf5"
@@ -205,7 +221,11 @@ class EmbeddingsFolder:
         settings, flat = embedder.settings, FileSpec(layout="flat")
         settings = replace(settings, batch_size=embedder.batch_size)
         job = EmbedJob((str(text),), str(output), embedder=settings, file=flat, resume=True)
-        warn = lambda text: reporter.message(f"warning: {text}")  # noqa: E731
+
+        def warn(message: str) -> None:  # about the temporary text
+            message = message.replace(str(text), f"the distinct sentences of {name}")
+            reporter.message(f"warning: {message}")
+
         progress = partial(reporter.progress, f"embedding {name}")
         try:
             run_job(job, embedder=embedder, progress=progress, warn=warn)

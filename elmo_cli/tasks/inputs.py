@@ -108,14 +108,26 @@ class WordVectors:
 
 
 def _read_rows(path: str, wanted: set[str]) -> Iterator[tuple[str, Array]]:
-    """Yield the words and vectors of a text file; the header line of word2vec is skipped."""
-    opened = gzip.open if path.endswith(".gz") else open
-    with opened(path, "rt", encoding="utf-8", newline="\n") as file:
+    """Yield the words and vectors of a text file; the header line of word2vec is skipped.
+
+    The first vector tells their dimension, since words may contain spaces, as in GloVe 840B.
+    """
+    opened, dim = gzip.open if path.endswith(".gz") else open, 0
+    with opened(path, "rt", encoding="utf-8-sig", newline="\n") as file:
         for number, line in enumerate(file):
-            word, *numbers = line.rstrip().split(" ")
+            word, *numbers = line.rstrip().rsplit(" ", dim or -1)
             is_header = number == 0 and len(numbers) == 1
-            if not is_header and (number < _MAX_WORDS or word in wanted):
-                yield word, np.array(numbers, np.float32)
+            if is_header or not line.strip():
+                continue
+            dim = dim or len(numbers)
+            if number < _MAX_WORDS or word in wanted:
+                try:
+                    vector = np.array(numbers, np.float32)
+                except ValueError as error:
+                    raise ValueError(f"line {number + 1}: {error}") from None
+                if not dim == len(vector) > 0:
+                    raise ValueError(f"line {number + 1}: {len(vector)} values instead of {dim}")
+                yield word, vector
 
 
 class Inputs:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from elmo_cli.errors import InputError
+from elmo_cli.errors import InputError, UsageError
 from elmo_cli.lm.settings import one_of
 from elmo_cli.tasks.inputs import Inputs, Tokens
 from elmo_cli.tasks.labels import (
@@ -104,9 +104,10 @@ class NerTask(Task):
             for sentence, *others in read_columns(path, reading, columns):
                 target = others[0].tokens if others else None
                 split.examples.append(Example(split.add(sentence.tokens), sentence.where, target))
-        except InputError as error:
-            message = error.message.replace("`column", "`label_column")
-            raise InputError(message, error.hint) from error
+        except (InputError, UsageError) as error:
+            texts = (error.message, error.hint)
+            renamed = (text.replace("`column", "`label_column") for text in texts)
+            raise type(error)(*renamed) from error
 
     def labels_of(self, example: Example) -> Iterable[str]:
         """Return the labels; those of the same type of span are one."""
@@ -121,16 +122,14 @@ class NerTask(Task):
         scheme = find_scheme(found)
         if scheme is None:
             return {"scheme": None, "names": sorted(found)}
-        for label in found:
-            if not is_span_label(label):
-                what = f"{train.path}: label `{label}` is neither O nor a label such as B-PER"
-                raise InputError(what, "label all spans in BIO, BIOES or BIOUL")
+        _require_span_labels(train.examples)
         return {"scheme": scheme, "names": sorted({label[2:] for label in found - {OUTSIDE}})}
 
     def score(self, examples: Sequence[Example], predictions: Sequence[Labels]) -> Scores:
         gold = [example.target for example in examples]
-        if find_scheme({label for labels in chain(gold, predictions) for label in labels}) is None:
+        if self.labels["scheme"] is None:
             return score_labels(chain.from_iterable(gold), chain.from_iterable(predictions))
+        _require_span_labels(examples)
         return score_spans(map(spans_of, gold), map(spans_of, predictions))
 
     def to_json(self, example: Example, sentences: list[Tokens], prediction: Labels) -> Json:
@@ -139,3 +138,11 @@ class NerTask(Task):
     def to_text(self, example: Example, sentences: list[Tokens], prediction: Labels) -> str:
         pairs = zip(sentences[0], prediction, strict=True)
         return "".join(f"{token}\t{label}\n" for token, label in pairs)
+
+
+def _require_span_labels(examples: Sequence[Example]) -> None:
+    for example in examples:
+        for label in example.target:
+            if not is_span_label(label):
+                what = f"{example.where}: label `{label}` is neither O nor a label such as B-PER"
+                raise InputError(what, "label all spans in BIO, BIOES or BIOUL")

@@ -114,6 +114,7 @@ class Task(ABC):
         formats: output formats of predictions; the first is the default.
         reads_text: whether `elmo predict` reads text with `read_text`.
         settings: the settings; by default those of `settings_class`.
+        labels: the result of `collect_labels`, once there is a model.
     """
 
     name: ClassVar[str]
@@ -122,6 +123,7 @@ class Task(ABC):
     presets: ClassVar[Mapping[str, str]] = {}
     formats: ClassVar[tuple[str, ...]] = ("jsonl",)
     reads_text: ClassVar[bool] = False
+    labels: Any = None
 
     def __init__(self, settings: TaskSettings | None = None) -> None:
         self.settings: Any = settings or self.settings_class()

@@ -232,7 +232,11 @@ def _finish(folder: Path, trained: TrainedTask, trainer: TaskTrainer) -> dict[st
 def _check_same(folder: Path, config: dict[str, Any]) -> None:
     """Raise a ResumeError if settings or data differ from those of the run in the folder."""
     before, now = (
-        {**(one.pop("settings", None) or {}), **(one.pop("data", None) or {}), **one}
+        {
+            **one.pop("settings"),
+            **{name: file["sha256"] for name, file in one.pop("data").items()},  # may have moved
+            **one,
+        }
         for one in (read_config(folder), json.loads(json.dumps(config)))
     )
     for name, value in now.items():

@@ -44,7 +44,8 @@ class TrainedTask:
     def __init__(
         self, task: Task, labels: Any, words: WordVectors | None, bilm: BiLMRecord | None
     ) -> None:
-        self.task, self.labels, self.words, self.bilm = task, labels, words, bilm
+        self.task, self.words, self.bilm = task, words, bilm
+        task.labels = labels
         settings, table = task.settings, None if words is None else words.table()
         n_layers, dim = (0, 0) if bilm is None else (bilm.n_layers, bilm.dim)
         if settings.elmo_layers != "all":
@@ -102,7 +103,7 @@ class TrainedTask:
             "elmo_version": __version__,
             "task": self.task.name,
             "settings": as_flat(self.task.settings),
-            "labels": self.labels,
+            "labels": self.task.labels,
             "bilm": None if self.bilm is None else asdict(self.bilm),
             "word_vector_dim": None if self.words is None else self.words.vectors.shape[1],
             "data": data,

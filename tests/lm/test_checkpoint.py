@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import pickle
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import torch
 from tiny_run import SETTINGS, equal, trainer, weights
 
 from elmo_cli.errors import ResumeError
+from elmo_cli.lm.checkpoint import write_tensors
 from elmo_cli.pretrained.model_files import CHECKPOINT_FILE
 
 FIRST = replace(SETTINGS, dropout=0.1, max_steps=1)
@@ -121,3 +123,20 @@ def test_settings_and_devices_that_may_change(content: bytes, tmp_path: Path) ->
     run.resume()
     run.train()
     assert run.progress.step == 3
+
+
+def test_ctrl_c_is_not_reported_as_an_error_of_torch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The zip writer of torch raises a RuntimeError of its own after the interruption."""
+
+    class Interrupted(io.BytesIO):
+        def write(self, data: Any) -> int:
+            if self.tell() > 1_000:
+                raise KeyboardInterrupt
+            return super().write(data)
+
+    file = contextlib.nullcontext(Interrupted())
+    monkeypatch.setattr("elmo_cli.lm.checkpoint.new_file", lambda *_, **__: file)
+    with pytest.raises(KeyboardInterrupt):
+        write_tensors(tmp_path / "a.pt", torch.zeros(1_000))

@@ -147,6 +147,15 @@ def test_a_fraction_of_the_subtrees_is_sampled(fraction: float) -> None:
     assert len(sample) == pytest.approx(fraction * n, abs=0.06 * n if fraction == 0.3 else 0)
 
 
+def test_trees_are_not_read_as_text() -> None:
+    Path("new.txt").write_text("(so it is)\n" + SST, encoding="utf-8")
+    ClassificationTask().read_text(["new.txt"], InputSettings())
+    Path("new.txt").write_text(SST, encoding="utf-8")
+    with pytest.raises(InputError, match=r"new\.txt, line 1: a tree, not text") as refused:
+        ClassificationTask().read_text(["new.txt"], InputSettings())
+    assert "`as_data=True`" in refused.value.hint
+
+
 def test_predictions_are_written_in_a_form_that_is_read() -> None:
     Path("new.txt").write_text("A day\n\nso (it is)\n", encoding="utf-8")
     split = ClassificationTask().read_text(["new.txt"], InputSettings())

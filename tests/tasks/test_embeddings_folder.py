@@ -12,7 +12,8 @@ import pytest
 from command_line import made
 
 from elmo_cli.errors import ElmoError, EmbeddingsFileError
-from elmo_cli.lm.settings import SILENT
+from elmo_cli.files import FileLock
+from elmo_cli.lm.settings import SILENT, Reporter
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.tasks.embeddings_folder import BiLMRecord, EmbeddingsFolder
 from elmo_cli.tasks.readers import Split
@@ -49,6 +50,37 @@ def test_a_file_of_any_name_and_layout_is_found(
     vectors = EmbeddingsFolder(".").find(SPLIT, "all", SILENT)
     for number, tokens in enumerate(SENTENCES):
         assert np.array_equal(vectors(number), expected[sentences.index(tokens)])
+
+
+def test_runs_that_share_a_folder_compute_embeddings_once(folder: None) -> None:
+    lock, seen = FileLock("new/.elmo-lock"), list[str]()
+    Path("new").mkdir()
+    lock.acquire()
+
+    class Releasing(Reporter):
+        def message(self, text: str) -> None:
+            seen.append(text)
+            if text.startswith("waiting for another process"):
+                vector_folder("other").find(SPLIT, "all", SILENT)
+                (written,) = Path("other").iterdir()
+                written.rename(f"new/{written.name}")
+                lock.release()
+
+    assert vector_folder("new").find(SPLIT, "all", Releasing())(0).shape == (3, 2, 16)
+    assert len(seen) == 1
+    assert [path.suffix for path in Path("new").iterdir()] == [".hdf5"]
+
+
+def test_warnings_about_characters_name_the_data(folder: None) -> None:
+    seen = list[str]()
+
+    class Collecting(Reporter):
+        def message(self, text: str) -> None:
+            seen.append(text)
+
+    split = Split("data.conll", [("[CLS]", "it", "rains", "[SEP]")] * 2, [])
+    vector_folder("new").find(split, "all", Collecting())
+    assert any("warning: the distinct sentences of data.conll, line 1: " in one for one in seen)
 
 
 @pytest.mark.parametrize(("layers", "rows"), [("all", [0, 1, 2]), ("last", [2]), ("type", [0])])

@@ -22,12 +22,15 @@ def vectors_of(sentences: list[tuple[str, ...]], n_layers: int = 3) -> list[np.n
     return [random.normal(size=(n_layers, len(s), 4)).astype("f2") for s in sentences]
 
 
-@pytest.mark.parametrize("name", ["glove.txt", "glove.txt.gz", "word2vec.txt", "glove.npz"])
+@pytest.mark.parametrize(
+    "name", ["glove.txt", "bom.txt", "glove.txt.gz", "word2vec.txt", "glove.npz"]
+)
 def test_word_vectors_are_read(name: str) -> None:
     if name.endswith(".npz"):
         np.savez(name, words=["the", "cat", "Paris"], vectors=[[1, 2], [3, 4], [5, 6]])
     else:
-        text = "3 2\n" + GLOVE if name == "word2vec.txt" else GLOVE
+        start = {"word2vec.txt": "3 2\n", "bom.txt": "\ufeff"}.get(name, "")
+        text = f"{start}{GLOVE}\n"
         with gzip.open(name, "wt") if name.endswith(".gz") else open(name, "w") as file:
             file.write(text)
     vectors = WordVectors.read(name)
@@ -40,9 +43,9 @@ def test_word_vectors_are_read(name: str) -> None:
     ("content", "words"),
     [
         (b"", "need at least one array to stack"),
-        (b"the 1 2\ncat 3\n", "all input arrays must have the same shape"),
-        (b"the\ncat\n", "does not have one vector per word"),
-        (b"the 1 x\n", "could not convert string to float"),
+        (b"the 1 2\ncat 3\n", "line 2: 1 values instead of 2"),
+        (b"the\ncat\n", "line 1: 0 values"),
+        (b"the 1 x\n", "line 1: could not convert string to float"),
         (b"the 1 1e9\n", "a value is not finite in float16"),
         (b"\xff\xfe the\n", "cannot be read as word vectors"),
     ],
@@ -51,6 +54,11 @@ def test_bad_word_vectors_are_refused(content: bytes, words: str) -> None:
     Path("bad.txt").write_bytes(content)
     with pytest.raises(InputError, match=words):
         WordVectors.read("bad.txt")
+
+
+def test_words_of_glove_may_contain_spaces() -> None:
+    Path("a.txt").write_text("the 1 2\n. . . 3 4\nat a@b.com 5 6\n")
+    assert WordVectors.read("a.txt").words == ["the", ". . .", "at a@b.com"]
 
 
 def test_words_of_the_data_come_first() -> None:

@@ -50,6 +50,7 @@ def test_files_are_read(name: str, text: str, settings: dict, labels: list[str])
         ("a.conll", CONLL + "\nin\n", {}, "a.conll, line 7: `label_column"),
         ("a.conll", CONLL + "in\n", {}, "line 6: 'in': the number of columns is 1"),
         ("a.conll", CONLL, {"label_column": "4"}, "line 1: `label_column=4` is missing"),
+        ("a.conll", CONLL, {"label_column": "0"}, "`label_column=0`: columns are counted from 1"),
         ("a.conll", CONLL, {"label_column": "upos"}, "no column of"),
         ("a.conllu", CONLL, {}, "line 1: .* is not a row of CoNLL-U"),
         ("a.conllu", CONLLU[9:].replace("2\ts", "3\ts"), {}, "line 2: ID '3' instead of 2"),
@@ -69,7 +70,7 @@ def test_bad_files_are_refused(name: str, text: str, settings: dict, words: str)
         ("a I\nb O\n", {"scheme": "BIO", "names": [""]}),
         ("a NN\nb VB\nc I\n", {"scheme": None, "names": ["I", "NN", "VB"]}),
         ("a O\n", "a.conll: fewer than two labels"),
-        ("a B-X\nb Person\n", "a.conll: label `Person` is neither O nor"),
+        ("a B-X\nb Person\n", "a.conll, line 1: label `Person` is neither O nor"),
     ],
 )
 def test_labels_of_the_training_data(text: str, labels: dict | str) -> None:
@@ -97,6 +98,17 @@ def test_unknown_labels_are_refused(train: str, dev: str, is_known: bool) -> Non
     else:
         with pytest.raises(InputError, match=r"line 1: label `.*` does not occur"):
             check_labels(NerTask(), *splits)
+
+
+def test_the_training_data_determine_the_scheme_of_scores() -> None:
+    """Parts of the words of a text, S, B, M and E, may all look like labels of spans."""
+    task, examples = NerTask(), read("ner", "a.conll", "a S\nb B\nc E\n").examples
+    task.labels = {"scheme": None, "names": ["B", "E", "M", "S"]}
+    assert task.score(examples, [("B", "B", "E")]).values == pytest.approx({"accuracy": 200 / 3})
+    task.labels = {"scheme": "BIO", "names": ["X"]}
+    assert task.score(examples, [("O", "B", "I")]).main == "f1"
+    with pytest.raises(InputError, match=r"a\.conll, line 1: label `NNP` is neither O nor"):
+        task.score(read("ner", "a.conll", "a NNP\nb O\n").examples, [("O", "O")])
 
 
 def test_predictions_are_written() -> None:

@@ -41,9 +41,16 @@ class Interrupting(Reporter):
             raise KeyboardInterrupt
 
 
-def train(output: str, *, mode: str = "new", stop_after: int = 10**9, **settings: Any) -> Any:
+def train(
+    output: str,
+    *,
+    mode: str = "new",
+    stop_after: int = 10**9,
+    train: str = "train.conll",
+    **settings: Any,
+) -> Any:
     task = load_task("ner", {**SMALL, "epochs": 5, **settings})
-    data = TaskData("train.conll", "dev.conll", EmbeddingsFolder("vectors"), "words.txt")
+    data = TaskData(train, "dev.conll", EmbeddingsFolder("vectors"), "words.txt")
     return train_task(task, data, output, Interrupting(stop_after), mode=mode)
 
 
@@ -87,7 +94,9 @@ def test_a_resumed_run_has_the_weights_of_an_undisturbed_one(
     assert_same_weights("parts", "whole")
     assert log_of("parts") == log_of("whole")
     before = content_of("parts")
-    assert train("parts", mode="resume") == found
+    Path("moved").mkdir()
+    Path("train.conll").rename("moved/train.conll")
+    assert train("parts", mode="resume", train="moved/train.conll") == found
     assert content_of("parts") == before
     assert " ".join(sorted(before)) == "log.jsonl model.pt scores.json task.json word_vectors.npz"
 
@@ -279,6 +288,8 @@ def test_train_evaluate_and_predict(folder: None) -> None:
     for option in (("--on-error", "skip"), ("--tokenize",), ("--column", 1)):
         done = elmo("predict", "ner", "dev.conll", "--as-data", *option)
         refused(done, 2, f"{option[0]}: has no effect for a file in", "leave it out")
+    done = elmo("evaluate", "ner", "--test", "dev.conll", "--output-format", "jsonl")
+    refused(done, 2, "--output-format: has no effect without -o", "leave it out")
     made("predict", "ner", "dev.conll", "--as-data", "-o", "as-data.conll")
     made("predict", "ner", "dev.conll", "-o", "a.conll")
     assert Path("as-data.conll").read_text() == Path("a.conll").read_text()

@@ -27,12 +27,13 @@ def read(task: str, path: str, text: str, *, labelled: bool = True, **settings: 
 def assert_refused(task: str, path: str, text: str, words: str, **settings: object) -> None:
     """Assert that reading the file raises an error with these words, a regex, and a hint.
 
-    The hint must not name the `format` option, which `elmo train` does not have.
+    The hint must not name the options `format` and `column`, which `elmo train` does not have.
     """
     with pytest.raises(ElmoError, match=words) as caught:
         read(task, path, text, **settings)
     assert caught.value.hint
     assert "`format=" not in caught.value.hint
+    assert "`column" not in caught.value.hint
 
 
 def build(task: Task, train: Split, **settings: object) -> tuple[TaskModel, Inputs]:
@@ -44,7 +45,8 @@ def build(task: Task, train: Split, **settings: object) -> tuple[TaskModel, Inpu
     layers = [random.normal(size=(N_LAYERS, len(s), DIM)).astype("f4") for s in train.sentences]
     chosen = with_settings(task.settings_class(), SIZES | settings)
     representation = TokenRepresentation(chosen, words.table(), N_LAYERS, DIM)
-    model = task.model_class(chosen, task.collect_labels(train), representation)
+    task.labels = task.collect_labels(train)
+    model = task.model_class(chosen, task.labels, representation)
     return model, Inputs(train.sentences, layers.__getitem__, words)
 
 
