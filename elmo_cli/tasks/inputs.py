@@ -125,8 +125,8 @@ def _read_rows(path: str, wanted: set[str]) -> Iterator[tuple[str, Array]]:
                     vector = np.array(numbers, np.float32)
                 except ValueError as error:
                     raise ValueError(f"line {number + 1}: {error}") from None
-                if not dim == len(vector) > 0:
-                    raise ValueError(f"line {number + 1}: {len(vector)} values instead of {dim}")
+                if not dim or len(vector) != dim:
+                    raise ValueError(f"line {number + 1}: not a word and {dim or 'its'} values")
                 yield word, vector
 
 
