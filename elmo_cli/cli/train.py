@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,9 @@ from elmo_cli.cli.click_options import (
 )
 from elmo_cli.errors import UsageError
 from elmo_cli.tasks.settings import TASKS, TaskSettings, as_flat
+
+if TYPE_CHECKING:
+    from elmo_cli.tasks.task import Task
 
 
 def _setting(declaration: str, description: str, dest: str | None = None, **kwargs: Any) -> Any:
@@ -111,7 +114,7 @@ def train(*, task: str, **given: Any) -> None:
     data = TaskData(given["train"], given["dev"], vectors, given["word_vectors"])
     with task_options.TaskReporter() as reporter:
         facts = train_task(chosen, data, output, reporter, mode=mode, device=given["device"])
-    console.print_result(facts, partial(_print, output, facts))
+    console.print_result(facts, partial(_print, output, chosen, facts))
 
 
 def _changes(given: dict[str, Any]) -> dict[str, Any]:
@@ -126,13 +129,13 @@ def _changes(given: dict[str, Any]) -> dict[str, Any]:
     return changes
 
 
-def _print(output: str, facts: dict[str, Any]) -> None:
+def _print(output: str, task: Task, facts: dict[str, Any]) -> None:
     title = f"dev, epoch {facts['best_epoch']} of {facts['epochs']}"
     task_options.print_scores(title, facts["dev"])
     for where, mix in facts["mix"].items():
         numbers = [*mix["weights"], mix["gamma"]]
         weights = ", ".join(f"{weight:.2f}" for weight in mix["weights"])
         console.say(f"layer weights at the {where}: {weights}; gamma {mix['gamma']:.2f}")
-        if len(mix["weights"]) > 1:
+        if len(mix["weights"]) > 1 and not task.settings.elmo_layer_norm:
             console.say(f"  --layers mix:{','.join(f'{number:.6g}' for number in numbers)}")
     console.say(f"{output}: trained in {facts['seconds']:,.0f} s")

@@ -156,11 +156,11 @@ def _cells(clusters: Clusters, n_tokens: int) -> list[str]:
     named = [(*mention, entity) for entity, cluster in enumerate(clusters) for mention in cluster]
     named.sort(key=lambda one: (one[0], -one[1]))  # outer mentions begin first and end last
     marks: list[list[str]] = [[] for _ in range(n_tokens)]
-    for first, last, entity in named:
-        marks[first].append(f"({entity})" if first == last else f"({entity}")
     for first, last, entity in reversed(named):
         if first < last:
             marks[last].append(f"{entity})")
+    for first, last, entity in named:  # after the ends of mentions of the same entity
+        marks[first].append(f"({entity})" if first == last else f"({entity}")
     return ["|".join(one) or "-" for one in marks]
 
 

@@ -75,7 +75,10 @@ class WordVectors:
         try:
             if path.endswith(".npz"):
                 with np.load(path, allow_pickle=False) as arrays:
-                    found = cls(arrays["words"].tolist(), arrays["vectors"])
+                    words = arrays["words"]
+                    is_text = words.dtype == np.uint8  # of a task model, one word per line
+                    listed = words.tobytes().decode().split("\n") if is_text else words.tolist()
+                    found = cls(listed, arrays["vectors"])
             else:
                 rows = dict(_read_rows(path, {*seen, *map(str.lower, seen)}))
                 found = cls(list(rows), np.stack(list(rows.values())))

@@ -91,11 +91,10 @@ class NerTask(Task):
     reads_text = True
 
     def fill(self, split: Split, *, labelled: bool) -> None:
-        path = split.path
-        if split.is_jsonl:
+        path, text_format = split.path, format_of(split.path, InputSettings())
+        if text_format == "jsonl":
             raise ValueError("expected columns, found JSON lines")
-        is_conllu = format_of(path, InputSettings()) == "conllu"
-        reading = InputSettings(format="conllu" if is_conllu else "conll")
+        reading = InputSettings(format="conllu" if text_format == "conllu" else "conll")
         columns: list[int | None] = [None]
         if labelled:  # column 2 is read to refuse a token without a label as the last column
             wanted = self.settings.label_column

@@ -126,11 +126,10 @@ def best_spans(start: Tensor, end: Tensor, max_length: int) -> list[Range]:
 
     The scores of tokens as first and as last are (batch, token).
     """
-    n = start.shape[1]
-    sums = start[:, :, None] + end[:, None]
-    allowed = torch.ones(n, n, dtype=torch.bool, device=start.device).triu().tril(max_length - 1)
-    best = sums.masked_fill(~allowed, -torch.inf).flatten(1).argmax(1)
-    return [divmod(i, n) for i in best.tolist()]
+    padded = nn.functional.pad(end, (0, max_length - 1), value=-torch.inf)
+    best = (start[..., None] + padded.unfold(1, max_length, 1)).flatten(1).argmax(1)
+    found = (divmod(i, max_length) for i in best.tolist())
+    return [(first, first + n_more) for first, n_more in found]
 
 
 def normalize(answer: str) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from elmo_cli.text.sentence import token_problem
 from elmo_cli.text.tokenizer import EnglishTokenizer
 
 BEGIN, END = "#begin document", "#end document"
+_OBJECT = re.compile(r"\s*\{\s*\"")  # the start of a JSON object
 _tokenizer = cache(EnglishTokenizer)
 
 
@@ -41,10 +43,15 @@ class Split:
     examples: list[Any] = field(default_factory=list)
     where: str = ""
 
-    @property
+    def __post_init__(self) -> None:
+        self._lines = self._read_lines()
+
+    @cached_property
     def is_jsonl(self) -> bool:
-        """Whether the file has the suffix of JSON lines."""
-        return format_of(self.path, InputSettings()) == "jsonl"
+        """Whether the file has JSON lines, by its suffix or its first line."""
+        first = next(self._lines, "")
+        self._lines = chain([first], self._lines)
+        return format_of(self.path, InputSettings()) == "jsonl" or bool(_OBJECT.match(first))
 
     def add(self, *sentences: Sequence[str]) -> tuple[int, ...]:
         """Append sentences, and return their indices; ValueError for an invalid sentence."""
@@ -58,7 +65,10 @@ class Split:
         return tuple(range(first, len(self.sentences)))
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of the file, which may be compressed."""
+        """Iterate over the lines of the file, which may be compressed, once."""
+        return self._lines
+
+    def _read_lines(self) -> Iterator[str]:
         settings = InputSettings(format="plain")  # whatever the file suffix
         check_inputs(self.path, settings)
         for number, line in enumerate(LineReader(self.path, settings, InputReport()).lines(), 1):

@@ -55,10 +55,10 @@ class SimilarityTask(EntailmentTask):
     def collect_labels(self, train: Split) -> dict[str, float]:
         """Return the mean and the standard deviation of the scores."""
         scores = torch.tensor([example.target for example in train.examples], dtype=torch.float64)
-        if not (deviation := scores.std(correction=0).item()):
+        if len(set(scores.tolist())) < 2:
             what = f"{train.path}: all scores are {scores[0].item():g}"
             raise InputError(what, "train on pairs with different scores")
-        return {"mean": scores.mean().item(), "deviation": deviation}
+        return {"mean": scores.mean().item(), "deviation": scores.std(correction=0).item()}
 
     def score(self, examples: Sequence[Example], predictions: Sequence[float]) -> Scores:
         """Return Pearson's r in percent, 0 if all scores are equal, and the mean squared error."""

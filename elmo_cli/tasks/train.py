@@ -25,7 +25,7 @@ from elmo_cli.lm.settings import Reporter
 from elmo_cli.regular_files import check_regular, read_json, sha256_of_file
 from elmo_cli.tasks.embeddings_folder import EmbeddingsFolder
 from elmo_cli.tasks.inputs import Inputs, WordVectors
-from elmo_cli.tasks.settings import SCORES_FILE
+from elmo_cli.tasks.settings import SCORES_FILE, as_flat
 from elmo_cli.tasks.task import Scores, Task, check_labels
 from elmo_cli.tasks.trained_task import MODEL_FILE, TrainedTask, read_config
 
@@ -183,17 +183,19 @@ def train_task(
     if data.word_vectors is not None:
         tokens = dict.fromkeys(chain.from_iterable([*train.sentences, *dev.sentences]))
         words = WordVectors.read(data.word_vectors, tokens).with_first(tokens)
-    settings = task.settings
+    settings, identity = task.settings, data.identity()
     train.examples = sample_examples(train.examples, settings.fraction, settings.seed)
     with RunFolder(Path(output), "train") as folder, torch.random.fork_rng():
         folder.open(mode)
+        if mode == "resume":  # before embeddings are computed
+            _check_same(folder.path, {"settings": as_flat(settings), "data": identity})
         layers = settings.elmo_layers
         readers = [data.embeddings.find(split, layers, reporter) for split in (train, dev)]
         bilm = None if layers == "none" else data.embeddings.bilm
         torch.manual_seed(settings.seed)
         trained = TrainedTask(task, labels, words, bilm)
         trained.model.to(select_device(device))
-        config = trained.config(data.identity())
+        config = trained.config(identity)
         if mode == "resume":
             _check_same(folder.path, config)
             if (scores_file := folder.path / SCORES_FILE).exists():
@@ -231,19 +233,22 @@ def _finish(folder: Path, trained: TrainedTask, trainer: TaskTrainer) -> dict[st
 
 def _check_same(folder: Path, config: dict[str, Any]) -> None:
     """Raise a ResumeError if settings or data differ from those of the run in the folder."""
-    before, now = (
-        {
-            **one.pop("settings"),
-            **{name: file["sha256"] for name, file in one.pop("data").items()},  # may have moved
-            **one,
-        }
-        for one in (read_config(folder), json.loads(json.dumps(config)))
-    )
+    before, now = map(_flat, (read_config(folder), json.loads(json.dumps(config))))
     for name, value in now.items():
-        if name != "elmo_version" and before.get(name) != value:
+        if before.get(name) != value:
             change = f"{name}: {before.get(name)}, now {value}"
             hint = "use the settings and data of the first run, or another folder"
             raise ResumeError(f"{folder}: the run has other settings or data ({change})", hint)
+
+
+def _flat(config: dict[str, Any]) -> dict[str, Any]:
+    """Return what a resumed run must have in common, by name; files may have moved."""
+    names = ("version", "task", "labels", "word_vector_dim", "bilm")
+    known: dict[str, Any] = {name: config[name] for name in names if name in config}
+    if known.get("bilm"):
+        known["bilm"] = {**known["bilm"], "source": ""}
+    digests = {name: file["sha256"] for name, file in config["data"].items()}
+    return {**known, **config["settings"], **digests}
 
 
 def sample_examples(examples: Sequence[Any], fraction: float, seed: int) -> list[Any]:

@@ -34,6 +34,7 @@ SENTENCES = [("A", "bright", "day"), ("(", "gr/e*y", "2\u00a01/2"), ("So",)]
         ("a.txt", "x\n(so it is)\n", [None, None], ["x", "(so it is)"]),  # to predict on
         ("a.txt", "( It drags .)\nx\n", [None, None], ["( It drags .)", "x"]),
         ("a.tsv", "bad\t(so grey)\n", ["bad"], ["(so grey)"]),
+        ("a.txt", '{ "text": "a b"}\n', [None], ["a b"]),
         ("a.jsonl", '{"text": "A day."}\n', [None], ["A day ."]),
     ],
 )

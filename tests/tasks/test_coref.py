@@ -137,6 +137,13 @@ def test_blank_lines_separate_documents_of_text() -> None:
     assert [one.heading for one in split.examples] == ["document_1", "document_2"]
 
 
+def test_mentions_of_an_entity_may_touch() -> None:
+    split = read("coref", "a.conll", CONLL)
+    found = [[frozenset({(0, 2), (2, 3), (4, 4), (4, 6)})]]
+    again = read("coref", "b.conll", "".join(TASK.format_lines(split, found, "conll")))
+    assert as_set(again.examples[0].target) == as_set(found[0])
+
+
 def test_predictions_are_read_back() -> None:
     split = read("coref", "a.conll", CONLL)
     found = [[frozenset({(0, 3), (2, 2)}), frozenset({(2, 3), (5, 8), (5, 5), (5, 7)})]]

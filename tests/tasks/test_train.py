@@ -81,7 +81,7 @@ def embedded(folder: None) -> None:
 
 @pytest.mark.parametrize("interruptions", [[1], [3], [5, 1, 4]])
 def test_a_resumed_run_has_the_weights_of_an_undisturbed_one(
-    embedded: None, interruptions: list[int]
+    embedded: None, interruptions: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = train("whole")
     for number, stop_after in enumerate(interruptions):
@@ -96,6 +96,7 @@ def test_a_resumed_run_has_the_weights_of_an_undisturbed_one(
     before = content_of("parts")
     Path("moved").mkdir()
     Path("train.conll").rename("moved/train.conll")
+    monkeypatch.setenv("ELMO_MODEL", str(shutil.copytree(os.environ["ELMO_MODEL"], "moved/tiny")))
     assert train("parts", mode="resume", train="moved/train.conll") == found
     assert content_of("parts") == before
     assert " ".join(sorted(before)) == "log.jsonl model.pt scores.json task.json word_vectors.npz"
