@@ -64,7 +64,10 @@ _WEB_PAGE_HINT = "open it in a browser to read what the server said, then downlo
 
 
 def identify(head: bytes) -> FileType | None:
-    """Identify a file by its first `HEAD_BYTES` bytes, fewer recognize less; None for a text."""
+    """Identify a file by its first `HEAD_BYTES` bytes; None for text.
+
+    With fewer bytes, fewer types are recognized.
+    """
     head = head[:HEAD_BYTES]
     return next((kind for magic, kind in _MAGIC if re.match(magic, head, re.DOTALL)), None)
 

@@ -80,7 +80,7 @@ class LabelledVectors:
     vectors_file: str
     labels_file: str
     sentences: tuple[JoinedSentence, ...]  # those with labels, in the order of the label file
-    n_missing: int = 0  # labelled sentences that the embeddings file does not contain
+    n_missing: int = 0  # labeled sentences that the embeddings file does not contain
 
     @cached_property
     def labels(self) -> list[str]:

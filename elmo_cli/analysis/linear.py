@@ -25,7 +25,7 @@ LEARNING_RATE = 1e-2  # at the start; it decays linearly to 0
 PATH_DECAYS = (1.0, 1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5)
 TOLERANCE = 1e-4  # largest absolute value in the gradient at convergence
 _MAX_ITERATIONS = 1000
-_DIMS_AT_ONCE = 64  # dimensions standardised at once
+_DIMS_AT_ONCE = 64  # dimensions standardized at once
 _MAX_SCORES = 1 << 24  # scores kept in memory
 
 Advance = Callable[[float], object]

@@ -1,4 +1,4 @@
-"""ProbeData: the labelled vectors of train, dev and test."""
+"""ProbeData: the labeled vectors of train, dev and test."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ProbeData:
 
     @cached_property
     def words(self) -> dict[str, list[str]] | None:
-        """The tokens of each split; None if some are unknown, or if sentences are labelled."""
+        """The tokens of each split; None if some are unknown, or if sentences are labeled."""
         splits = self.splits.items()
         known = {name: split.words for name, split in splits if split.words is not None}
         return known if len(known) == len(splits) else None
@@ -166,7 +166,7 @@ def _warnings(
     first = opened["train"].attributes
     for name, split in splits.items():
         if n := split.n_missing:
-            yield f"{split.vectors_file}: labelled sentences that are missing: {n:,}"
+            yield f"{split.vectors_file}: labeled sentences that are missing: {n:,}"
         if column is not None and (n := split.labels.count(_NO_LABEL)):
             yield f"{split.labels_file}: {n:,} of {len(split.labels):,} labels are `_`"
         digest = opened[name].attributes.get("tokens_sha256")

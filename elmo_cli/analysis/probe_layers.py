@@ -91,7 +91,7 @@ def with_control_labels(data: ProbeData, *, seed: int = 0) -> ProbeData:
     missing from train. The control labels of train do not depend on the other splits. Case matters.
 
     Raises:
-        UsageError: sentences are labelled, or some tokens are unknown.
+        UsageError: sentences are labeled, or some tokens are unknown.
 
     Source: Hewitt and Liang 2019, section 2.
     """

@@ -32,7 +32,7 @@ def models() -> None:
       elmo embed sentences.txt -o out.hdf5 --model original
 
     Models are stored in $ELMO_HOME (default: ~/.cache/elmo). Only `pull` uses the network, unless
-    ELMO_OFFLINE is set; HTTPS_PROXY is honoured.
+    ELMO_OFFLINE is set; HTTPS_PROXY is honored.
     """
 
 

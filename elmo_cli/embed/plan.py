@@ -154,7 +154,7 @@ def measure_speed(
 ) -> Speed | None:
     """Time batches of few time steps and up to as many rows as those of the text.
 
-    The time of a batch is modelled as steps * step_s + tokens * token_s; two batches, one with a
+    The time of a batch is modeled as steps * step_s + tokens * token_s; two batches, one with a
     quarter of the rows of the other, determine both. The sample represents the text. Batches grow
     until about `seconds` have passed, after the model was warmed up.
     """

@@ -1,1 +1,1 @@
-"""Language modelling: the training of a biLM."""
+"""Language modeling: the training of a biLM."""

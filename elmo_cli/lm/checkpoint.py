@@ -162,7 +162,7 @@ def write_tensors(path: Path, content: Any) -> None:
     with new_file(path, durable=True, resumable=path.exists()) as file:
         try:
             torch.save(content, file)
-        except RuntimeError as error:  # of torch's zip writer, on a full disk or after Ctrl-C
+        except RuntimeError as error:  # raised by torch's zip writer on a full disk or Ctrl-C
             if isinstance(error.__context__, (OSError, KeyboardInterrupt)):
                 raise error.__context__ from None
             raise

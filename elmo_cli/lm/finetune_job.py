@@ -236,7 +236,7 @@ def write_card(path: Path, result: FinetuneResult, sha256: str, texts: Sequence[
     }
     lines = [
         *(f"# {result.model}, fine-tuned", ""),
-        "Written by `elmo finetune`. The licence of the source model and the rights in the text "
+        "Written by `elmo finetune`. The license of the source model and the rights in the text "
         "apply to it too.",
         *("", "| | |", "|---|---|"),
         *(f"| {name} | {fact} |" for name, fact in facts.items()),

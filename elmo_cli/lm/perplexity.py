@@ -1,6 +1,6 @@
 """Perplexity and bits per byte of a text under a biLM, with the full softmax.
 
-Perplexity scores the prediction of `<UNK>` but not which token it was, which favours models with
+Perplexity scores the prediction of `<UNK>` but not which token it was, which favors models with
 small vocabularies. Bits per byte also include the bits of its spelling, so that a small
 vocabulary has no advantage.
 """

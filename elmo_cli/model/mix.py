@@ -22,8 +22,8 @@ class ElmoMix(nn.Module):
         n_layers: layers to mix, the token layer among them (3).
         batch_first: batches are (batch, layer, token, dim), not (layer, batch, token, dim).
         layer_norm: normalize each layer over all tokens and dimensions of the input before it is
-            weighted, as the originals do; so a sentence's vectors depend on its batch.
-        dropout: share of the mixed values that training sets to zero.
+            weighted, as the original code does, so that the vectors depend on the batch.
+        dropout: fraction of the mixed values that training sets to zero.
         l2: lambda of the penalty on the weights, see `penalty`.
     Raises:
         UsageError: `n_layers` is not a positive integer.

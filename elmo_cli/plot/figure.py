@@ -1,4 +1,4 @@
-"""Figures of matplotlib in files, with their colors and with labels that are shown unchanged."""
+"""Matplotlib figures in files, their colors, and labels that are shown unchanged."""
 
 from __future__ import annotations
 

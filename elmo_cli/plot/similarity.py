@@ -56,7 +56,7 @@ def _sentence(embeddings: Embeddings, name: str) -> tuple[list[str], Array]:
 
 
 def draw_similarity(shown: Similarity, path: StrPath) -> None:
-    """Draw a matrix of cosines per layer, on one color scale; errors as of `new_figure`."""
+    """Draw a matrix of cosines per layer, on one color scale; raises the errors of `new_figure`."""
     n_layers, n_rows, n_columns = shown.cosines.shape
     width, height = max(1.8, _CELL * n_columns), max(1.8, _CELL * n_rows)
     n_wide = n_layers if n_layers * width <= _MAX_WIDTH else 1

@@ -30,7 +30,7 @@ _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{
 
 @dataclass(frozen=True)
 class ClassifiedExample(Example):
-    """A sentence and its label, and for a tree its labelled subtrees."""
+    """A sentence and its label, and for a tree its labeled subtrees."""
 
     subtrees: tuple[Span, ...] = ()
 
@@ -193,7 +193,7 @@ class ClassificationTask(Task):
         split = super().read_text(paths, text, report)
         if split.sentences and _NESTED_TREE.fullmatch(" ".join(split.sentences[0])):
             where = split.examples[0].where
-            raise InputError(f"{where}: a tree, not text", "`as_data=True` reads trees")
+            raise InputError(f"{where}: expected text, found a tree", "`as_data=True` reads trees")
         return split
 
     def labels_of(self, example: ClassifiedExample) -> Iterable[str]:
@@ -234,7 +234,7 @@ def _read_text(split: Split, labelled: bool) -> None:
 
 
 def parse_tree(line: str) -> tuple[list[str], list[Span]]:
-    """Parse a labelled tree such as `(3 (2 A) (4 gem))`; ValueError if it is not one.
+    """Parse a labeled tree such as `(3 (2 A) (4 gem))`; ValueError if it is not one.
 
     Returns:
         the tokens, with the Penn Treebank escapes resolved, and all nodes, each after its children.

@@ -159,7 +159,7 @@ def _cells(clusters: Clusters, n_tokens: int) -> list[str]:
     for first, last, entity in reversed(named):
         if first < last:
             marks[last].append(f"{entity})")
-    for first, last, entity in named:  # after the ends of mentions of the same entity
+    for first, last, entity in named:  # after ends: mentions of an entity may share a token
         marks[first].append(f"({entity})" if first == last else f"({entity}")
     return ["|".join(one) or "-" for one in marks]
 

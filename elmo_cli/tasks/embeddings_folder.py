@@ -194,11 +194,11 @@ class EmbeddingsFolder:
         return self._embedder
 
     def _write(self, split: Split, distinct: Sequence[Tokens], reporter: Reporter) -> Embeddings:
-        """Compute the layers of sentences, one process at a time: runs may share the folder."""
+        """Compute layers of sentences, one process at a time, since runs may share the folder."""
         embedder = self._make_embedder()
         self.path.mkdir(parents=True, exist_ok=True)
         lock = FileLock(self.path / LOCK_FILE)
-        wait = f"waiting for another process that computes embeddings in {self.path}"
+        wait = f"waiting for another process that is computing embeddings in {self.path}"
         lock.acquire(wait=True, on_wait=lambda: reporter.message(wait))
         try:
             return self._find(split, distinct) or self._compute(
@@ -222,7 +222,7 @@ class EmbeddingsFolder:
         settings = replace(settings, batch_size=embedder.batch_size)
         job = EmbedJob((str(text),), str(output), embedder=settings, file=flat, resume=True)
 
-        def warn(message: str) -> None:  # about the temporary text
+        def warn(message: str) -> None:  # warnings name the temporary file
             message = message.replace(str(text), f"the distinct sentences of {name}")
             reporter.message(f"warning: {message}")
 

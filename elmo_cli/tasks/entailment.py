@@ -88,7 +88,7 @@ class EntailmentTask(Task):
     def fill(self, split: Split, *, labelled: bool) -> None:
         """Read JSON lines with the fields of SNLI or SICK.
 
-        Labelled pairs on which annotators disagree are left out.
+        Labeled pairs on which annotators disagree are left out.
         """
         for line in split.json_lines():
             first = member(line, "sentence1", "premise", "sentence_A", kinds=(list, str))

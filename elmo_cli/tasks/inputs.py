@@ -76,7 +76,7 @@ class WordVectors:
             if path.endswith(".npz"):
                 with np.load(path, allow_pickle=False) as arrays:
                     words = arrays["words"]
-                    is_text = words.dtype == np.uint8  # of a task model, one word per line
+                    is_text = words.dtype == np.uint8  # written by a task model, one word per line
                     listed = words.tobytes().decode().split("\n") if is_text else words.tolist()
                     found = cls(listed, arrays["vectors"])
             else:
@@ -113,7 +113,7 @@ class WordVectors:
 def _read_rows(path: str, wanted: set[str]) -> Iterator[tuple[str, Array]]:
     """Yield the words and vectors of a text file; the header line of word2vec is skipped.
 
-    The first vector tells their dimension, since words may contain spaces, as in GloVe 840B.
+    The first vector determines the dimension, since words may contain spaces, as in GloVe 840B.
     """
     opened, dim = gzip.open if path.endswith(".gz") else open, 0
     with opened(path, "rt", encoding="utf-8-sig", newline="\n") as file:
@@ -129,7 +129,9 @@ def _read_rows(path: str, wanted: set[str]) -> Iterator[tuple[str, Array]]:
                 except ValueError as error:
                     raise ValueError(f"line {number + 1}: {error}") from None
                 if not dim or len(vector) != dim:
-                    raise ValueError(f"line {number + 1}: not a word and {dim or 'its'} values")
+                    raise ValueError(
+                        f"line {number + 1}: expected a word and {dim or 'its'} values"
+                    )
                 yield word, vector
 
 

@@ -44,7 +44,7 @@ class Question(Example):
 
 @dataclass(frozen=True)
 class QaSettings(TaskSettings):
-    """The settings of `qa`; `layers` are those of the modelling biLSTM, after the attention."""
+    """The settings of `qa`; `layers` are those of the modeling biLSTM, after the attention."""
 
     elmo_where: str = one_of("both", "input", "output")
     hidden: int = at_least(1, 64)

@@ -48,7 +48,7 @@ class Split:
 
     @cached_property
     def is_jsonl(self) -> bool:
-        """Whether the file has JSON lines, by its suffix or its first line."""
+        """Whether the file contains JSON lines, according to its suffix or its first line."""
         first = next(self._lines, "")
         self._lines = chain([first], self._lines)
         return format_of(self.path, InputSettings()) == "jsonl" or bool(_OBJECT.match(first))
@@ -65,7 +65,7 @@ class Split:
         return tuple(range(first, len(self.sentences)))
 
     def lines(self) -> Iterator[str]:
-        """Iterate over the lines of the file, which may be compressed, once."""
+        """Return an iterator over the lines of the file, which may be compressed; it works once."""
         return self._lines
 
     def _read_lines(self) -> Iterator[str]:

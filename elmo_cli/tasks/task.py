@@ -114,7 +114,7 @@ class Task(ABC):
         formats: output formats of predictions; the first is the default.
         reads_text: whether `elmo predict` reads text with `read_text`.
         settings: the settings; by default those of `settings_class`.
-        labels: the result of `collect_labels`, once there is a model.
+        labels: the result of `collect_labels`; None until a model is built or loaded.
     """
 
     name: ClassVar[str]

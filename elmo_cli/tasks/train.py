@@ -187,7 +187,7 @@ def train_task(
     train.examples = sample_examples(train.examples, settings.fraction, settings.seed)
     with RunFolder(Path(output), "train") as folder, torch.random.fork_rng():
         folder.open(mode)
-        if mode == "resume":  # before embeddings are computed
+        if mode == "resume":  # fail before embeddings are computed
             _check_same(folder.path, {"settings": as_flat(settings), "data": identity})
         layers = settings.elmo_layers
         readers = [data.embeddings.find(split, layers, reporter) for split in (train, dev)]
@@ -242,7 +242,7 @@ def _check_same(folder: Path, config: dict[str, Any]) -> None:
 
 
 def _flat(config: dict[str, Any]) -> dict[str, Any]:
-    """Return what a resumed run must have in common, by name; files may have moved."""
+    """Return by name the values that a resumed run must share; its files may have moved."""
     names = ("version", "task", "labels", "word_vector_dim", "bilm")
     known: dict[str, Any] = {name: config[name] for name in names if name in config}
     if known.get("bilm"):

@@ -112,7 +112,7 @@ class TrainedTask:
     def write_config(self, folder: Path, config: dict[str, Any]) -> None:
         """Write the word vectors and task.json; OutputError if that fails."""
         if self.words is not None:
-            # As one string, since an array of strings gives each the size of the longest.
+            # One string, since a NumPy array pads each string to the length of the longest.
             words = np.frombuffer("\n".join(self.words.words).encode(), np.uint8)
             with new_file(folder / WORDS_FILE) as file:
                 np.savez(file, words=words, vectors=self.words.vectors)

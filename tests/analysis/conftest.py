@@ -1,4 +1,4 @@
-"""Labelled vectors for the probes."""
+"""Labeled vectors for the probes."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def test_what_looks_wrong_is_warned_of(tmp_path):
         "c.conllu: 1 of 9 labels are `_`",
         "c.conllu: 1 of 9 labels are `_`",
         "a.hdf5: contains the sentences of train",
-        "b.hdf5: labelled sentences that are missing: 1",
+        "b.hdf5: labeled sentences that are missing: 1",
         "b.hdf5: contains the sentences of train",
     )
     assert tuple(warning.rpartition("/")[2] for warning in data.warnings) == expected

@@ -128,7 +128,7 @@ def test_settings_and_devices_that_may_change(content: bytes, tmp_path: Path) ->
 def test_ctrl_c_is_not_reported_as_an_error_of_torch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The zip writer of torch raises a RuntimeError of its own after the interruption."""
+    """The zip writer of torch raises its own RuntimeError after the interrupt."""
 
     class Interrupted(io.BytesIO):
         def write(self, data: Any) -> int:

@@ -75,7 +75,7 @@ def test_attributes_are_settings_then_facts_then_the_end_mark(out: Path) -> None
 
 @pytest.mark.parametrize("way", WAYS)
 def test_what_was_appended_is_read_back_whatever_the_blocks(way: str, tmp_path: Path) -> None:
-    """A swapped axis or a value of the neighbor would train a wrong model; and shards, resumed and
+    """A swapped axis or a neighbor's value would train a wrong model; and shards, resumed and
     repeated runs would differ if bytes depended on blocks, time or place."""
     files = [tmp_path / f"{block}.hdf5" for block in (1, 2, 6)]
     for block, path in zip((1, 2, 6), files, strict=True):

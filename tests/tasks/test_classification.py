@@ -152,7 +152,7 @@ def test_trees_are_not_read_as_text() -> None:
     Path("new.txt").write_text("(so it is)\n" + SST, encoding="utf-8")
     ClassificationTask().read_text(["new.txt"], InputSettings())
     Path("new.txt").write_text(SST, encoding="utf-8")
-    with pytest.raises(InputError, match=r"new\.txt, line 1: a tree, not text") as refused:
+    with pytest.raises(InputError, match=r"new\.txt, line 1: expected text, found") as refused:
         ClassificationTask().read_text(["new.txt"], InputSettings())
     assert "`as_data=True`" in refused.value.hint
 

@@ -43,8 +43,8 @@ def test_word_vectors_are_read(name: str) -> None:
     ("content", "words"),
     [
         (b"", "need at least one array to stack"),
-        (b"the 1 2\ncat 3\n", "line 2: not a word and 2 values"),
-        (b"the\ncat\n", "line 1: not a word and its values"),
+        (b"the 1 2\ncat 3\n", "line 2: expected a word and 2 values"),
+        (b"the\ncat\n", "line 1: expected a word and its values"),
         (b"the 1 x\n", "line 1: could not convert string to float"),
         (b"the 1 1e9\n", "a value is not finite in float16"),
         (b"\xff\xfe the\n", "cannot be read as word vectors"),

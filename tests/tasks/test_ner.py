@@ -101,7 +101,7 @@ def test_unknown_labels_are_refused(train: str, dev: str, is_known: bool) -> Non
 
 
 def test_the_training_data_determine_the_scheme_of_scores() -> None:
-    """Parts of the words of a text, S, B, M and E, may all look like labels of spans."""
+    """The labels of word segmentation (B, M, E and S) may all look like span labels."""
     task, examples = NerTask(), read("ner", "a.conll", "a S\nb B\nc E\n").examples
     task.labels = {"scheme": None, "names": ["B", "E", "M", "S"]}
     assert task.score(examples, [("B", "B", "E")]).values == pytest.approx({"accuracy": 200 / 3})

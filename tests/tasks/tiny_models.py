@@ -27,7 +27,7 @@ def read(task: str, path: str, text: str, *, labelled: bool = True, **settings: 
 def assert_refused(task: str, path: str, text: str, words: str, **settings: object) -> None:
     """Assert that reading the file raises an error with these words, a regex, and a hint.
 
-    The hint must not name the options `format` and `column`, which `elmo train` does not have.
+    The hint must not name the options `format` or `column`, which `elmo train` does not have.
     """
     with pytest.raises(ElmoError, match=words) as caught:
         read(task, path, text, **settings)
