@@ -176,9 +176,11 @@ def test_other_settings_and_data_are_not_resumed(
     with pytest.raises(KeyboardInterrupt):
         train("ner", stop_after=3)
     if not settings:
-        shutil.copy("train.conll", "dev.conll")
+        Path("dev.conll").write_text("it O\nrains O\nOslo B-LOC\n")
+    before = content_of("vectors")
     with pytest.raises(ResumeError, match=words):
         train("ner", mode="resume", **settings)
+    assert content_of("vectors") == before
 
 
 def test_a_loaded_model_knows_further_words_and_predicts_in_chunks(
@@ -301,8 +303,9 @@ def test_train_evaluate_and_predict(folder: None) -> None:
 def test_a_bilm_that_is_not_found_by_name_must_be_given(folder: None, odd: Path) -> None:
     """Embeddings files record only the name of a biLM, here `odd`, not its folder."""
     words = (*DATA, "-o", "ner", "--epochs", 1, "-f")
-    made("train", "ner", *words)
-    made("train", "ner", *words, "-m", odd)
+    assert b"--layers mix:" in made("train", "ner", *words).out
+    done = made("train", "ner", *words, "-m", odd, "--set", "elmo.layer_norm=true")
+    assert b"--layers mix:" not in done.out
     assert json.loads(Path("ner/task.json").read_text())["bilm"]["source"] == str(odd)
     made("embed", "train.conll", "dev.conll", "-o", "vectors/", "-m", odd)
     made("train", "ner", *words, "--embeddings", "vectors")
