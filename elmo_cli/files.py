@@ -214,6 +214,21 @@ class FileLock:
             self.descriptor = -1
 
 
+@contextmanager
+def holding_lock(path: Path, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
+    """Hold the lock on a file, which is removed at the end; wait if another process has it.
+
+    `on_wait` is called once before waiting.
+    """
+    lock = FileLock(path)
+    lock.acquire(wait=True, on_wait=on_wait)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)  # later it may be the lock of another process
+        lock.release()
+
+
 def lock_own(path: Path, begins: bytes) -> FileLock:
     """Lock a file that only elmo writes: new, or beginning with these bytes or some of them.
 

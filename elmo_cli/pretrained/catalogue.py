@@ -12,12 +12,12 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from elmo_cli.errors import ModelError, OutputError
-from elmo_cli.files import FileLock, os_errors_as
+from elmo_cli.files import holding_lock, os_errors_as
 from elmo_cli.regular_files import sha256_of_file
 
 BUNDLED = "elmo-en"
@@ -234,11 +234,8 @@ def locked(folder: Path, on_wait: Callable[[], None] | None = None) -> Iterator[
 
     ON_WAIT is called once if another process has the lock.
     """
-    lock = FileLock(folder / ".lock")
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        lock.acquire(wait=True, on_wait=on_wait)
-    try:
+    with ExitStack() as stack:
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(holding_lock(folder / ".lock", on_wait))
         yield
-    finally:
-        lock.release()

@@ -23,7 +23,7 @@ from elmo_cli.errors import (
     ResumeError,
     UsageError,
 )
-from elmo_cli.files import FileLock, write_text
+from elmo_cli.files import holding_lock, write_text
 from elmo_cli.lm.run_folder import LOCK_FILE
 from elmo_cli.lm.settings import Reporter
 from elmo_cli.pretrained.catalogue import BUNDLED
@@ -197,16 +197,10 @@ class EmbeddingsFolder:
         """Compute layers of sentences, one process at a time, since runs may share the folder."""
         embedder = self._make_embedder()
         self.path.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.path / LOCK_FILE)
         wait = f"waiting for another process that is computing embeddings in {self.path}"
-        lock.acquire(wait=True, on_wait=lambda: reporter.message(wait))
-        try:
-            return self._find(split, distinct) or self._compute(
-                split.path, distinct, embedder, reporter
-            )
-        finally:
-            (self.path / LOCK_FILE).unlink(missing_ok=True)
-            lock.release()
+        with holding_lock(self.path / LOCK_FILE, on_wait=lambda: reporter.message(wait)):
+            found = self._find(split, distinct)
+            return found or self._compute(split.path, distinct, embedder, reporter)
 
     def _compute(
         self, name: str, sentences: Sequence[Tokens], embedder: Embedder, reporter: Reporter
