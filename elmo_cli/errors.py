@@ -11,19 +11,31 @@ import sys
 class ElmoError(Exception):
     """An error that a user can cause and fix.
 
-    Args:
-        message: where it is and what is wrong, with both values, without a full stop.
+    Attributes:
+        problem: what is wrong, with both values, without a full stop.
         hint: what to do next; library parameters in backticks, such as `overwrite=True`. A
             traceback shows it as a note.
+        where: the file, line or setting that is wrong; "" if `problem` names it.
+        parameters: settings that the hint says to change.
     """
 
     exit_code = 1
 
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message, self.hint = message, hint
+    def __init__(
+        self, problem: str, hint: str = "", *, where: str = "", parameters: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.hint = hint
+        self.where = where
+        self.parameters = parameters
         if hint and sys.version_info >= (3, 11):
             self.add_note(f"hint: {hint}")
+
+    @property
+    def message(self) -> str:
+        """Where it is and what is wrong, as one clause."""
+        return f"{self.where}: {self.problem}" if self.where else self.problem
 
     def __str__(self) -> str:
         return self.message
@@ -44,8 +56,8 @@ class SettingError(UsageError):
     """
 
     def __init__(self, name: str, problem: str, hint: str = "give another value") -> None:
-        super().__init__(f"`{name}`: {problem}", hint)
-        self.name, self.problem = name, problem
+        super().__init__(problem, hint, where=f"`{name}`", parameters=(name,))
+        self.name = name
 
 
 class InputError(ElmoError, ValueError):

@@ -56,15 +56,20 @@ def open_hdf5(path: StrPath) -> h5py.File:
 
 
 @contextmanager
-def reading(path: StrPath, error_class: type[ElmoError]) -> Iterator[None]:
-    """Raise errors of h5py as `error_class`, except NoSuchNameError; enclose h5py calls only."""
+def reading(path: StrPath, error_class: type[ElmoError], part: str = "") -> Iterator[None]:
+    """Raise errors of h5py as `error_class`, except NoSuchNameError; enclose h5py calls only.
+
+    Args:
+        part: what is read of the file, for the message.
+    """
     try:
         yield
     except (ElmoError, NoSuchNameError):
         raise
     except _H5PY_ERRORS as error:
         hint = "check the name" if isinstance(error, FileNotFoundError) else CORRUPT_HINT
-        raise error_class(f"{path!s}: {reason_of(error)}", hint) from None
+        problem = f"{part}: {reason_of(error)}" if part else reason_of(error)
+        raise error_class(problem, hint, where=str(path)) from None
 
 
 def reason_of(error: Exception) -> str:

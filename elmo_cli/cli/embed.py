@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,6 @@ _OTHER_SUFFIX = re.compile(
     r"\.(np[yz]|json|jsonl|ndjson|txt|tsv|csv|vec|pth?|bin|pkl|pickle|safetensors|mat|parquet|arrow"
     r"|feather|zarr|zip|tar)"
 )
-_EMBEDDER = ("state", "layers", "dtype", "pool", "batch_size", "engine", "precision", "device")
 
 # fmt: off
 _output_options = together(
@@ -86,6 +86,39 @@ _cluster_options = together(
 # fmt: on
 
 
+@dataclass(frozen=True)
+class EmbedOptions(options.TextOptions, options.ModelOptions):
+    """The values of all options of `elmo embed`; each field is an option of the same name."""
+
+    files: tuple[str, ...]
+    output: str
+    layers: str
+    dtype: str
+    layout: str
+    use_sentence_keys: bool
+    forget_sentences: bool
+    pool: str | None
+    stream: str
+    overwrite: bool
+    resume: bool
+    shard: str | None
+    dry_run: bool
+    state: str
+    batch_size: int | None
+    engine: str
+    precision: str
+    device: str
+    threads: int | None
+    ray: bool
+    ray_address: str | None
+    workers: int
+    gpus_per_worker: float
+
+    @property
+    def is_stdout(self) -> bool:
+        return self.output == "-"
+
+
 @command
 @options.texts_argument("files", required=True, metavar="FILE…")
 @_output_options
@@ -95,7 +128,7 @@ _cluster_options = together(
 @_length_option
 @_cluster_options
 @options.general_options
-def embed(**given: Any) -> None:
+def embed(**values: Any) -> None:
     """Compute embeddings of the sentences in text files and write them to an HDF5 file.
 
     FILE is a text file, plain or compressed (.gz, .xz); - is standard input. Keys are zero-based
@@ -115,74 +148,97 @@ def embed(**given: Any) -> None:
     from elmo_cli.text.input import check_inputs
 
     start_s = time.monotonic()
+    chosen = EmbedOptions(**values)
     # Checked before numpy and h5py are imported, which takes half of the time of an error.
-    check_inputs(given["files"], options.input_settings(given))
-    if given["ray"]:
-        options.refuse_options(_NOT_ON_RAY, "for --ray")
-    else:
-        options.refuse_options(_CLUSTER, "without --ray")
-        if given["output"] == "-":
-            options.refuse_options(_ONLY_FILE, "for standard output")
-            if given["dtype"] == "int8":
-                what = "--dtype int8: only files with layout flat can store int8"
-                raise UsageError(what, "use `--dtype float16`, or `-o FILE --layout flat`")
-        else:
-            options.refuse_options(["stream"], "for a file, whose format is HDF5")
-    job = _job(given)
-    if given["ray"]:
+    check_inputs(chosen.files, chosen.input_settings())
+    _refuse_without_effect(chosen)
+    job = _job(chosen)
+    if chosen.ray:
         _check_for_ray(job)
         from elmo_cli.cli.embed_run import embed_on_ray
 
-        embed_on_ray(job, given)
+        embed_on_ray(
+            job,
+            address=chosen.ray_address,
+            workers=chosen.workers,
+            threads=chosen.threads or 1,
+            gpus=chosen.gpus_per_worker,
+        )
     else:
-        _run(job, given, start_s)
+        _run(job, chosen, start_s)
 
 
-def _job(given: dict[str, Any]) -> EmbedJob:
+def _refuse_without_effect(chosen: EmbedOptions) -> None:
+    """Refuse options that have no effect together with others."""
+    if chosen.ray:
+        options.refuse_options(_NOT_ON_RAY, "for --ray")
+        return
+    options.refuse_options(_CLUSTER, "without --ray")
+    if not chosen.is_stdout:
+        options.refuse_options(["stream"], "for a file, whose format is HDF5")
+        return
+    options.refuse_options(_ONLY_FILE, "for standard output")
+    if chosen.dtype == "int8":
+        what = "--dtype int8: only files with layout flat can store int8"
+        raise UsageError(what, "use `--dtype float16`, or `-o FILE --layout flat`")
+
+
+def _job(chosen: EmbedOptions) -> EmbedJob:
     from elmo_cli.embed.job import EmbedJob
     from elmo_cli.embed.settings import EmbedderSettings
     from elmo_cli.store.shards import parse_shard
     from elmo_cli.store.spec import FileSpec
 
+    embedder = EmbedderSettings(
+        state=chosen.state,
+        layers=chosen.layers,
+        dtype=chosen.dtype,
+        pool=chosen.pool,
+        batch_size=chosen.batch_size,
+        engine=chosen.engine,
+        precision=chosen.precision,
+        device=chosen.device,
+    )
+    file = FileSpec(
+        layout=chosen.layout,
+        keys="sentence" if chosen.use_sentence_keys else "number",
+        forget_sentences=chosen.forget_sentences,
+    )
     return EmbedJob(
-        inputs=tuple(given["files"]),
-        output=given["output"],
-        model=options.model_source(given),
-        text=options.input_settings(given),
-        embedder=EmbedderSettings(**{name: given[name] for name in _EMBEDDER}),
-        file=FileSpec(
-            layout=given["layout"],
-            keys="sentence" if given["use_sentence_keys"] else "number",
-            forget_sentences=given["forget_sentences"],
-        ),
-        shard=None if given["shard"] is None else parse_shard(given["shard"]),
-        overwrite=given["overwrite"],
-        resume=given["resume"],
+        inputs=chosen.files,
+        output=chosen.output,
+        model=chosen.model_source(),
+        text=chosen.input_settings(),
+        embedder=embedder,
+        file=file,
+        shard=None if chosen.shard is None else parse_shard(chosen.shard),
+        overwrite=chosen.overwrite,
+        resume=chosen.resume,
     )
 
 
-def _run(job: EmbedJob, given: dict[str, Any], start_s: float) -> None:
+def _run(job: EmbedJob, chosen: EmbedOptions, start_s: float) -> None:
     """Check the paths and the model before torch is imported, then run or plan the jobs."""
     from elmo_cli.files import check_distinct
     from elmo_cli.text.input import require_files
 
-    jobs, is_stdout = [job], job.output == "-"
-    if is_stdout:
+    if chosen.is_stdout:
         check_distinct("-", job.inputs)
+        jobs = [job]
     else:
         jobs = _checked_jobs(job)
-    if given["dry_run"]:
+    if chosen.dry_run:
         require_files("--dry-run", job.inputs)
     files = job.locate_model()
-    if not (is_stdout or given["dry_run"]):
+    if not (chosen.is_stdout or chosen.dry_run):
         _check_folder(job.output)
     with console.loading():
         from elmo_cli.cli import embed_run
 
-        embedder = embed_run.load_embedder(job, files, given)
-    if is_stdout:
-        embed_run.write_stdout(job, embedder, given)
-    elif given["dry_run"]:
+        embedder = embed_run.load_embedder(job, files, chosen.threads)
+    if chosen.is_stdout:
+        embed_run.write_stdout(job, embedder, chosen.stream)
+    elif chosen.dry_run:
         embed_run.print_plans(jobs, embedder, time.monotonic() - start_s)
     else:
         embed_run.write_files(jobs, embedder)
@@ -200,11 +256,11 @@ def _checked_jobs(job: EmbedJob) -> list[EmbedJob]:
         check_first_sentence(job)
         return [job]
     jobs = job.per_input()
-    for one in jobs:
+    for file_job in jobs:
         if os.path.isdir(job.output):
-            check_distinct(one.output, job.inputs)
-            one.check_paths()
-        check_first_sentence(one)
+            check_distinct(file_job.output, job.inputs)
+            file_job.check_paths()
+        check_first_sentence(file_job)
     return jobs
 
 

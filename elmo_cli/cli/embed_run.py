@@ -1,7 +1,4 @@
-"""The runs of `elmo embed` after its jobs are checked: in this process, or on a Ray cluster.
-
-Each function takes the values of the options as `given`.
-"""
+"""The runs of `elmo embed` after its jobs are checked: in this process, or on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from elmo_cli.cli import console, options
 from elmo_cli.cluster.shard_folder import SKIPPED_LIST, is_url, without_secrets
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.plan import Plan, expected_rate, plan_job
+from elmo_cli.embed.plan import Plan, measure_rate, plan_job
 from elmo_cli.embed.run import RunSummary, make_embedder, run_job
 from elmo_cli.embed.stream_formats import sentence_writer
 from elmo_cli.errors import InputError, ModelError
@@ -37,9 +34,9 @@ _SIZES = ("output", "sentences", "tokens", "duplicates", "computed_tokens", "byt
 _FACTS = (*_SIZES, "blank_lines", "truncated_tokens", "skipped", "warnings")
 
 
-def load_embedder(job: EmbedJob, files: ModelFiles, given: dict[str, Any]) -> Embedder:
+def load_embedder(job: EmbedJob, files: ModelFiles, n_threads: int | None) -> Embedder:
     """Load the embedder of a job and print its device and number of threads."""
-    options.use_threads(given["threads"])
+    options.use_threads(n_threads)
     embedder = make_embedder(job, load_files(files))
     where = str(embedder.device)
     if where == "cpu":
@@ -56,16 +53,19 @@ def write_files(jobs: Sequence[EmbedJob], embedder: Embedder) -> None:
     """Write the HDF5 file of each job; exit with code 3 if lines were skipped."""
     summaries = [_write_file(job, embedder) for job in jobs]
     _print_json([_as_object(summary) for summary in summaries])
-    both = zip(jobs, summaries, strict=True)
-    lists = [job.skipped_list for job, one in both if one.report.skipped]
-    console.exit_if_skipped(*(one.report for one in summaries), lists=lists)
+    skipped_lists = []
+    for job, summary in zip(jobs, summaries, strict=True):
+        if summary.report.skipped:
+            skipped_lists.append(job.skipped_list)
+    reports = [summary.report for summary in summaries]
+    console.exit_if_skipped(*reports, lists=skipped_lists)
 
 
 def _write_file(job: EmbedJob, embedder: Embedder) -> RunSummary:
     start_s, rate = time.monotonic(), 0.0
     is_watched = not console.mode.quiet and console.is_terminal(sys.stderr)
     if is_watched and not any(map(is_stream, job.inputs)):
-        rate = expected_rate(job, embedder)
+        rate = measure_rate(job, embedder, 0.3) or 0.0
     progress = console.Progress(None, "tokens", rate=rate, is_estimate=True)
 
     def on_progress(done: int, total: int | None) -> None:
@@ -97,14 +97,14 @@ def _print_json(objects: list[dict[str, Any]]) -> None:
     console.print_result(objects[0] if len(objects) == 1 else objects)
 
 
-def write_stdout(job: EmbedJob, embedder: Embedder, given: dict[str, Any]) -> None:
+def write_stdout(job: EmbedJob, embedder: Embedder, stream_format: str) -> None:
     """Write the sentences to standard output as they are computed."""
     report, n_warned = InputReport(), 0
     text = job.with_max_characters(embedder.bilm.options.max_characters).text
     pooled = job.embedder.pool is not None
     with (
         console.binary_stdout() as out,
-        sentence_writer(given["stream"], out, pooled=pooled) as write,
+        sentence_writer(stream_format, out, pooled=pooled) as write,
     ):
         for sentence, array in embedder.stream(read_sentences(job.inputs, text, report)):
             write(sentence, array)
@@ -146,7 +146,9 @@ def _in_words(output: str, plan: Plan, seconds: Sequence[float]) -> str:
     )
 
 
-def embed_on_ray(job: EmbedJob, given: dict[str, Any]) -> None:
+def embed_on_ray(
+    job: EmbedJob, *, address: str | None, workers: int, threads: int, gpus: float
+) -> None:
     """Run a job on a Ray cluster."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
@@ -160,9 +162,7 @@ def embed_on_ray(job: EmbedJob, given: dict[str, Any]) -> None:
         raise ModelError(
             "--ray: ray is not installed", "`pip install '.[ray]'` in a clone"
         ) from None
-    threads = given["threads"] or 1
-    gpus = given["gpus_per_worker"]
-    cluster = ClusterSettings(given["ray_address"], given["workers"], threads, gpus)
+    cluster = ClusterSettings(address=address, workers=workers, threads=threads, gpus=gpus)
     start_s, progress = time.monotonic(), console.Progress(None, "tokens")
 
     def on_progress(done: int, total: int) -> None:

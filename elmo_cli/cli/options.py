@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,46 @@ INPUT_FIELDS = ("format", "tokenize", "encoding", "column", "blank", "max_tokens
 LABEL_FIELDS = ("label_format", "encoding", "label_column")  # of LabelSettings, in order
 LAYER_SPEC = "all, top, average, numbers such as 0,2, or mix:W0,W1,W2[,GAMMA]"
 _MOST_THREADS = 1024
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """The values of `input_options`, `blank_lines_option` and `--max-sentence-length`."""
+
+    format: str
+    tokenize: bool
+    encoding: str
+    column: int | None
+    blank: str
+    max_tokens: int
+    on_error: str
+
+    def input_settings(self) -> InputSettings:
+        """How the text is to be read."""
+        return InputSettings(
+            format=self.format,
+            tokenize=self.tokenize,
+            encoding=self.encoding,
+            column=self.column,
+            blank=self.blank,
+            max_tokens=self.max_tokens,
+            on_error=self.on_error,
+        )
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """The values of `model_options`."""
+
+    model: str | None
+    options: str | None
+    weights: str | None
+
+    def model_source(self) -> ModelSource:
+        """The model that they name."""
+        from elmo_cli.pretrained.load import ModelSource
+
+        return ModelSource(self.model, self.options, self.weights)
 
 
 def given_options() -> dict[str, Any]:

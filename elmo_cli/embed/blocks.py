@@ -98,8 +98,13 @@ def split_into_blocks(sentences: Iterable[Sentence], settings: EmbedderSettings)
         digest = hashlib.sha256(b"".join(map(_sentence_bytes, some)))
         text_digest.update(digest.digest())
         n_tokens = sum(len(sentence.tokens) for sentence in some)
-        first = some[0].key, some[0].starts_document
-        info = BlockInfo(len(some), n_tokens, *first, text_digest.hexdigest())
+        info = BlockInfo(
+            n_sentences=len(some),
+            n_tokens=n_tokens,
+            first_key=some[0].key,
+            starts_document=some[0].starts_document,
+            text_sha256=text_digest.hexdigest(),
+        )
         yield Block(number, tuple(some), info)
 
 

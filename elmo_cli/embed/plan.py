@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple
 
-from elmo_cli.embed.blocks import SENTENCES, scan_text, split_into_blocks
+from elmo_cli.embed.blocks import SENTENCES, scan_text, type_of
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.files import format_bytes, output_errors, resolve
 from elmo_cli.pretrained.warm_state import warm_state_id
 from elmo_cli.store.log_lines import is_finished, log_path, part_path, read_log
@@ -21,12 +20,11 @@ from elmo_cli.text.input import read_sentences
 from elmo_cli.text.sentence import Sentence
 
 _SCALE_BYTES = 4  # of a vector in int8
-_CACHED_TYPES = 65_536  # about as many as the engine keeps
-_HEAPS = 0.7  # Heaps' law: a fraction x of a text has about x ** 0.7 of its types
 _OVERHEAD = 1.1  # reading, packing and writing, on top of what is timed
-_RANGE = 0.75, 1.35  # of the estimate; most runs with default settings were within it
-_MOST_TYPES = 512  # that are timed
-_ROW_TOKENS = 4, 32  # of the batches that are timed, at first and at most
+_LOW = 0.7  # of the estimate
+_HIGH = 1.35
+_FIRST_CHUNK = 16  # sentences of the first chunk that is timed
+_TINY_S = 1e-9
 
 
 class FileSize(NamedTuple):
@@ -65,23 +63,25 @@ def plan_job(job: EmbedJob, embedder: Embedder, *, timing_s: float = 2.0) -> Pla
     Timing a sample takes about `timing_s` seconds. Raises an ElmoError where the run would.
     """
     job = job.with_max_characters(embedder.bilm.options.max_characters)
-    sample = _Sample()
-    scan = scan_text(job, sample.collect)
+    scan = scan_text(job)
     blocks = scan.shard(job.shard, state=job.embedder.state)
     n_sentences, n_tokens = scan.totals(blocks)
-    n_done = _count_committed(job, len(blocks))
-    _, computed = scan.totals(blocks[n_done:])
-    speed = measure_speed(job, embedder, sample.sentences, timing_s)
+    n_blocks_done = _count_committed(job, len(blocks))
+    n_sentences_done, n_tokens_done = scan.totals(blocks[:n_blocks_done])
+    n_tokens_left = n_tokens - n_tokens_done
+    rate = measure_rate(job, embedder, timing_s)
     size = estimate_bytes(job, embedder, n_sentences, n_tokens)
-    share = computed / max(1, scan.totals(range(len(scan.blocks)))[1])
+    warnings = list(scan.report.warnings)
+    if problem := space_problem(job, size):
+        warnings.append(problem)
     return Plan(
-        n_sentences,
-        n_tokens,
-        size,
-        computed,
-        scan.totals(blocks[:n_done])[0],
-        speed.seconds(computed, sample.n_types * share**_HEAPS) if speed else None,
-        (*scan.report.warnings, *filter(None, [space_problem(job, size)])),
+        sentences=n_sentences,
+        tokens=n_tokens,
+        size=size,
+        computed=n_tokens_left,
+        committed=n_sentences_done,
+        seconds=None if rate is None else seconds_range(n_tokens_left, rate),
+        warnings=tuple(warnings),
     )
 
 
@@ -137,96 +137,42 @@ def space_problem(job: EmbedJob, needed: FileSize) -> str:
     return f"{what}, {format_bytes(free)} are free on its disk"
 
 
-class Speed(NamedTuple):
-    """Seconds per token, in batches of the sizes that the text will have, and per new type."""
+def measure_rate(job: EmbedJob, embedder: Embedder, seconds: float) -> float | None:
+    """Tokens per second: embed the beginning of the text for about `seconds`.
 
-    token_s: float
-    type_s: float
-
-    def seconds(self, n_tokens: float, n_types: float) -> tuple[float, float, float]:
-        """Estimate, lower and upper end of the range."""
-        estimate = _OVERHEAD * (n_tokens * self.token_s + n_types * self.type_s)
-        return estimate, estimate * _RANGE[0], estimate * _RANGE[1]
-
-
-def measure_speed(
-    job: EmbedJob, embedder: Embedder, sample: Sequence[Sentence], seconds: float
-) -> Speed | None:
-    """Time batches of few time steps and up to as many rows as those of the text.
-
-    The time of a batch is modeled as steps * step_s + tokens * token_s; two batches, one with a
-    quarter of the rows of the other, determine both. The sample represents the text. Batches grow
-    until about `seconds` have passed, after the model was warmed up.
+    Each chunk has twice as many sentences as the one before, up to a whole block. Only the last
+    chunk counts: the first ones are slower, because memory is allocated and most types are new.
+    None for a text without tokens.
     """
-    types, filled = _typical_types(sample), [one for one in sample if one.tokens]
-    if not types:
-        return None
-    block = next(split_into_blocks(filled, EmbedderSettings())).sentences
-    most_rows = min(_n_rows(embedder, block), len(types))
-    n_columns, most_columns = (1, 1) if job.layout.unit == "types" else _ROW_TOKENS
-    n_rows, n_known, type_s = min(4, most_rows), 1, 0.0
-    _seconds(job, embedder, _batch(types[:1], 1, 1))
-    begin = time.perf_counter()
-    while True:
-        turn = time.perf_counter()
-        some = types[: n_rows * n_columns]
-        large, n_few = _batch(some, n_rows, n_columns), max(1, n_rows // 4)
-        small = _batch(some, n_few, n_columns)
-        for batch in (large, small):
-            other = [replace(one, tokens=tuple(f"{t}\0" for t in one.tokens)) for one in batch]
-            for _ in range(embedder.engine.n_slow_calls):
-                _seconds(job, embedder, other)
-        cold, warm = _seconds(job, embedder, large), _seconds(job, embedder, large)
-        few = _seconds(job, embedder, small)
-        if len(some) > n_known:
-            type_s, n_known = max(0.0, cold - warm) / (len(some) - n_known), len(some)
-        slope = (warm - few) / (n_columns * max(1, n_rows - n_few))
-        token_s = min(warm / (n_rows * n_columns), max(0.0, slope))
-        step_s = (warm - n_rows * n_columns * token_s) / (1 + n_columns)
-        is_largest = (n_rows, n_columns) == (most_rows, most_columns)
-        now = time.perf_counter()
-        if is_largest or now - begin + 2 * (now - turn) > seconds:
+    sentences = read_sentences(job.inputs, job.text)
+    n_sentences = _FIRST_CHUNK
+    rate = None
+    end_s = time.perf_counter() + seconds
+    while chunk := list(islice(sentences, n_sentences)):
+        start_s = time.perf_counter()
+        _embed(job, embedder, chunk)
+        chunk_s = time.perf_counter() - start_s
+        n_tokens = sum(len(sentence.tokens) for sentence in chunk)
+        if n_tokens:
+            rate = n_tokens / max(chunk_s, _TINY_S)
+        expected_s = 2 * chunk_s  # of the next chunk
+        if time.perf_counter() + expected_s > end_s:
             break
-        if n_rows < most_rows:
-            n_rows = min(2 * n_rows, most_rows)
-        else:
-            n_columns *= 2
-    return Speed(token_s + step_s * _n_steps(embedder, block) / _n_tokens(block), type_s)
+        n_sentences = min(2 * n_sentences, SENTENCES)
+    return rate
 
 
-def expected_rate(job: EmbedJob, embedder: Embedder) -> float:
-    """Tokens per second at the beginning of a run, from timing types of its first sentences."""
-    sentences = [one for one in islice(read_sentences(job.inputs, job.text), 300) if one.tokens]
-    speed = measure_speed(job, embedder, sentences, 0.3)
-    n_tokens, n_types = _n_tokens(sentences), len({t for one in sentences for t in one.tokens})
-    return n_tokens / max(1e-9, speed.seconds(n_tokens, n_types)[0]) if speed else 0.0
+def _embed(job: EmbedJob, embedder: Embedder, sentences: Sequence[Sentence]) -> None:
+    if job.layout.unit == "types":
+        embedder.embed_types([type_of(sentence) for sentence in sentences])
+    else:
+        embedder.embed_block(sentences, None)
 
 
-class _Sample:
-    """A sample of evenly spaced sentences.
-
-    Attributes:
-        sentences: at most 2,000.
-        n_types: number of types that the engine has to compute for the whole text.
-    """
-
-    def __init__(self) -> None:
-        self.sentences: list[Sentence] = []
-        self.n_types = 0
-
-    def collect(self, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
-        distance, types = 1, set[str]()
-        for number, sentence in enumerate(sentences):
-            if number % distance == 0:
-                self.sentences.append(sentence)
-                if len(self.sentences) == 2 * SENTENCES:
-                    self.sentences, distance = self.sentences[::2], 2 * distance
-            n_before = len(types)
-            types.update(sentence.tokens)
-            self.n_types += len(types) - n_before
-            if len(types) > _CACHED_TYPES:
-                types.clear()
-            yield sentence
+def seconds_range(n_tokens: int, rate: float) -> tuple[float, float, float]:
+    """Estimate, lower and upper end of the time to embed some tokens."""
+    estimate = _OVERHEAD * n_tokens / rate
+    return estimate, _LOW * estimate, _HIGH * estimate
 
 
 def _count_committed(job: EmbedJob, n_blocks: int) -> int:
@@ -236,52 +182,3 @@ def _count_committed(job: EmbedJob, n_blocks: int) -> int:
     part = part_path(job.output)
     with output_errors(f"{job.output}.part"):
         return read_log(part)[2].blocks if job.resume and log_path(part).exists() else 0
-
-
-def _typical_types(sample: Sequence[Sentence]) -> list[str]:
-    """Types of medium length; few different lengths fill the products of the character CNN."""
-    types = {token for sentence in sample for token in sentence.tokens}
-    by_length = sorted(types, key=lambda token: (len(token), token))
-    start = max(0, len(by_length) - _MOST_TYPES) // 2
-    return by_length[start : start + _MOST_TYPES]
-
-
-def _batch(types: Sequence[str], n_rows: int, n_columns: int) -> list[Sentence]:
-    """Rows of types as short documents; none shares its first or its last token with another."""
-    return [
-        Sentence(
-            tuple(types[(row + n_rows * column) % len(types)] for column in range(n_columns)),
-            row,
-            starts_document=True,
-        )
-        for row in range(n_rows)
-    ]
-
-
-def _seconds(job: EmbedJob, embedder: Embedder, sentences: Sequence[Sentence]) -> float:
-    start = time.perf_counter()
-    if job.layout.unit == "types":
-        embedder.embed_types([sentence.tokens[0] for sentence in sentences])
-    else:
-        embedder.embed_block(sentences, None)
-    return time.perf_counter() - start
-
-
-def _n_rows(embedder: Embedder, block: Sequence[Sentence]) -> int:
-    """Rows of a batch of the text, at most; of a text with documents, about."""
-    n_parallel = len(block)
-    if embedder.state == "document":
-        n_parallel = max(1, sum(sentence.starts_document for sentence in block))
-    return min(embedder.batch_size, n_parallel)
-
-
-def _n_steps(embedder: Embedder, block: Sequence[Sentence]) -> int:
-    """Time steps of the batches into which a block is divided, about."""
-    lengths, n_rows = [len(sentence.tokens) for sentence in block], _n_rows(embedder, block)
-    if embedder.state != "carry":
-        lengths.sort()
-    return sum(1 + max(lengths[i : i + n_rows]) for i in range(0, len(lengths), n_rows))
-
-
-def _n_tokens(sentences: Iterable[Sentence]) -> int:
-    return sum(len(sentence.tokens) for sentence in sentences)

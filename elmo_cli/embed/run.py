@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +37,7 @@ from elmo_cli.text.input import InputReport, InputSettings, Name, is_stream, sho
 # first block is computed, and by the writer thread after each block.
 Progress = Callable[[int, int | None], None]
 Warn = Callable[[str], None]
+_ALL_BLOCKS = range(sys.maxsize)  # of a text that was not scanned
 
 
 @dataclass(frozen=True)
@@ -122,15 +122,27 @@ def run_job(
     for path in (job.output, job.skipped_list):
         check_distinct(path, embedder.bilm.files, what="a file of the model")
     job = job.with_max_characters(embedder.bilm.options.max_characters)
-    is_scanned = job.shard is not None or job.layout.keyed_by == "name"
-    scan = scan_text(job) if is_scanned and not any(map(is_stream, job.inputs)) else None
-    run = _Run(job, embedder, scan)
-    run.progress, run.warn = progress or run.progress, warn or partial(warnings.warn, stacklevel=4)
+    warn = warn or partial(warnings.warn, stacklevel=4)
+    scan = _scan_if_needed(job)
+    run = EmbedRun(job, embedder, scan, on_progress=progress or _ignore_progress, warn=warn)
     if embedder.start is not None and embedder.bilm.warm_state_warning:
-        run.warn(embedder.bilm.warm_state_warning)
+        warn(embedder.bilm.warm_state_warning)
     summary = run.write(read_blocks(job, run.report))
     _list_skipped(job, run.report)
     return summary
+
+
+def _scan_if_needed(job: EmbedJob) -> TextScan | None:
+    """Read the whole text first if a shard or unique names need it and it can be read twice."""
+    is_needed = job.shard is not None or job.layout.keyed_by == "name"
+    has_stream = any(map(is_stream, job.inputs))
+    return scan_text(job) if is_needed and not has_stream else None
+
+
+def _ignore_progress(done: int, total: int | None) -> None: ...
+
+
+def _ignore_warning(message: str) -> None: ...
 
 
 def make_embedder(job: EmbedJob, bilm: BiLM | None = None) -> Embedder:
@@ -144,63 +156,131 @@ def make_embedder(job: EmbedJob, bilm: BiLM | None = None) -> Embedder:
 
 def write_shard(job: EmbedJob, embedder: Embedder, scan: TextScan, blocks: Iterable[Block]) -> None:
     """Write the file of a shard from blocks that were read elsewhere."""
-    _Run(replace(job, overwrite=True), embedder, scan).write(blocks)
+    job = replace(job, overwrite=True)
+    run = EmbedRun(job, embedder, scan, on_progress=_ignore_progress, warn=_ignore_warning)
+    run.write(blocks)
 
 
-class _Run:
-    """The work on one output file; `progress` and `warn` are those of `run_job`."""
+@dataclass
+class TextRead:
+    """How much of the text of one output file has been read so far."""
 
-    def __init__(self, job: EmbedJob, embedder: Embedder, scan: TextScan | None) -> None:
-        self._job, self._embedder, self._scan = job, embedder, scan
+    n_blocks: int = 0
+    n_sentences: int = 0
+    n_tokens: int = 0
+    text_sha256: str = ""  # of all sentences read
+
+    def add(self, block: Block) -> None:
+        self.n_blocks += 1
+        self.n_sentences += block.info.n_sentences
+        self.n_tokens += block.info.n_tokens
+        self.text_sha256 = block.info.text_sha256
+
+
+class EmbedRun:
+    """The work on one output file.
+
+    Attributes:
+        report: what the readers of the text have reported.
+    """
+
+    def __init__(
+        self,
+        job: EmbedJob,
+        embedder: Embedder,
+        scan: TextScan | None,
+        *,
+        on_progress: Progress,
+        warn: Warn,
+    ) -> None:
         self.report = InputReport()
-        self.progress: Progress = lambda done, total: None
-        self.warn: Warn = lambda message: None
-        self._range = scan.shard(job.shard, state=job.embedder.state) if scan else range(2**62)
-        has_size = scan is None and not any(map(is_stream, job.inputs))
-        self._n_bytes = sum(map(os.path.getsize, job.inputs)) if has_size else 0
-        self._n_blocks = self._n_sentences = self._n_tokens = 0
-        self._n_computed = self._n_warnings = 0
-        self._text_sha256 = ""
+        self._job = job
+        self._embedder = embedder
+        self._scan = scan
+        self._on_progress = on_progress
+        self._warn = warn
+        self._numbers = scan.shard(job.shard, state=job.embedder.state) if scan else _ALL_BLOCKS
+        self._n_bytes = 0 if scan else _size_of(job.inputs)
+        self._read = TextRead()
+        self._n_computed = 0  # tokens that this run has committed
+        self._n_warned = 0
 
     def write(self, blocks: Iterable[Block]) -> RunSummary:
         """Make the file, or continue it, from all blocks of the input or those of the shard."""
-        job, scan = self._job, self._scan
-        spec = run_spec(job, self._embedder, scan.first_key(self._range) if scan else 0)
+        job = self._job
+        own = _blocks_with_numbers(self._numbers, blocks)
         with EmbeddingsWriter.open(
-            job.output, spec, resume=job.resume, overwrite=job.overwrite
+            job.output, self._spec(), resume=job.resume, overwrite=job.overwrite
         ) as writer:
             for warning in writer.warnings:
-                self.warn(warning)
+                self._warn(warning)
             if writer.finished:
-                deque(self._own(blocks), maxlen=0)
+                self._read_all(own)
                 _check_same_text(job.output, writer.progress, self._whole_sha256())
             else:
-                self._write_blocks(blocks, writer)
+                state = self._skip_committed(own, writer.progress)
+                self._compute_and_commit(own, writer, state)
                 writer.finish(self._attributes(writer.progress))
         self._warn_of_input()
-        if scan is not None:
-            self.report.skipped = scan.report.skipped  # of the whole text, in every shard
-        done, size = writer.progress, Path(job.output).stat().st_size
-        counts = done.sentences - done.duplicates, done.tokens, done.duplicates
-        return RunSummary(job.output, *counts, self._n_computed, size, self.report)
+        return self._summary(writer.progress)
 
-    def _own(self, blocks: Iterable[Block]) -> Iterator[Block]:
-        """Yield the blocks of this file; raise an InputError once the input has changed."""
-        scan = self._scan
-        for block in blocks:
-            if block.number >= self._range.stop:
-                break
-            if block.number not in self._range:
-                continue
-            if scan is not None and block.info != scan.blocks[block.number]:
-                raise self._changed()
-            self._n_blocks += 1
-            self._n_sentences += block.info.n_sentences
-            self._n_tokens += block.info.n_tokens
-            self._text_sha256 = block.info.text_sha256
-            yield block
-        is_cut = scan is not None and self._n_blocks < len(self._range)
-        if is_cut or (scan is None and self.report.bytes_read < self._n_bytes):
+    def _spec(self) -> FileSpec:
+        first_key = self._scan.first_key(self._numbers) if self._scan else 0
+        return run_spec(self._job, self._embedder, first_key)
+
+    def _read_all(self, own: Iterator[Block]) -> None:
+        while self._next_block(own) is not None:
+            pass
+
+    def _skip_committed(self, own: Iterator[Block], done: Committed) -> State | None:
+        """Read the committed blocks, and check that they are of this text; the state after them."""
+        for _ in range(done.blocks):
+            if self._next_block(own) is None:  # the text has become shorter
+                _check_same_text(f"{self._job.output}.part", done, "")
+        if done.blocks:
+            _check_same_text(f"{self._job.output}.part", done, self._read.text_sha256)
+        if not done.state:
+            return None
+        return State.from_bytes(done.state, self._embedder.bilm.options)
+
+    def _compute_and_commit(
+        self, own: Iterator[Block], writer: EmbeddingsWriter, state: State | None
+    ) -> None:
+        """Compute each remaining block while a thread writes the one before."""
+        block = self._next_block(own)
+        self._warn_of_input()
+        self._check_space()
+        self._report_progress(writer.progress)
+        with ThreadPoolExecutor(1) as pool:
+            pending = pool.submit(lambda: None)
+            try:
+                while block is not None:
+                    writer.check_names(block.sentences)
+                    arrays, state = self._compute(block, state)
+                    pending.result()
+                    pending = pool.submit(self._commit, writer, block, arrays, state)
+                    block = self._next_block(own)
+                pending.result()
+            finally:
+                _wait_uninterrupted(pending)
+
+    def _next_block(self, own: Iterator[Block]) -> Block | None:
+        """Read and count one block; None at the end. An InputError if the text has changed."""
+        block = next(own, None)
+        if block is None:
+            self._check_all_read()
+            return None
+        if self._scan is not None and block.info != self._scan.blocks[block.number]:
+            raise self._changed()
+        self._read.add(block)
+        return block
+
+    def _check_all_read(self) -> None:
+        if self._scan is not None:
+            is_cut = self._read.n_blocks < len(self._numbers)
+        else:
+            is_cut = self.report.bytes_read < self._n_bytes
+        if is_cut:
             raise self._changed()
 
     def _changed(self) -> InputError:
@@ -209,58 +289,32 @@ class _Run:
             "leave the inputs alone while a run reads them, and run it again",
         )
 
-    def _write_blocks(self, blocks: Iterable[Block], writer: EmbeddingsWriter) -> None:
-        """Compute each block that is not committed while a thread writes the one before."""
-        own = self._own(blocks)
-        state = self._skip_committed(own, writer.progress)
-        first = list(islice(own, 1))
-        self._start(writer.progress)
-        with ThreadPoolExecutor(1) as pool:
-            pending = pool.submit(lambda: None)
-            try:
-                for block in chain(first, own):
-                    writer.check_names(block.sentences)
-                    arrays, state = self._compute(block, state)
-                    pending.result()
-                    pending = pool.submit(self._commit, writer, block, arrays, state)
-                pending.result()
-            finally:
-                _wait_uninterrupted(pending)
-
-    def _skip_committed(self, own: Iterator[Block], done: Committed) -> State | None:
-        """Read the committed blocks, and check that they are of this text; the state after them."""
-        if done.blocks:
-            committed = [block.info.text_sha256 for block in islice(own, done.blocks)]
-            text_sha256 = committed[-1] if len(committed) == done.blocks else ""
-            _check_same_text(f"{self._job.output}.part", done, text_sha256)
-        options = self._embedder.bilm.options
-        return State.from_bytes(done.state, options) if done.state else None
-
-    def _start(self, done: Committed) -> None:
-        """Report what is known when the first block to be computed has been read."""
-        self._warn_of_input()
-        if totals := self._totals():
-            needed = estimate_bytes(self._job, self._embedder, *totals)
-            problem = space_problem(self._job, needed)
-            if problem and self._scan is not None:  # the size is exact
-                raise OutputError(problem, "free some space, or write to another disk")
-            if problem:
-                self.warn(problem)
-        self.progress(done.tokens, totals and totals[1])
+    def _check_space(self) -> None:
+        totals = self._totals()
+        if totals is None:
+            return
+        n_sentences, n_tokens = totals
+        needed = estimate_bytes(self._job, self._embedder, n_sentences, n_tokens)
+        problem = space_problem(self._job, needed)
+        if problem and self._scan is not None:  # the size is exact
+            raise OutputError(problem, "free some space, or write to another disk")
+        if problem:
+            self._warn(problem)
 
     def _totals(self) -> tuple[int, int] | None:
         """Sentences and tokens of the file: scanned, or estimated from what was read so far."""
         if self._scan is not None:
-            return self._scan.totals(self._range)
+            return self._scan.totals(self._numbers)
         if not self._n_bytes or not self.report.bytes_read:
             return None
         ratio = max(1.0, self._n_bytes / self.report.bytes_read)
-        return round(ratio * self._n_sentences), round(ratio * self._n_tokens)
+        return round(ratio * self._read.n_sentences), round(ratio * self._read.n_tokens)
 
     def _compute(self, block: Block, state: State | None) -> tuple[list[Array], State | None]:
-        if self._job.layout.unit != "types":
-            return self._embedder.embed_block(block.sentences, state)
-        return list(self._embedder.embed_types(list(map(type_of, block.sentences)))), None
+        if self._job.layout.unit == "types":
+            types = [type_of(sentence) for sentence in block.sentences]
+            return list(self._embedder.embed_types(types)), None
+        return self._embedder.embed_block(block.sentences, state)
 
     def _commit(
         self, writer: EmbeddingsWriter, block: Block, arrays: list[Array], state: State | None
@@ -272,16 +326,20 @@ class _Run:
             state=b"" if state is None else state.to_bytes(),
         )
         self._n_computed += block.info.n_tokens
+        self._report_progress(writer.progress)
+
+    def _report_progress(self, done: Committed) -> None:
         totals = self._totals()
-        self.progress(writer.progress.tokens, totals and totals[1])
+        n_tokens = None if totals is None else totals[1]
+        self._on_progress(done.tokens, n_tokens)
 
     def _warn_of_input(self) -> None:
-        for warning in self.report.warnings[self._n_warnings :]:
-            self.warn(warning)
-            self._n_warnings += 1
+        for warning in self.report.warnings[self._n_warned :]:
+            self._warn(warning)
+            self._n_warned += 1
 
     def _whole_sha256(self) -> str:
-        return self._scan.text_sha256 if self._scan else self._text_sha256
+        return self._scan.text_sha256 if self._scan else self._read.text_sha256
 
     def _attributes(self, done: Committed) -> dict[str, Any]:
         scan, report = self._scan, self.report
@@ -296,6 +354,35 @@ class _Run:
             "numpy_version": np.__version__,
             "h5py_version": h5py.__version__,
         }
+
+    def _summary(self, done: Committed) -> RunSummary:
+        if self._scan is not None:
+            self.report.skipped = self._scan.report.skipped  # of the whole text, in every shard
+        return RunSummary(
+            output=self._job.output,
+            sentences=done.sentences - done.duplicates,
+            tokens=done.tokens,
+            duplicates=done.duplicates,
+            computed=self._n_computed,
+            bytes=Path(self._job.output).stat().st_size,
+            report=self.report,
+        )
+
+
+def _size_of(inputs: Iterable[str]) -> int:
+    """Bytes of all inputs; 0 if one is a stream."""
+    if any(map(is_stream, inputs)):
+        return 0
+    return sum(map(os.path.getsize, inputs))
+
+
+def _blocks_with_numbers(numbers: range, blocks: Iterable[Block]) -> Iterator[Block]:
+    """Some of the blocks; none is read after the last of them."""
+    for block in blocks:
+        if block.number >= numbers.stop:
+            return
+        if block.number in numbers:
+            yield block
 
 
 def _check_same_text(where: str, done: Committed, text_sha256: str) -> None:

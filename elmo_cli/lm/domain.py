@@ -95,14 +95,20 @@ def find_texts(domain: Sequence[str], heldout: Sequence[str] = ()) -> DomainText
         InputError: a folder contains no text.
         OSError: a folder cannot be read.
     """
-    train, found, not_read = list[str](), list[str](), list[str]()
+    train: list[str] = []
+    found: list[str] = []
+    not_read: list[str] = []
     for path in domain:
         if not Path(path).is_dir():
             train.append(path)
             continue
         for file in _files(path):
-            is_unread = not _is_text(file) or _has(_TEST_NAME, file)
-            (not_read if is_unread else found if _has(_DEV, file) else train).append(file)
+            if not _is_text(file) or _has(_TEST_NAME, file):
+                not_read.append(file)
+            elif _has(_DEV, file):
+                found.append(file)
+            else:
+                train.append(file)
     test = tuple(path for path in heldout if _has(_TEST_NAME, path))
     choosing = without(heldout, test) or tuple(found)
     held_out = (*choosing, *test)

@@ -83,10 +83,22 @@ class Scores:
         n_scored = np.add.reduceat(self.is_scored, starts, dtype=np.int64)
         sums = self.sums()
         for k in np.flatnonzero(n_scored).tolist():
-            tokens = self.corpus.tokens[self.corpus.starts[k] + 1 : self.corpus.starts[k + 1] - 1]
-            counts = len(tokens), int(is_unknown[tokens].sum()), int(n_scored[k])
-            ways = float(sums[FORWARD, k]), float(sums[BACKWARD, k])
-            yield SentenceScore(k, *counts, *ways, exp_or_inf(-sum(ways) / (2 * counts[-1])))
+            begin = self.corpus.starts[k] + 1  # without <S>
+            end = self.corpus.starts[k + 1] - 1  # without </S>
+            tokens = self.corpus.tokens[begin:end]
+            n_predictions = int(n_scored[k])
+            forward = float(sums[FORWARD, k])
+            backward = float(sums[BACKWARD, k])
+            mean_nll = -(forward + backward) / (2 * n_predictions)
+            yield SentenceScore(
+                number=k,
+                tokens=len(tokens),
+                unknown=int(is_unknown[tokens].sum()),
+                predictions=n_predictions,
+                forward=forward,
+                backward=backward,
+                perplexity=exp_or_inf(mean_nll),
+            )
 
 
 def exp_or_inf(nll: float) -> float:

@@ -148,7 +148,7 @@ class FinetuneResult:
         heldout: what was measured, as of `Domain.describe`.
         tokens, epochs: trained on in each direction, without those of the fit.
         learning_rate: the peak.
-        seconds: from the end of reading to the last written file, summed over all parts of the run.
+        seconds: of training, evaluations included, summed over all parts of the run.
         improved: whether a step was chosen; else `output` contains the source model. None if no
             step was made.
     """
@@ -183,15 +183,10 @@ class FinetuneRecord:
     Attributes:
         run: what a resumed run must agree with: model, text, softmax, and settings.
         train: files to train on.
-        seconds, measuring_s: time spent so far, except on training, and on measuring before it.
-        samples: number of tokens to measure of "validation" and of "test".
     """
 
     run: dict[str, Any]
     train: list[str]
-    seconds: float = 0.0
-    measuring_s: float = 0.0
-    samples: dict[str, int] | None = None
     unknown_fraction: float = 0.0
     before: Figures | None = None
     before_model_softmax: Figures | None = None

@@ -91,19 +91,23 @@ def perplexity_of(scores: Scores) -> Perplexity:
     n_bytes = counts @ byte_counts(corpus.types)
     nll = -scores.sums().sum(1)
     bits = nll / math.log(2) + spelling
-    mean, in_bits = (nll / n_predictions).tolist(), (bits / n_bytes).tolist()
-    forward, backward, average = map(exp_or_inf, (*mean, sum(mean) / 2))
-    both = (float(values.sum() / n_bytes.sum()) for values in (bits, spelling))
+    mean_nll = nll / n_predictions
+    bits_per_byte = bits / n_bytes
     return Perplexity(
-        forward=forward,
-        backward=backward,
-        average=average,
+        forward=exp_or_inf(mean_nll[FORWARD]),
+        backward=exp_or_inf(mean_nll[BACKWARD]),
+        average=exp_or_inf(mean_nll.mean()),
         predictions=n_predictions,
         unknown_fraction=float(counts[:, unknown].sum() / counts.sum()),
         tokens=corpus.n_tokens,
         sentences=corpus.n_sentences,
         not_scored=len(is_scored) - n_predictions,
-        bits_per_byte=BitsPerByte(*in_bits, *both),
+        bits_per_byte=BitsPerByte(
+            forward=float(bits_per_byte[FORWARD]),
+            backward=float(bits_per_byte[BACKWARD]),
+            average=float(bits.sum() / n_bytes.sum()),
+            spelling=float(spelling.sum() / n_bytes.sum()),
+        ),
     )
 
 

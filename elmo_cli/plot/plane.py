@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.cluster import KMeans
+from sklearn.decomposition import PCA
+from sklearn.metrics import silhouette_score
 
 Array = npt.NDArray[np.float64]
 
-_MOST_COMPONENTS, _MOST_CLUSTERS = 50, 6  # one cluster per color
-_RESTARTS, _MAX_ITERATIONS = 10, 50
+_MAX_COMPONENTS = 50
+_MAX_CLUSTERS = 6  # one per color
+_RESTARTS = 10
 _TINY = np.finfo(float).tiny
 
 
@@ -22,15 +26,19 @@ def unit_vectors(vectors: npt.NDArray[np.floating]) -> Array:
 def principal_components(vectors: Array) -> tuple[Array, Array]:
     """Return the first principal components, (vector, 2 to 50), and their fractions of variance.
 
-    The largest coefficient of each direction is positive, so that the same vectors give the same
-    plot.
+    There are at least two columns, the second of which may be zero. The same vectors give the same
+    signs.
     """
-    centered = np.pad(vectors - vectors.mean(0), ((0, 1), (0, 0)))  # at least two components
-    values, sides = np.linalg.eigh(centered @ centered.T)
-    values, sides = values[::-1][:_MOST_COMPONENTS].clip(0), sides[:, ::-1][:, :_MOST_COMPONENTS]
-    directions = centered.T @ sides
-    signs = np.sign(np.take_along_axis(directions, abs(directions).argmax(0)[None], 0))
-    return (sides * np.sqrt(values) * signs)[:-1], values / max((centered**2).sum(), _TINY)
+    n_vectors, dim = vectors.shape
+    n_components = max(2, min(_MAX_COMPONENTS, n_vectors, dim))
+    points = np.zeros((n_vectors, n_components))
+    fractions = np.zeros(n_components)
+    if np.ptp(vectors, axis=0).any():  # else all vectors are equal, and nothing varies
+        n_found = min(n_components, n_vectors, dim)
+        pca = PCA(n_found, svd_solver="full").fit(vectors)
+        points[:, :n_found] = pca.transform(vectors)
+        fractions[:n_found] = pca.explained_variance_ratio_
+    return points, fractions
 
 
 def cluster(points: Array, n_clusters: int | None = None) -> list[int]:
@@ -38,43 +46,26 @@ def cluster(points: Array, n_clusters: int | None = None) -> list[int]:
 
     Args:
         n_clusters: number of clusters, at most that of distinct points; by default the one from 2
-            to 6 with the highest simplified silhouette (Hruschka et al. 2004).
+            to 6 with the highest silhouette.
     """
-    different = np.unique(points, axis=0)
-    sizes = range(2, min(_MOST_CLUSTERS, len(different) - 1) + 1) or [1]
+    n_distinct = len(np.unique(points, axis=0))
     if n_clusters is not None:
-        sizes = [min(n_clusters, len(different))]
-    numbers = max((_k_means(points, different, k) for k in sizes), key=silhouette).argmin(1)
-    by_size = np.argsort(-np.bincount(numbers), kind="stable")
-    return list(np.argsort(by_size)[numbers].tolist())
+        labels = _k_means(points, min(n_clusters, n_distinct))
+    elif n_distinct <= 2:
+        labels = _k_means(points, 1)
+    else:
+        labels = _with_highest_silhouette(points, range(2, min(_MAX_CLUSTERS, n_distinct - 1) + 1))
+    by_size = np.argsort(-np.bincount(labels), kind="stable")
+    rank = np.argsort(by_size)
+    return [int(rank[label]) for label in labels]
 
 
-def silhouette(distances: Array) -> float:
-    """Return the mean simplified silhouette, given distances from centers, (point, cluster)."""
-    numbers, nearest = distances.argmin(1), np.sort(distances, 1)[:, :2]
-    is_alone = np.bincount(numbers)[numbers] == 1
-    ratios = nearest[:, 0] / np.maximum(nearest[:, -1], _TINY)
-    return float(np.where(is_alone, 0, 1 - ratios).mean())
+def _with_highest_silhouette(points: Array, sizes: range) -> npt.NDArray[np.int32]:
+    candidates = [_k_means(points, n_clusters) for n_clusters in sizes]
+    return max(candidates, key=lambda labels: silhouette_score(points, labels))
 
 
-def _k_means(points: Array, different: Array, k: int) -> Array:
-    """Return distances from the centers, (point, k), in the best of several runs."""
-    rng = np.random.default_rng(0)
-    starts = [different[rng.choice(len(different), k, replace=False)] for _ in range(_RESTARTS)]
-    found = [_run(points, centers) for centers in starts]
-    return min(found, key=lambda distances: (distances.min(1) ** 2).sum())
-
-
-def _run(points: Array, centers: Array) -> Array:
-    for _ in range(_MAX_ITERATIONS):
-        before, members = centers, np.eye(len(centers))[_distances(points, centers).argmin(1)]
-        sizes = members.sum(0)[:, None]  # an empty cluster keeps its center
-        centers = np.where(sizes > 0, members.T @ points / np.maximum(sizes, 1), before)
-        if np.allclose(before, centers, atol=1e-12):
-            break
-    return _distances(points, centers)
-
-
-def _distances(points: Array, centers: Array) -> Array:
-    squares = (points**2).sum(1)[:, None] - 2 * points @ centers.T + (centers**2).sum(1)
-    return np.asarray(np.sqrt(squares.clip(0)), np.float64)
+def _k_means(points: Array, n_clusters: int) -> npt.NDArray[np.int32]:
+    k_means = KMeans(n_clusters, n_init=_RESTARTS, random_state=0)
+    labels: npt.NDArray[np.int32] = k_means.fit_predict(points)
+    return labels

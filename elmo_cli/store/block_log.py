@@ -23,7 +23,8 @@ import numpy as np
 from elmo_cli.errors import ResumeError
 from elmo_cli.files import StrPath, lock_own, not_ours, output_errors, publish
 from elmo_cli.store import log_lines
-from elmo_cli.store.layouts import Array, StoredSentence, ValueSink, checksum, layout_of_spec
+from elmo_cli.store.digests import checksum
+from elmo_cli.store.layouts import Array, StoredSentence, ValueSink, layout_of_spec
 from elmo_cli.store.log_lines import INVALID, Block, Progress, read_blocks
 from elmo_cli.store.output_file import copy_bytes, write_at, write_hdf5
 from elmo_cli.store.spec import DTYPES, FileSpec

@@ -22,6 +22,7 @@ from elmo_cli.files import (
     resolve,
 )
 from elmo_cli.isolate import CORRUPT_HINT
+from elmo_cli.store.digests import tokens_digest
 from elmo_cli.store.layers import LayerSelection, stored_layers
 from elmo_cli.store.layouts import (
     Array,
@@ -30,7 +31,6 @@ from elmo_cli.store.layouts import (
     UniqueNames,
     ValueSink,
     layout_of_spec,
-    tokens_digest,
 )
 from elmo_cli.store.output_file import write_at, write_hdf5
 from elmo_cli.store.reader import Embeddings

@@ -14,7 +14,8 @@ import numpy as np
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.files import StrPath, plural
 from elmo_cli.hdf5 import open_hdf5, reading
-from elmo_cli.store.layouts import Array, Handle, Key, tokens_digest
+from elmo_cli.store.digests import tokens_digest
+from elmo_cli.store.layouts import Array, Handle, Key
 from elmo_cli.store.log_lines import is_unfinished, read_log
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.shards import sentences_of_shard
@@ -24,6 +25,7 @@ from elmo_cli.weightfile.describe import describe_weights, kind_of_weights, weig
 Tokens = tuple[str, ...]
 MAX_LISTED = 50
 _N_SAMPLES = 3
+_OTHER_TOKENS = "its tokens are not those of the text"
 
 
 def describe(path: StrPath) -> dict[str, Any]:
@@ -160,7 +162,7 @@ def _sentences(embeddings: Embeddings, found: Problems) -> Iterator[str]:
             (values, scales), shape = reader.stored(handle), reader.shape(handle)
             is_intact = not has_checksums or embeddings.is_intact(position, handle, values, scales)
         except EmbeddingsFileError as error:
-            yield f"{name}: {error.message.removeprefix(f'{embeddings.path}: ')}"
+            yield f"{name}: {error.problem}"
             can_count = False
             continue
         floats = values if scales is None else scales
@@ -224,16 +226,32 @@ def _differences(embeddings: Embeddings, sentences: Iterable[Sentence]) -> Itera
 
 
 def _difference(embeddings: Embeddings, handle: Handle, position: int, expected: Tokens) -> str:
-    reader, digests = embeddings.reader, embeddings.attributes.get("token_digests")
-    tokens, shape = reader.info(handle).tokens, reader.shape(handle)
+    """How the tokens of a sentence differ from those of the text; "" if they do not."""
+    shape = embeddings.reader.shape(handle)
     if embeddings.unit == "tokens" and len(shape) > 1 and shape[-2] != len(expected):
         return f"{plural(shape[-2], 'token')} in the file, {len(expected):,} in the text"
-    if tokens is None:  # a digest after the last one is empty
-        is_equal = digests is None or digests[position:][:1].tobytes() == tokens_digest(expected)
-        return "" if is_equal else "its tokens are not those of the text"
-    pairs = enumerate(zip(tokens, expected, strict=False))
-    at = next((f": token {k} is `{a}`, not `{b}`" for k, (a, b) in pairs if a != b), "")
-    return "" if tokens == expected else f"its tokens are not those of the text{at}"
+    tokens = embeddings.reader.info(handle).tokens
+    if tokens is None:
+        is_equal = _is_digest_of(expected, embeddings.attributes.get("token_digests"), position)
+        return "" if is_equal else _OTHER_TOKENS
+    if tokens == expected:
+        return ""
+    return _OTHER_TOKENS + _first_difference(tokens, expected)
+
+
+def _is_digest_of(tokens: Tokens, digests: Array | None, position: int) -> bool:
+    """Whether the digest at a position is that of some tokens; true without digests."""
+    if digests is None:
+        return True
+    found = digests[position : position + 1].tobytes()  # empty after the last one
+    return found == tokens_digest(tokens)
+
+
+def _first_difference(tokens: Tokens, expected: Tokens) -> str:
+    for number, (found, wanted) in enumerate(zip(tokens, expected, strict=False)):
+        if found != wanted:
+            return f": token {number} is `{found}`, not `{wanted}`"
+    return ""  # one of them is the beginning of the other
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from h5py import h5f, h5p
 
 from elmo_cli.errors import ElmoError
 from elmo_cli.hdf5 import TRACKED
-from elmo_cli.store.layouts import StoredSentence, ValueSink, layout_of_spec, tokens_sha256
+from elmo_cli.store.digests import tokens_sha256
+from elmo_cli.store.layouts import StoredSentence, ValueSink, layout_of_spec
 from elmo_cli.store.spec import SCHEMA, FileSpec, write_attributes
 
 _COPIED_BYTES = 1 << 20

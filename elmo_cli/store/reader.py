@@ -15,20 +15,18 @@ from elmo_cli.errors import EmbeddingsFileError, UnfinishedError, UsageError
 from elmo_cli.files import plural
 from elmo_cli.hdf5 import open_hdf5, reading, reason_of
 from elmo_cli.isolate import CORRUPT_HINT
+from elmo_cli.store.digests import checksum, tokens_sha256
 from elmo_cli.store.layouts import (
-    INT8,
     Array,
     Handle,
     Key,
     SentenceInfo,
     SentenceReader,
-    checksum,
-    dequantize,
     is_number,
     layout_of_file,
-    tokens_sha256,
 )
 from elmo_cli.store.log_lines import is_unfinished, part_path
+from elmo_cli.store.quantization import INT8, dequantize
 from elmo_cli.store.spec import FileSpec, read_attributes
 from elmo_cli.text.sentence import Sentence
 

@@ -16,7 +16,8 @@ import numpy as np
 from elmo_cli.errors import EmbeddingsFileError, OutputError, ResumeError
 from elmo_cli.files import StrPath, check_output_path, output_errors, plural
 from elmo_cli.store.block_log import BlockLog
-from elmo_cli.store.layouts import UniqueNames, layout_of_spec, tokens_digest
+from elmo_cli.store.digests import tokens_digest
+from elmo_cli.store.layouts import UniqueNames, layout_of_spec
 from elmo_cli.store.log_lines import Progress, is_finished, log_path, part_path, read_log
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.spec import FileSpec, difference

@@ -29,7 +29,7 @@ from elmo_cli.lm.settings import Reporter
 from elmo_cli.pretrained.catalogue import BUNDLED
 from elmo_cli.pretrained.load import load_files, locate
 from elmo_cli.pretrained.model_files import ModelFiles
-from elmo_cli.store.layouts import tokens_digest, tokens_sha256
+from elmo_cli.store.digests import tokens_digest, tokens_sha256
 from elmo_cli.store.reader import Embeddings, open_embeddings
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.tasks.inputs import LayerReader, Tokens

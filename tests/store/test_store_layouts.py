@@ -18,17 +18,10 @@ from hypothesis.extra import numpy as hnp
 
 from elmo_cli.errors import EmbeddingsFileError, InputError, OutputError, UsageError
 from elmo_cli.hdf5 import dataset_names
-from elmo_cli.store.layouts import (
-    LAYOUTS,
-    StoredSentence,
-    UniqueNames,
-    dequantize,
-    layout_of_spec,
-    quantize,
-    tokens_digest,
-    tokens_sha256,
-)
+from elmo_cli.store.digests import tokens_digest, tokens_sha256
+from elmo_cli.store.layouts import LAYOUTS, StoredSentence, UniqueNames, layout_of_spec
 from elmo_cli.store.layouts.allennlp import _Lines, split_line
+from elmo_cli.store.quantization import dequantize, quantize
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence

@@ -9,7 +9,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from embedding_files import BLOCK, FILES, Change, attribute, documents, lines, write, write_types
+from embedding_files import BLOCK, FILES, Change, documents, lines, write, write_types
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -108,65 +108,105 @@ def test_each_shard_once(tmp_path: Path, picked: tuple[int, ...], parts: tuple[s
     refused([paths[i] for i in picked], tmp_path / "m.hdf5", *parts, kind=EmbeddingsFileError)
 
 
-def swap(a: str, b: str) -> Change:
-    """A change that swaps two sentences."""
-
-    def change(file: h5py.File) -> None:
-        file.move(a, "x")
-        file.move(b, a)
-        file.move("x", b)
-
-    return change
+def lacks_a_sentence(file: h5py.File) -> None:
+    del file["7"]
 
 
-def longer(file: h5py.File) -> None:
-    """Give sentence 6 one token more."""
-    values = np.concatenate([file["6"][()], file["6"][()][:, :1]], axis=1)
+def has_another_sentence(file: h5py.File) -> None:
+    file.copy("7", "15")
+
+
+def has_another_number(file: h5py.File) -> None:
+    file.move("9", "15")
+
+
+def has_swapped_sentences(file: h5py.File) -> None:
+    file.move("6", "x")
+    file.move("8", "6")
+    file.move("x", "8")
+
+
+def has_a_longer_sentence(file: h5py.File) -> None:
+    values = file["6"][()]
     del file["6"]
-    file["6"] = values
+    file["6"] = np.concatenate([values, values[:, :1]], axis=1)
 
 
-# Each is made in the second of three shards, which has the sentences 5 to 9.
-SELF: dict[str, tuple[Change, str]] = {
-    "lacks a sentence": (lambda file: file.__delitem__("7"), "sentences that are missing: 7"),
-    "has another sentence": (lambda file: file.copy("7", "15"), "it has 6 sentences, expected 5"),
-    "another number": (lambda file: file.move("9", "15"), "sentence_to_index names"),
-    "swapped sentences": (swap("6", "8"), "sentence 6 is corrupt"),
-    "another length": (longer, "sentence 6 is corrupt"),
-    "another value": (lambda file: file["8"].__setitem__((0, 0, 0), 7), "sentence 8 is corrupt"),
-    "another map": (
-        lambda file: file["sentence_to_index"].__setitem__(0, '{"Yes .": "9"}'),
-        "sentence_to_index",
-    ),
-    "no map": (lambda file: file.__delitem__("sentence_to_index"), "sentence_to_index is missing"),
-    "fewer sentences": (attribute("sentences", 4), "it has 5 sentences, expected 4"),
-    "more tokens": (attribute("tokens", 99), "tokens, not 99"),
-    "no i/n": (attribute("shard", "x"), "`shard` is 'x'"),
-    "a word for tokens": (attribute("tokens", "x"), "tokens is 'x'"),
-    "a setting of the writer": (attribute("dtype", "cubes"), "its attributes are not those that"),
-    "no checksums": (lambda file: file.attrs.__delitem__("sentence_crc32"), "it has 0 checksums"),
-    "fewer checksums": (attribute("sentence_crc32", np.zeros(4, "u4")), "4 checksums"),
-    "no digests": (lambda file: file.attrs.__delitem__("token_digests"), "no token digests"),
-    "fewer digests": (attribute("token_digests", np.zeros(4, "u8")), "4 token digests"),
-    "other digests": (attribute("token_digests", np.zeros(5, "u8")), "contradict each other"),
-    "no shard": (lambda file: file.attrs.__delitem__("shard"), "not a shard"),
-    "unfinished": (lambda file: file.attrs.__delitem__("complete"), "not finished"),
-    "other model": (attribute("model_sha256", "9ab0"), "model_sha256 is '9ab0', that of"),
-    "other dtype": (attribute("dtype", "float16"), "it has float32 values, expected float16"),
-    "other layout": (attribute("layout", "bilm"), "layout is 'bilm', that of"),
-    "other number": (attribute("shard", "2/4"), "n is 4, that of"),
-    "other text": (attribute("sources", "[]"), "sources is [], that of"),
-}
+def has_another_value(file: h5py.File) -> None:
+    file["8"][0, 0, 0] = 7
 
 
-@pytest.mark.parametrize("case", SELF)
-def test_a_shard_that_is_not_what_it_says(tmp_path: Path, case: str) -> None:
+def has_another_map(file: h5py.File) -> None:
+    file["sentence_to_index"][0] = '{"Yes .": "9"}'
+
+
+def has_no_map(file: h5py.File) -> None:
+    del file["sentence_to_index"]
+
+
+# The second of three shards, which has the sentences 5 to 9.
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lacks_a_sentence, "sentences that are missing: 7"),
+        (has_another_sentence, "it has 6 sentences, expected 5"),
+        (has_another_number, "sentence_to_index names"),
+        (has_swapped_sentences, "sentence 6 is corrupt"),
+        (has_a_longer_sentence, "sentence 6 is corrupt"),
+        (has_another_value, "sentence 8 is corrupt"),
+        (has_another_map, "sentence_to_index"),
+        (has_no_map, "sentence_to_index is missing"),
+    ],
+)
+def test_a_damaged_shard_is_refused(damage: Change, message: str, tmp_path: Path) -> None:
     """The merged file would lack a sentence, or have vectors of another one, with exit code 0."""
-    change, part = SELF[case]
     paths = shards(tmp_path, lines(), 3, layout="allennlp")
     with h5py.File(paths[1], "r+") as file:
-        change(file)
-    refused(paths, tmp_path / "m.hdf5", part, "part-00002", kind=EmbeddingsFileError)
+        damage(file)
+    refused(paths, tmp_path / "m.hdf5", message, "part-00002", kind=EmbeddingsFileError)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("sentence_crc32", "it has 0 checksums"),
+        ("token_digests", "no token digests"),
+        ("shard", "not a shard"),
+        ("complete", "not finished"),
+    ],
+)
+def test_a_shard_without_an_attribute_is_refused(name: str, message: str, tmp_path: Path) -> None:
+    paths = shards(tmp_path, lines(), 3, layout="allennlp")
+    with h5py.File(paths[1], "r+") as file:
+        del file.attrs[name]
+    refused(paths, tmp_path / "m.hdf5", message, "part-00002", kind=EmbeddingsFileError)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("sentences", 4, "it has 5 sentences, expected 4"),
+        ("tokens", 99, "tokens, not 99"),
+        ("tokens", "x", "tokens is 'x'"),
+        ("shard", "x", "`shard` is 'x'"),
+        ("shard", "2/4", "n is 4, that of"),
+        ("dtype", "cubes", "its attributes are not those that"),
+        ("dtype", "float16", "it has float32 values, expected float16"),
+        ("sentence_crc32", np.zeros(4, "u4"), "4 checksums"),
+        ("token_digests", np.zeros(4, "u8"), "4 token digests"),
+        ("token_digests", np.zeros(5, "u8"), "contradict each other"),
+        ("model_sha256", "9ab0", "model_sha256 is '9ab0', that of"),
+        ("layout", "bilm", "layout is 'bilm', that of"),
+        ("sources", "[]", "sources is [], that of"),
+    ],
+)
+def test_a_shard_with_a_wrong_attribute_is_refused(
+    name: str, value: object, message: str, tmp_path: Path
+) -> None:
+    paths = shards(tmp_path, lines(), 3, layout="allennlp")
+    with h5py.File(paths[1], "r+") as file:
+        file.attrs[name] = value
+    refused(paths, tmp_path / "m.hdf5", message, "part-00002", kind=EmbeddingsFileError)
 
 
 def test_output_paths(tmp_path: Path) -> None:

@@ -1,8 +1,5 @@
 """Layouts of embeddings files: how sentences are named, arranged and found."""
 
-# mypy: implicit-reexport
-# ruff: noqa: F401, F403
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -14,20 +11,64 @@ from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.hdf5 import reading, sample_datasets
 from elmo_cli.isolate import CORRUPT_HINT
 from elmo_cli.store.layouts.allennlp import AllenNlp, AllenNlpLines, Bilm
-from elmo_cli.store.layouts.base import *
-from elmo_cli.store.layouts.base import SENTENCE_MAP, Layout
+from elmo_cli.store.layouts.base import (
+    SENTENCE_MAP,
+    Array,
+    Handle,
+    Key,
+    Layout,
+    SentenceInfo,
+    SentenceReader,
+    StoredSentence,
+    ValueSink,
+    is_number,
+)
 from elmo_cli.store.layouts.documents import Dygie, E2eCoref, Lsgn, ManyLangs
 from elmo_cli.store.layouts.rows import BilmTypes, Flat
 from elmo_cli.store.layouts.unique_names import UniqueNames
 from elmo_cli.store.spec import SCHEMA, FileSpec
 from elmo_cli.weightfile.describe import kind_of_weights
 
-_ALL = (AllenNlp(), Bilm(), BilmTypes(), E2eCoref(), Lsgn(), Dygie(), ManyLangs(), Flat())
-LAYOUTS: dict[str, Layout] = {layout.name: layout for layout in _ALL}
+__all__ = [
+    "LAYOUTS",
+    "Array",
+    "Handle",
+    "Key",
+    "Layout",
+    "SentenceInfo",
+    "SentenceReader",
+    "StoredSentence",
+    "UniqueNames",
+    "ValueSink",
+    "is_number",
+    "layout_of_file",
+    "layout_of_spec",
+]
+
+_LAYOUT_OBJECTS: tuple[Layout, ...] = (
+    AllenNlp(),
+    Bilm(),
+    BilmTypes(),
+    E2eCoref(),
+    Lsgn(),
+    Dygie(),
+    ManyLangs(),
+    Flat(),
+)
+LAYOUTS = {layout.name: layout for layout in _LAYOUT_OBJECTS}
 _LINES = AllenNlpLines()
-# A file without our attributes has the first layout that matches: types and `bilm` come before
-# `allennlp`, which matches all numbers; lines come last, since they may be any identifiers.
-_RECOGNIZED = (*_ALL[2:0:-1], _ALL[0], *_ALL[3:], _LINES)
+# A file without our attributes has the first of these layouts that matches it.
+_RECOGNITION_ORDER = (
+    LAYOUTS["bilm-types"],
+    LAYOUTS["bilm"],
+    LAYOUTS["allennlp"],  # matches all numbers, so after the two above
+    LAYOUTS["e2e-coref"],
+    LAYOUTS["lsgn"],
+    LAYOUTS["dygie"],
+    LAYOUTS["manylangs"],
+    LAYOUTS["flat"],
+    _LINES,  # may be any identifiers, so last
+)
 _SAMPLE = 48
 
 
@@ -41,18 +82,21 @@ def layout_of_spec(spec: FileSpec) -> Layout:
         choices = f"one of {', '.join(LAYOUTS)}"
         raise UsageError(f"`layout={spec.layout}`: no such layout", choices)
     layout = LAYOUTS[spec.layout]
-    is_keyed = layout.supports_sentence_keys
-    lines = "number the lines, or use layout allennlp"
-    forget = "leave out `forget_sentences`, or use layout allennlp"
-    flat = "layout flat stores int8; others take float16"
-    for is_fine, what, hint in (
-        (is_keyed or spec.keys == "number", "sentences as keys", lines),
-        (is_keyed or not spec.forget_sentences, "`forget_sentences`", forget),
-        (layout.supports_int8 or spec.dtype != "int8", "`dtype=int8`", flat),
-    ):
-        if not is_fine:
-            raise UsageError(f"{what} and `layout={spec.layout}` cannot be combined", hint)
+    if not layout.supports_sentence_keys:
+        hint = "{}, or use layout allennlp"
+        if spec.keys == "sentence":
+            raise _contradiction(spec, "sentences as keys", hint.format("number the lines"))
+        if spec.forget_sentences:
+            hint = hint.format("leave out `forget_sentences`")
+            raise _contradiction(spec, "`forget_sentences`", hint)
+    if spec.dtype == "int8" and not layout.supports_int8:
+        hint = "layout flat stores int8; others take float16"
+        raise _contradiction(spec, "`dtype=int8`", hint)
     return _LINES if spec.keys == "sentence" else layout
+
+
+def _contradiction(spec: FileSpec, what: str, hint: str) -> UsageError:
+    return UsageError(f"{what} and `layout={spec.layout}` cannot be combined", hint)
 
 
 def layout_of_file(file: h5py.File, attributes: Mapping[str, Any]) -> Layout:
@@ -84,7 +128,7 @@ def _recognized(file: h5py.File) -> Layout:
                 f"a weight file ({weights}), not embeddings; `elmo embed` takes its folder as model"
             )
         elif sample and all(d.dtype.kind == "f" and 1 <= d.ndim <= 3 for _, d in sample):
-            for layout in _RECOGNIZED:
+            for layout in _RECOGNITION_ORDER:
                 if layout.matches(file, sample):
                     return layout
     hint = "embeddings are made by `elmo embed`; files of AllenNLP, bilm-tf and others are read too"

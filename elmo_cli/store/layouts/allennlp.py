@@ -83,7 +83,7 @@ class MapReader(LineReader):
         try:
             missing = set(self.sentence_map.values()).difference(self.handles)
         except EmbeddingsFileError as error:
-            yield error.message.removeprefix(f"{self._path}: ")
+            yield error.problem
             return
         if missing:
             yield f"{SENTENCE_MAP} names sentences that are missing: {min(missing, key=int)}"

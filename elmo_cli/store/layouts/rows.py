@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from array import array as integers
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
-from itertools import accumulate, islice, pairwise
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import h5py
@@ -17,7 +17,6 @@ from elmo_cli import hdf5
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.isolate import CORRUPT_HINT
 from elmo_cli.store.layouts.base import (
-    INT8,
     Array,
     Facts,
     Handle,
@@ -32,6 +31,7 @@ from elmo_cli.store.layouts.base import (
     is_number,
 )
 from elmo_cli.store.layouts.documents import document_and_place
+from elmo_cli.store.quantization import INT8
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence
 
@@ -43,8 +43,9 @@ class Rows:
     """Reads rows of a data set, which has to exist and to be of a type and shape in `_KINDS`."""
 
     def __init__(self, file: h5py.File, name: str) -> None:
-        self._where = f"{file.filename}: data set {name!r}"
-        with hdf5.reading(self._where, EmbeddingsFileError):
+        self._path = file.filename
+        self._name = f"data set {name!r}"
+        with hdf5.reading(self._path, EmbeddingsFileError, self._name):
             try:
                 self._dataset = hdf5.open_dataset(file, name)
             except hdf5.NoSuchNameError:
@@ -65,12 +66,13 @@ class Rows:
         selection = rows if layer is None else (rows, slice(layer, layer + 1))
         if self._mapped is not None:
             return np.array(self._mapped[selection])
-        with hdf5.reading(f"{self._where}, rows {begin} to {end}", EmbeddingsFileError):
+        part = f"{self._name}, rows {begin} to {end}"
+        with hdf5.reading(self._path, EmbeddingsFileError, part):
             return hdf5.read_dataset(self._dataset, selection)
 
     def corrupt(self, what: str) -> EmbeddingsFileError:
         """The error for something wrong in the data set."""
-        return EmbeddingsFileError(f"{self._where} {what}", CORRUPT_HINT)
+        return EmbeddingsFileError(f"{self._name} {what}", CORRUPT_HINT, where=self._path)
 
 
 class RowLayout(Layout):
@@ -289,27 +291,28 @@ class _Columns:
 
     def add(self, stored: StoredSentence) -> StoredSentence:
         """Add a sentence."""
-        one, add = stored.sentence, self._integers
+        sentence = stored.sentence
         if stored.scales is not None:
             self._scales += stored.scales.tobytes()
             self._scales_shape = stored.scales.shape[1:]
-        self._add("token", *one.tokens)
-        self._add("text", "" if one.text == " ".join(one.tokens) else one.text)
-        self._add("document", one.document or "")
-        add["offsets"].append(len(add["token_ends"]))
-        add["keys"].append(one.key)
-        add["places"].append(one.place if one.document else 0)
-        add["part_offsets"].append(one.offset if one.document else 0)
+        has_own_text = sentence.text != " ".join(sentence.tokens)
+        self._add_strings("token", sentence.tokens)
+        self._add_strings("text", [sentence.text if has_own_text else ""])
+        self._add_strings("document", [sentence.document or ""])
+        n_tokens_so_far = len(self._integers["token_ends"])
+        self._integers["offsets"].append(n_tokens_so_far)
+        self._integers["keys"].append(sentence.key)
+        self._integers["places"].append(sentence.place if sentence.document else 0)
+        self._integers["part_offsets"].append(sentence.offset if sentence.document else 0)
         return stored
 
-    def _add(self, name: str, *strings: str) -> None:
-        content, ends = self._bytes[name], self._integers[f"{name}_ends"]
-        lengths = [*map(len, strings)]
-        if not (joined := "".join(strings)).isascii():
+    def _add_strings(self, name: str, strings: Sequence[str]) -> None:
+        content = self._bytes[name]
+        ends = self._integers[f"{name}_ends"]
+        for string in strings:
             # JSON can contain half a surrogate pair, which is kept.
-            lengths = [len(string.encode("utf-8", "surrogatepass")) for string in strings]
-        ends.extend(islice(accumulate(lengths, initial=len(content)), 1, None))
-        content += joined.encode("utf-8", "surrogatepass")
+            content += string.encode("utf-8", "surrogatepass")
+            ends.append(len(content))
 
     def finished(self) -> dict[str, Array]:
         """The data sets in their order; lines and documents only where some sentence has one."""

@@ -151,7 +151,7 @@ class DatasetReader(SentenceReader):
         return dataset
 
     def _reading(self, what: str = "") -> AbstractContextManager[None]:
-        return hdf5.reading(f"{self._path}: {what}" if what else self._path, EmbeddingsFileError)
+        return hdf5.reading(self._path, EmbeddingsFileError, what)
 
 
 class DatasetWriter:

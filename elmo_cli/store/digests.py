@@ -1,0 +1,34 @@
+"""Checksums of stored sentences, digests of texts."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+def checksum(identity: bytes, values: Array, scales: Array | None = None) -> int:
+    """CRC-32 of the identity of a sentence, its values and its scales, as the file holds them."""
+    crc32 = zlib.crc32(identity)
+    for array in (values, scales):
+        if array is not None and array.size:
+            crc32 = zlib.crc32(array.data, crc32)
+    return crc32
+
+
+def tokens_digest(tokens: Sequence[str]) -> bytes:
+    """8 bytes that identify a sequence of tokens, wherever they come from; see SCHEMA.md."""
+    lengths = struct.pack(f"<{len(tokens) + 1}Q", len(tokens), *map(len, tokens))
+    text = "".join(tokens).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(lengths + text, digest_size=8).digest()
+
+
+def tokens_sha256(digests: bytes) -> str:
+    """The digest of a text, from the `tokens_digest` of all its sentences, joined."""
+    return hashlib.sha256(digests).hexdigest()
