@@ -10,8 +10,8 @@ Names are imported on first use, so that `import elmo_cli` does not import torch
 
 from __future__ import annotations
 
-__version__ = "0.1.0"
-INTERRUPTED_HINT = "continue with `--resume` if the command has it; otherwise run the command again"
+from elmo_cli.version import __version__
+
 # Importing `typing` or `importlib` would take most of the time before `__main__` handles Ctrl-C.
 TYPE_CHECKING = False
 if TYPE_CHECKING:

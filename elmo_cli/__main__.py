@@ -10,7 +10,7 @@ import sys
 from contextlib import suppress
 from types import FrameType
 
-from elmo_cli import INTERRUPTED_HINT
+from elmo_cli.messages import INTERRUPTED_HINT
 
 # torch computes with libgomp on Linux, whose waiting threads spin 300,000 times before they sleep:
 # where another process needs the core, a training step takes several times as long.

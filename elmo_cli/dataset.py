@@ -12,11 +12,11 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import UsageError
-from elmo_cli.files import plural
+from elmo_cli.messages import plural
 from elmo_cli.store.reader import Embeddings, open_embeddings
 
-Array = np.ndarray[Any, Any]
 Label = int | str | Sequence[int] | Sequence[str]
 
 IGNORED = -100  # the `ignore_index` of torch's losses
@@ -25,8 +25,8 @@ IGNORED = -100  # the `ignore_index` of torch's losses
 class LabelledSentence(NamedTuple):
     """One sentence of the data set."""
 
-    layers: Array  # (layer, token, dim), or (token, dim) where the file holds one layer
-    labels: Array | None  # (token,), or () for one label per sentence; None without labels
+    layers: AnyArray  # (layer, token, dim), or (token, dim) where the file holds one layer
+    labels: AnyArray | None  # (token,), or () for one label per sentence; None without labels
 
 
 class PaddedBatch(NamedTuple):

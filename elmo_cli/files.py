@@ -18,7 +18,6 @@ StrPath = str | os.PathLike[str]
 TEMPORARY_SUFFIX = ".part"
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # of a file system without locks
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 _OTHER_PATH = "choose another output path"
 
 
@@ -30,6 +29,11 @@ def resolve(path: StrPath) -> Path:
 def is_folder(path: str) -> bool:
     """Whether a path or URL names a folder: it ends with a separator, or the folder exists."""
     return path.endswith(("/", os.sep)) or os.path.isdir(path)
+
+
+def is_url(output: str) -> bool:
+    """Whether an output is a URL for fsspec, and not a path."""
+    return "://" in output
 
 
 def check_output_path(path: StrPath, *, overwrite: bool = False, regular: bool = False) -> None:
@@ -130,11 +134,6 @@ def write_text(
     """Write lines, which include their ends, in UTF-8 to a `new_file`; `errors` as in `open`."""
     with new_file(path, overwrite=overwrite) as file:
         file.writelines(line.encode("utf-8", errors) for line in lines)
-
-
-def tsv_line(*cells: object) -> str:
-    r"""Cells as one tab-separated line; tab, line end and backslash become \t, \n, \r and \\."""
-    return "\t".join(str(cell).translate(_ESCAPES) for cell in cells) + "\n"
 
 
 @contextmanager
@@ -266,15 +265,3 @@ def _lock(descriptor: int, flags: int = 0) -> bool:
         if error.errno not in NO_LOCKS:
             raise
     return True
-
-
-def plural(n: int, noun: str) -> str:
-    """A number with its noun: "1 sentence", "1,200 sentences"."""
-    return f"{n:,} {noun}" + "s" * (n != 1)
-
-
-def format_bytes(n_bytes: int) -> str:
-    """Bytes as a person reads them: "12.3 GiB", "4.0 MiB", "17 bytes"."""
-    power = min(4, max(0, n_bytes.bit_length() - 1) // 10)
-    unit = ("bytes", "KiB", "MiB", "GiB", "TiB")[power]
-    return f"{n_bytes / 1024**power:.{min(power, 1)}f} {unit}"

@@ -17,12 +17,13 @@ from typing import Any
 
 import h5py
 import numpy as np
-import numpy.typing as npt
 from h5py import h5, h5d, h5g, h5l, h5o, h5p, h5s, h5t
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import ElmoError
 from elmo_cli.files import NO_LOCKS, StrPath
-from elmo_cli.isolate import CORRUPT_HINT, MEMORY_PER_BYTE, MIN_MEMORY
+from elmo_cli.isolate import MEMORY_PER_BYTE, MIN_MEMORY
+from elmo_cli.messages import CORRUPT_HINT
 from elmo_cli.regular_files import is_regular
 
 TRACKED = h5p.CRT_ORDER_TRACKED | h5p.CRT_ORDER_INDEXED
@@ -101,20 +102,20 @@ def open_dataset(group: h5py.Group, name: str) -> h5py.Dataset:
     return h5py.Dataset(found, readonly=True)
 
 
-def read_dataset(dataset: h5py.Dataset, selection: Any = ()) -> npt.NDArray[Any]:
+def read_dataset(dataset: h5py.Dataset, selection: Any = ()) -> AnyArray:
     """Read `dataset[selection]`; OSError if the data set is corrupt or claims too many bytes."""
     # The most that a file can hold, compressed as well as it may be.
     claimed = dataset.nbytes - MIN_MEMORY
     if claimed > 0 and claimed > MEMORY_PER_BYTE * int(dataset.file.id.get_filesize()):
         raise OSError(f"{dataset.name} claims {dataset.nbytes} bytes, more than its file can hold")
     try:
-        values: npt.NDArray[Any] = dataset[selection]
+        values: AnyArray = dataset[selection]
     except _H5PY_ERRORS as error:
         raise OSError(f"{dataset.name} can't be read: {reason_of(error)}") from None
     return values
 
 
-def mapped_values(dataset: h5py.Dataset) -> npt.NDArray[Any] | None:
+def mapped_values(dataset: h5py.Dataset) -> AnyArray | None:
     """The values as a memory map; None where they are not contiguous or cannot be mapped."""
     offset = dataset.id.get_offset()  # None where the values are not contiguous
     if offset is not None and dataset.dtype.kind in "fiu" and dataset.size:

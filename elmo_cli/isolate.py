@@ -20,9 +20,9 @@ from typing import NoReturn, TypeVar, cast
 
 from elmo_cli.errors import ElmoError
 from elmo_cli.files import StrPath
+from elmo_cli.messages import CORRUPT_HINT
 
 Result = TypeVar("Result")
-CORRUPT_HINT = "the file is corrupt or was not written by a known program: get it again"
 # Limits of a child, far above what readers need: a fixed part, and one per byte of its files.
 MIN_MEMORY, MEMORY_PER_BYTE = 256 << 20, 16
 MIN_CPU_SECONDS, CPU_SECONDS_PER_BYTE = 6, 1e-5

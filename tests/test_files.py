@@ -18,9 +18,9 @@ from elmo_cli.files import (
     check_output_path,
     new_file,
     output_errors,
-    tsv_line,
     write_text,
 )
+from elmo_cli.messages import tsv_line
 
 
 def during(path: Path, *, overwrite: bool) -> Iterator[str]:

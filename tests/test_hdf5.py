@@ -14,14 +14,8 @@ import pytest
 
 from elmo_cli import hdf5
 from elmo_cli.errors import EmbeddingsFileError, InputError
-from elmo_cli.hdf5 import (
-    CORRUPT_HINT,
-    NoSuchNameError,
-    open_dataset,
-    open_hdf5,
-    read_dataset,
-    reading,
-)
+from elmo_cli.hdf5 import NoSuchNameError, open_dataset, open_hdf5, read_dataset, reading
+from elmo_cli.messages import CORRUPT_HINT
 
 VALUES = np.arange(24, dtype=np.float32).reshape(4, 6)
 Make = Callable[[h5py.File], object]

@@ -15,7 +15,7 @@ import numpy as np
 
 from elmo_cli.analysis.vectors import LayerView, Vectors
 from elmo_cli.errors import EmbeddingsFileError, InputError, UsageError
-from elmo_cli.files import plural
+from elmo_cli.messages import plural
 from elmo_cli.store.layouts import Key
 from elmo_cli.store.reader import Embeddings, open_embeddings
 from elmo_cli.text.conll import label_column

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo_cli.analysis.probe_data import UNKNOWN_LABEL, Ids, ProbeData
+from elmo_cli.analysis.probe_data import UNKNOWN_LABEL, ProbeData
 from elmo_cli.analysis.vectors import Vectors
+from elmo_cli.arrays import BoolArray, Int64Array
 
 # Factors of the sum of squared weights in the loss.
 WEIGHT_DECAYS = (1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 1e-6, 1e-7)
@@ -200,7 +200,7 @@ def _batches(rows: Tensor, weights: Tensor) -> tuple[Tensor, ...]:
     return torch.split(rows, max(1, _MAX_SCORES // weights.shape[1]))
 
 
-def accuracy(data: ProbeData, dev: Ids, test: Ids) -> Accuracy:
+def accuracy(data: ProbeData, dev: Int64Array, test: Int64Array) -> Accuracy:
     """Return the accuracy of predicted label ids, each (vector,)."""
     is_right = test == data.targets["test"]
     unseen = data.is_unseen
@@ -208,7 +208,7 @@ def accuracy(data: ProbeData, dev: Ids, test: Ids) -> Accuracy:
     return Accuracy(_percent(dev == data.targets["dev"]), _percent(is_right), on_unseen)
 
 
-def _percent(is_right: npt.NDArray[np.bool_]) -> float:
+def _percent(is_right: BoolArray) -> float:
     return 100 * float(is_right.mean())
 
 

@@ -10,10 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from elmo_cli.analysis.query import Occurrence, check_has_tokens, find_marked, find_tokens
 from elmo_cli.analysis.vectors import LayerView, Vectors, check_comparable
+from elmo_cli.arrays import BoolArray, Float64Array
 from elmo_cli.errors import EmbeddingsFileError, ModelError, UsageError
 from elmo_cli.isolate import run_isolated
 from elmo_cli.store.layouts import Key
@@ -26,7 +26,6 @@ CHUNK_TOKENS = 512  # tokens compared at once; more do not fit into the cache of
 DIGITS = 6  # of a cosine, so that equal vectors have equal cosines in spite of rounding
 _TYPED = "`text`"  # in place of a file
 
-Array = npt.NDArray[np.float64]
 _Found = tuple[float, int, Key, int]  # negative cosine, index in the file, key, position
 
 
@@ -48,7 +47,7 @@ class Neighbors(NamedTuple):
     neighbors: list[list[tuple[Occurrence, float]]]  # of each query with cosines, nearest first
 
 
-class _Sentence(NamedTuple):
+class _QuerySentence(NamedTuple):
     key: Key
     tokens: tuple[str, ...] | None  # None also where they are not needed
     vectors: Vectors  # (token, dim)
@@ -212,28 +211,28 @@ def _check_words(view: LayerView, queries: Sequence[Query]) -> None:
             )
 
 
-def _unit_vector(query: Query) -> Array:
+def _unit_vector(query: Query) -> Float64Array:
     if not query.vector.any():
         raise UsageError(
             f"{query.source}: the vector of {query.token} is zero and has no neighbors",
             "name another token, or another `layer`",
         )
     vector = query.vector.astype(np.float64)
-    unit: Array = vector / np.linalg.norm(vector, axis=-1)
+    unit: Float64Array = vector / np.linalg.norm(vector, axis=-1)
     return unit
 
 
-def _chunks(view: LayerView, lengths: Container[int] | None) -> Iterator[list[_Sentence]]:
+def _chunks(view: LayerView, lengths: Container[int] | None) -> Iterator[list[_QuerySentence]]:
     """Yield all sentences in chunks of at least `CHUNK_TOKENS` vectors, except the last chunk.
 
     Tokens are slow to read, so only sentences of these lengths get them; None for all.
     """
-    chunk: list[_Sentence] = []
+    chunk: list[_QuerySentence] = []
     n_vectors = 0
     for key in view:
         vectors = view.vectors(key)
         needs_tokens = lengths is None or len(vectors) in lengths
-        chunk.append(_Sentence(key, view.tokens(key) if needs_tokens else None, vectors))
+        chunk.append(_QuerySentence(key, view.tokens(key) if needs_tokens else None, vectors))
         n_vectors += len(vectors)
         if n_vectors >= CHUNK_TOKENS:
             yield chunk
@@ -243,8 +242,8 @@ def _chunks(view: LayerView, lengths: Container[int] | None) -> Iterator[list[_S
 
 
 def _is_excluded(
-    chunk: Sequence[_Sentence], query: Occurrence, own_key: Key | None, same_word: bool
-) -> npt.NDArray[np.bool_]:
+    chunk: Sequence[_QuerySentence], query: Occurrence, own_key: Key | None, same_word: bool
+) -> BoolArray:
     """Mark the vectors of the sentence of the query and those of other words, (vector,)."""
     word = query.token.lower() if same_word and query.token is not None else None
     found: list[bool] = []

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from elmo_cli.analysis.labelled_vectors import LabelledVectors, LabelSettings, join_labels
 from elmo_cli.analysis.vectors import Vectors, check_comparable
+from elmo_cli.arrays import BoolArray, Int64Array
 from elmo_cli.errors import EmbeddingsFileError, InputError
 from elmo_cli.store.reader import Embeddings, open_embeddings
 
@@ -20,7 +20,6 @@ DEV_EVERY = 10  # without files for dev, every tenth sentence of train is in dev
 UNKNOWN_LABEL = -1  # the id of a label that is not in train
 _NO_LABEL = "_"
 
-Ids = npt.NDArray[np.int64]
 FilePair = tuple[str, str]  # names of an embeddings file and a label file
 
 
@@ -43,7 +42,7 @@ class ProbeData:
         return tuple(sorted(set(self.splits["train"].labels)))
 
     @cached_property
-    def targets(self) -> dict[str, Ids]:
+    def targets(self) -> dict[str, Int64Array]:
         """The label ids of each split, (vector,) int64; `UNKNOWN_LABEL` if not in train."""
         ids = {label: number for number, label in enumerate(self.labels)}
         return {
@@ -59,7 +58,7 @@ class ProbeData:
         return known if len(known) == len(splits) else None
 
     @cached_property
-    def is_unseen(self) -> npt.NDArray[np.bool_] | None:
+    def is_unseen(self) -> BoolArray | None:
         """Whether each token of test is missing in train, (vector,); None if tokens are unknown."""
         if self.words is None:
             return None

@@ -14,8 +14,9 @@ from torch import Tensor
 from elmo_cli.analysis import linear
 from elmo_cli.analysis.labelled_vectors import JoinedSentence, LabelledVectors
 from elmo_cli.analysis.linear import Advance, ProbeResult, probe, standardise
-from elmo_cli.analysis.probe_data import Ids, ProbeData
+from elmo_cli.analysis.probe_data import ProbeData
 from elmo_cli.analysis.vectors import Vectors
+from elmo_cli.arrays import Int64Array
 from elmo_cli.errors import UsageError
 
 # Fractions of train that a probe is trained on before it encodes the labels up to the next one.
@@ -162,7 +163,7 @@ def code_length(
     return CodeLength(bits, uniform_bits, uniform_bits / bits)
 
 
-def _shuffle_sentences(train: LabelledVectors, seed: int) -> Ids:
+def _shuffle_sentences(train: LabelledVectors, seed: int) -> Int64Array:
     """Return the positions of all vectors of train, sentence by sentence in random order."""
     lengths = [len(sentence.labels) for sentence in train.sentences]
     positions = np.split(np.arange(sum(lengths)), np.cumsum(lengths)[:-1])

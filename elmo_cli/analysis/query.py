@@ -9,7 +9,7 @@ from typing import Literal
 
 from elmo_cli.analysis.vectors import LayerView
 from elmo_cli.errors import UsageError
-from elmo_cli.files import plural
+from elmo_cli.messages import plural
 from elmo_cli.store.layouts import Key, is_number
 from elmo_cli.text.tokenizer import EnglishTokenizer
 

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from elmo_cli.arrays import Float32Array
 from elmo_cli.errors import EmbeddingsFileError, UsageError
-from elmo_cli.isolate import CORRUPT_HINT
+from elmo_cli.messages import CORRUPT_HINT
 from elmo_cli.store.layers import layer_list, stored_layers
 from elmo_cli.store.layouts import Key, is_number
 from elmo_cli.store.reader import Embeddings
 
-Vectors = npt.NDArray[np.float32]
+Vectors = Float32Array
 
 _MUST_AGREE = ("model_sha256", "unit", "pool", "dimension")
 # Settings of a run that change its vectors, and their values if a file does not record them.

@@ -12,8 +12,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from elmo_cli.cli import console
-from elmo_cli.cluster.shard_folder import is_url, without_secrets
+from elmo_cli.cluster.shard_folder import without_secrets
 from elmo_cli.errors import UsageError
+from elmo_cli.files import is_url
 
 if TYPE_CHECKING:
     from click.types import OptionHelpExtra

@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, TypeVar
 import click
 
 from elmo_cli.errors import OutputError, SkippedError
-from elmo_cli.files import StrPath, plural
+from elmo_cli.files import StrPath
+from elmo_cli.messages import duration, plural
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod, RenderableType
 
     from elmo_cli.text.input import InputReport
 
-_Self = TypeVar("_Self", bound="Progress")
+_Self = TypeVar("_Self", bound="ProgressDisplay")
 _LINE_EVERY_S, _LOADING_S = 15.0, 0.5
 _BAR_WIDTH, _MIN_BAR_WIDTH = 40, 10
 _LINE_END = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
@@ -204,15 +205,7 @@ def exit_if_skipped(*reports: InputReport, lists: Sequence[str] = ()) -> None:
         raise SkippedError(message, f"all others are done; {more}")
 
 
-def duration(seconds: float) -> str:
-    """Format seconds for people: "12 s", "3 min 20 s", "2 h 5 min"."""
-    minutes, rest = divmod(max(0, round(seconds)), 60)
-    if minutes >= 60:
-        return f"{minutes // 60:,} h {minutes % 60} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
-
-
-class Progress:
+class ProgressDisplay:
     """Show progress: a bar on a terminal, elsewhere a line every 15 s.
 
     Args:

@@ -8,7 +8,7 @@ from typing import Any
 from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import argument, command, value
 from elmo_cli.errors import EmbeddingsFileError
-from elmo_cli.files import plural
+from elmo_cli.messages import plural
 
 
 @command

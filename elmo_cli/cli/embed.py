@@ -155,9 +155,9 @@ def embed(**values: Any) -> None:
     job = _job(chosen)
     if chosen.ray:
         _check_for_ray(job)
-        from elmo_cli.cli.embed_run import embed_on_ray
+        from elmo_cli.cli.embed_run import write_shards
 
-        embed_on_ray(
+        write_shards(
             job,
             address=chosen.ray_address,
             workers=chosen.workers,
@@ -292,8 +292,8 @@ def _check_suffix(output: str) -> None:
 
 def _check_for_ray(job: EmbedJob) -> None:
     """Refuse, before Ray is imported, settings that cannot work on a cluster."""
-    from elmo_cli.cluster.shard_folder import is_url, open_shard_folder, without_secrets
-    from elmo_cli.files import is_folder
+    from elmo_cli.cluster.shard_folder import open_shard_folder, without_secrets
+    from elmo_cli.files import is_folder, is_url
     from elmo_cli.pretrained.catalogue import find_model, installed_dir
     from elmo_cli.text.input import require_files
 

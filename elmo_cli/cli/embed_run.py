@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from elmo_cli.cli import console, options
-from elmo_cli.cluster.shard_folder import SKIPPED_LIST, is_url, without_secrets
+from elmo_cli.cluster.shard_folder import SKIPPED_LIST, without_secrets
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.plan import Plan, measure_rate, plan_job
 from elmo_cli.embed.run import RunSummary, make_embedder, run_job
 from elmo_cli.embed.stream_formats import sentence_writer
 from elmo_cli.errors import InputError, ModelError
-from elmo_cli.files import format_bytes, plural
+from elmo_cli.files import is_url
+from elmo_cli.messages import duration, format_bytes, plural
 from elmo_cli.pretrained.load import load_files
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.text.input import InputReport, is_stream, read_sentences
@@ -66,7 +67,7 @@ def _write_file(job: EmbedJob, embedder: Embedder) -> RunSummary:
     is_watched = not console.mode.quiet and console.is_terminal(sys.stderr)
     if is_watched and not any(map(is_stream, job.inputs)):
         rate = measure_rate(job, embedder, 0.3) or 0.0
-    progress = console.Progress(None, "tokens", rate=rate, is_estimate=True)
+    progress = console.ProgressDisplay(None, "tokens", rate=rate, is_estimate=True)
 
     def on_progress(done: int, total: int | None) -> None:
         if done and not progress.is_shown:
@@ -139,14 +140,14 @@ def _in_words(output: str, plan: Plan, seconds: Sequence[float]) -> str:
     if plan.committed:
         remaining = f"; {plural(plan.committed, 'sentence')} done, "
         remaining += f"{plural(plan.computed, 'token')} remaining"
-    estimate, low, high = map(console.duration, seconds)
+    estimate, low, high = map(duration, seconds)
     return (
         f"{output}: {plural(plan.sentences, 'sentence')}, {plural(plan.tokens, 'token')}, about "
         f"{size}, about {estimate} ({low} to {high}){remaining}; nothing was written"
     )
 
 
-def embed_on_ray(
+def write_shards(
     job: EmbedJob, *, address: str | None, workers: int, threads: int, gpus: float
 ) -> None:
     """Run a job on a Ray cluster."""
@@ -163,7 +164,7 @@ def embed_on_ray(
             "--ray: ray is not installed", "`pip install '.[ray]'` in a clone"
         ) from None
     cluster = ClusterSettings(address=address, workers=workers, threads=threads, gpus=gpus)
-    start_s, progress = time.monotonic(), console.Progress(None, "tokens")
+    start_s, progress = time.monotonic(), console.ProgressDisplay(None, "tokens")
 
     def on_progress(done: int, total: int) -> None:
         if not progress.is_shown:

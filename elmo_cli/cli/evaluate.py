@@ -7,7 +7,7 @@ from typing import Any
 
 from elmo_cli.cli import console, options, task_options
 from elmo_cli.cli.click_options import argument, command, output_option, value
-from elmo_cli.files import plural
+from elmo_cli.messages import plural
 
 
 @command

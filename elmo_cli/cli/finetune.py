@@ -12,7 +12,7 @@ from elmo_cli.cli.click_options import command, flag, setting, settings, togethe
 from elmo_cli.lm.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from elmo_cli.lm.finetune_job import FinetuneJob, FinetuneResult
+    from elmo_cli.lm.finetune.job import FinetuneJob, FinetuneResult
 
 # Options with the names of fields of a job; the latter ones only if they are given.
 _SAME = ("domain", "heldout", "softmax", "vocabulary", "fit_softmax")
@@ -54,7 +54,7 @@ _training_options = together(
 @options.model_options
 @options.language_model_options(or_counted=True)
 @_softmax_options
-@lm_training.output_options("model, model card, log and checkpoint", "Continue the run in DIR.")
+@lm_training.run_folder_options("model, model card, log and checkpoint", "Continue the run in DIR.")
 @_training_options
 @lm_training.common_options
 def finetune(**values: Any) -> None:
@@ -73,7 +73,7 @@ def finetune(**values: Any) -> None:
       elmo embed corpus.txt -o corpus.hdf5 -m tuned/
     """
     with lm_training.ConsoleReporter("the validation text") as reporter:
-        from elmo_cli.lm.finetune import finetune as run_finetune
+        from elmo_cli.lm.finetune.run import finetune as run_finetune
 
         job = _job(values, options.given_options())
         options.use_threads(values["threads"])
@@ -91,7 +91,7 @@ def finetune(**values: Any) -> None:
 
 def _job(values: dict[str, Any], given: dict[str, Any]) -> FinetuneJob:
     from elmo_cli.engine.runtime import select_device
-    from elmo_cli.lm.finetune_job import FinetuneJob
+    from elmo_cli.lm.finetune.job import FinetuneJob
 
     names = [one.name for one in fields(TrainSettings) if one.name in values]
     same = {name: values[name] for name in _SAME} | {name: given.get(name) for name in _FITTING}
@@ -107,7 +107,7 @@ def _job(values: dict[str, Any], given: dict[str, Any]) -> FinetuneJob:
 
 
 def _why_not_improved(result: FinetuneResult) -> str:
-    from elmo_cli.lm.finetune_job import why_source
+    from elmo_cli.lm.finetune.job import why_source
 
     what = f"{why_source(result)}: {result.output} contains the biLM of {result.model}"
     if result.improved is None:
@@ -117,7 +117,7 @@ def _why_not_improved(result: FinetuneResult) -> str:
 
 
 def _print(result: FinetuneResult) -> None:
-    from elmo_cli.lm.finetune_job import comparison_table, describe_text
+    from elmo_cli.lm.finetune.job import comparison_table, describe_text
 
     columns = ("", "forward", "backward", "average", "bits per byte")
     console.table(columns, comparison_table(result))

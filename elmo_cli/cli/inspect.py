@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import argument, command, flag, together, value
 from elmo_cli.errors import EmbeddingsFileError, UsageError
-from elmo_cli.files import plural
+from elmo_cli.messages import plural
 
 if TYPE_CHECKING:
-    from elmo_cli.store.inspection import Sample
+    from elmo_cli.store.inspection import SentenceSample
     from elmo_cli.text.input import InputSettings
 
 # fmt: off
@@ -121,7 +121,7 @@ def _recompute(facts: dict[str, Any], given: dict[str, Any]) -> None:
     from elmo_cli.embed.verify_sample import recompute_sample
     from elmo_cli.pretrained.load import load
 
-    sample: Sample = facts["recomputed"]
+    sample: SentenceSample = facts["recomputed"]
     if n := sample.passed_over:
         what = f"{sample.path}: skipped {plural(n, 'sentence')} whose tokens the file does not "
         console.warn(f"{what}record; give them with --text")
@@ -139,7 +139,7 @@ def _recompute(facts: dict[str, Any], given: dict[str, Any]) -> None:
 
 def _rows(facts: dict[str, Any], *, is_verified: bool) -> list[str]:
     """Format the facts as aligned lines."""
-    from elmo_cli.files import format_bytes
+    from elmo_cli.messages import format_bytes
 
     size = format_bytes(facts["bytes"])
     if facts["kind"] == "embeddings":

@@ -16,16 +16,18 @@ from elmo_cli.cli.click_options import (
     together,
     value,
 )
-from elmo_cli.lm.settings import Reporter, TrainSettings
+from elmo_cli.lm.settings import TrainSettings
+from elmo_cli.messages import duration
 from elmo_cli.text.input_settings import InputReport
+from elmo_cli.training.reporter import Reporter
 
 if TYPE_CHECKING:
-    from elmo_cli.lm.settings import Estimate
+    from elmo_cli.training.reporter import Estimate
 
 _MUCH_UNKNOWN = 0.5
 
 
-def output_options(contents: str, resume: str) -> Option:
+def run_folder_options(contents: str, resume: str) -> Option:
     """Options for the output folder of a run, which has some contents; help of `--resume`."""
     # fmt: off
     return together(
@@ -77,7 +79,7 @@ common_options: Option = together(
 )
 
 
-class ConsoleReporter(console.Progress, Reporter):
+class ConsoleReporter(console.ProgressDisplay, Reporter):
     """Reporter that prints evaluations of a `text` and shows progress, as a context manager."""
 
     def __init__(self, text: str, *, is_estimate: bool = False) -> None:
@@ -111,7 +113,7 @@ class ConsoleReporter(console.Progress, Reporter):
     def estimate(self, estimate: Estimate) -> None:
         limit = estimate.limit.replace("_", "-")
         self.message(
-            f"training takes about {console.duration(estimate.seconds)} until --{limit}: about "
+            f"training takes about {duration(estimate.seconds)} until --{limit}: about "
             f"{estimate.tokens:,} tokens ({estimate.epochs:.2f} epochs) at {estimate.rate:,.0f} "
             "tokens/s"
         )

@@ -11,10 +11,11 @@ from io import TextIOWrapper
 
 import click
 
-from elmo_cli import INTERRUPTED_HINT, __version__
 from elmo_cli.cli import console
 from elmo_cli.cli.console import with_options
 from elmo_cli.errors import ElmoError
+from elmo_cli.messages import INTERRUPTED_HINT
+from elmo_cli.version import __version__
 
 # Name -> one line of help. A command is imported when it is called: torch alone takes seconds.
 COMMANDS = {

@@ -11,7 +11,7 @@ import click
 from elmo_cli.cli import console
 from elmo_cli.cli.click_options import GroupedCommand, argument, output_option, value
 from elmo_cli.cli.options import quiet_option, set_mode
-from elmo_cli.lm.settings import MOST_SEED
+from elmo_cli.fields import MOST_SEED
 
 # fmt: off
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.",
@@ -101,7 +101,7 @@ def pull_model(name: str, overwrite: bool) -> None:
         raise no_such_model(name, "`elmo models list` shows all names")
     waiting = f"waiting for another process that is downloading {model.name}"
     # A progress bar is shown only if something is downloaded.
-    with console.Progress(None, "bytes") as progress:
+    with console.ProgressDisplay(None, "bytes") as progress:
         files = pull(
             model,
             overwrite=overwrite,

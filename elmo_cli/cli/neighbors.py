@@ -12,12 +12,12 @@ from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import argument, command, flag, together, value
 from elmo_cli.cli.kwic import as_facts, in_context, print_in_context
 from elmo_cli.errors import EmbeddingsFileError, UsageError
-from elmo_cli.files import plural
+from elmo_cli.messages import plural
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.neighbors import Query
     from elmo_cli.analysis.query import Occurrence
-    from elmo_cli.plot.token_plot import Tokens
+    from elmo_cli.plot.token_plot import PlottedTokens
 
     _Near: TypeAlias = list[tuple[Occurrence, float]]
     _Pair: TypeAlias = tuple[Query, _Near]
@@ -112,7 +112,7 @@ def neighbors(*, file: str, queries: tuple[str, ...], **given: Any) -> None:
 
 def _find(
     file: str, texts: Sequence[str], typed: _Queries | None, given: dict[str, Any]
-) -> tuple[dict[str, Any], list[_Pair], str, Tokens | None]:
+) -> tuple[dict[str, Any], list[_Pair], str, PlottedTokens | None]:
     """Return the JSON fields of a search, queries with neighbors, the unit, and tokens to plot."""
     from elmo_cli.analysis.neighbors import nearest, read_queries
     from elmo_cli.analysis.vectors import LayerView

@@ -10,10 +10,10 @@ import click
 
 from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import command, output_option, together, value
-from elmo_cli.files import plural
+from elmo_cli.messages import plural
 
 if TYPE_CHECKING:
-    from elmo_cli.lm.evaluation import Scores
+    from elmo_cli.lm.evaluation import TextScores
     from elmo_cli.lm.language_model import LanguageModel
     from elmo_cli.lm.perplexity import Perplexity
     from elmo_cli.text.input import InputReport
@@ -112,7 +112,7 @@ def _check_options(given: dict[str, Any]) -> None:
         console.check_output(output, given["texts"], overwrite=given["overwrite"])
 
 
-def _score(model: LanguageModel, report: InputReport, given: dict[str, Any]) -> Scores:
+def _score(model: LanguageModel, report: InputReport, given: dict[str, Any]) -> TextScores:
     from elmo_cli.lm.corpus import read_corpus
     from elmo_cli.lm.evaluation import score
     from elmo_cli.pretrained.warm_state import warm_state
@@ -120,7 +120,7 @@ def _score(model: LanguageModel, report: InputReport, given: dict[str, Any]) -> 
     texts, most = given["texts"], model.bilm.options.max_characters
     reading = options.input_settings(given, max_characters=most)
     corpus = read_corpus(texts, reading, notes=report, keep_lines=True)
-    with console.Progress(corpus.n_predictions, "predictions") as progress:
+    with console.ProgressDisplay(corpus.n_predictions, "predictions") as progress:
         return score(
             model,
             corpus,
@@ -131,8 +131,8 @@ def _score(model: LanguageModel, report: InputReport, given: dict[str, Any]) -> 
         )
 
 
-def _table(scores: Scores) -> Iterator[str]:
-    from elmo_cli.files import tsv_line
+def _table(scores: TextScores) -> Iterator[str]:
+    from elmo_cli.messages import tsv_line
 
     yield tsv_line(*_COLUMNS)
     for one in scores.sentences():

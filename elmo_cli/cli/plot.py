@@ -40,8 +40,8 @@ def plot_curves(*, logs: tuple[str, ...], output: str, overwrite: bool) -> None:
 
     Example: elmo plot curves small/ large/ -o curves.png
     """
-    from elmo_cli.lm.run_folder import LOG_FILE, RECORD_FILE
     from elmo_cli.plot.training_curves import draw_training_curves, read_run
+    from elmo_cli.training.run_folder import LOG_FILE, RECORD_FILE
 
     paths = [path / LOG_FILE if path.is_dir() else path for path in map(Path, logs)]
     options.check_plot(output, paths, overwrite=overwrite)

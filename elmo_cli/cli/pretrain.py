@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console, lm_training, options
 from elmo_cli.cli.click_options import command, flag, setting, settings, together, value
-from elmo_cli.lm.pretrain_config import RECIPE_FILE, PretrainConfig
+from elmo_cli.lm.pretrain_config import PretrainConfig
 from elmo_cli.lm.settings import TextSettings, TrainSettings
+from elmo_cli.training.run_folder import RECIPE_FILE
 
 if TYPE_CHECKING:
     from elmo_cli.lm.checkpoint import TrainingProgress
 
 # fmt: off
 _output_options = together(
-    lm_training.output_options(
+    lm_training.run_folder_options(
         "model, vocabulary, recipe, log and checkpoint",
         "Continue the run in DIR; its recipe supplies the options that are not given."),
     flag("Output", "--prepare",

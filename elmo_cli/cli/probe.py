@@ -12,7 +12,7 @@ import click
 from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import command, flag, together, value
 from elmo_cli.errors import EmbeddingsFileError
-from elmo_cli.lm.settings import MOST_SEED
+from elmo_cli.fields import MOST_SEED
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.probe_data import ProbeData
@@ -97,7 +97,7 @@ def probe(*, threads: int | None, seed: int, **given: Any) -> None:
     console.warn(*warnings)
     options.use_threads(threads)
     measures = {name: given[name] for name in ("control", "mdl")}
-    with console.Progress(n_epochs(data, **measures), "epochs") as progress:
+    with console.ProgressDisplay(n_epochs(data, **measures), "epochs") as progress:
         results = dict(probe_layers(data, seed=seed, **measures, advance=progress.advance))
     facts = {**_as_facts(data, results), "seed": seed, "warnings": warnings}
     console.print_result(facts, partial(_print, data, facts))

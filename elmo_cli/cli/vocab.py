@@ -6,7 +6,7 @@ from typing import Any
 
 from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import command, output_option
-from elmo_cli.files import plural
+from elmo_cli.messages import plural
 
 
 @command
@@ -31,7 +31,8 @@ def vocab(*, texts: tuple[str, ...], output: str, **given: Any) -> None:
       elmo vocab raw/*.txt.xz --tokenize -o vocab.txt --vocabulary-size 50000
       elmo pretrain news.txt --vocabulary vocab.txt -o model/ --max-seconds 3600
     """
-    from elmo_cli.text.input import InputReport, read_sentences, shorten_list
+    from elmo_cli.messages import shorten_list
+    from elmo_cli.text.input import InputReport, read_sentences
     from elmo_cli.text.vocabulary import TypeCounts
 
     if output == "-":

@@ -12,7 +12,8 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from elmo_cli.errors import OutputError
-from elmo_cli.files import output_errors, tsv_line, write_text
+from elmo_cli.files import is_url, output_errors, write_text
+from elmo_cli.messages import tsv_line
 
 SKIPPED_LIST, _TRIAL = "skipped.tsv", ".elmo-trial"
 # Stores in which an object appears when its upload is complete. In any other, part of a file may be
@@ -68,11 +69,6 @@ class ShardFolder(ABC):
 def open_shard_folder(output: str) -> ShardFolder:
     """The folder at a path or URL; an OutputError if fsspec has no driver that takes the URL."""
     return ObjectStoreFolder(output) if is_url(output) else LocalFolder(output)
-
-
-def is_url(output: str) -> bool:
-    """Whether an output is a URL for fsspec, and not a path."""
-    return "://" in output
 
 
 def without_secrets(output: str) -> str:

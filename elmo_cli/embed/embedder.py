@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from elmo_cli.arrays import FloatArray, Int64Array
 from elmo_cli.embed.blocks import CARRY_BATCH_SIZE, positions_by_document, split_into_blocks
-from elmo_cli.embed.output_reduction import Array, OutputReduction
+from elmo_cli.embed.output_reduction import OutputReduction
 from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.engine.engines import WeightsGuard, make_engine
 from elmo_cli.engine.runtime import (
@@ -26,7 +27,7 @@ from elmo_cli.engine.runtime import (
 from elmo_cli.errors import DeviceError
 from elmo_cli.model.bilm import BiLM, State
 from elmo_cli.pretrained.warm_state import warm_state
-from elmo_cli.text.batching import Batch, Ids, TypeNumbers, batches_by_length
+from elmo_cli.text.batching import Batch, TypeNumbers, batches_by_length
 from elmo_cli.text.input import Name, read_sentences
 from elmo_cli.text.sentence import Sentence, sentence_of, sentences_of
 
@@ -77,7 +78,7 @@ class Embedder:
             self.start = warm_state(bilm).to(self.device) if self.state == "warm" else None
         self.weights = WeightsGuard(bilm)
 
-    def embed(self, tokens: Sequence[str]) -> Array:
+    def embed(self, tokens: Sequence[str]) -> FloatArray:
         """The array of one sentence by itself, from the zero or the warm state.
 
         `stream` and `embed_batch` take a fraction of the time per sentence: weights are read once
@@ -93,7 +94,7 @@ class Embedder:
 
     def embed_batch(
         self, sentences: Sequence[Sequence[str]], state: State | None = None
-    ) -> tuple[list[Array], State | None]:
+    ) -> tuple[list[FloatArray], State | None]:
         """The arrays of sentences that go through the biLM as one batch.
 
         Args:
@@ -113,7 +114,7 @@ class Embedder:
 
     def embed_block(
         self, sentences: Sequence[Sentence], state: State | None, batch_size: int | None = None
-    ) -> tuple[list[Array], State | None]:
+    ) -> tuple[list[FloatArray], State | None]:
         """The arrays of a block, views of those of its batches, and the state for the next block
         ("carry" and "document")."""
         if not sentences:
@@ -122,7 +123,7 @@ class Embedder:
         rows = [types.numbers_of(sentence.tokens) for sentence in sentences]
         with self._computing():
             vectors, arrays = self.engine.embed_types(types.types), [self._empty] * len(rows)
-            block = _Block(sentences, rows, vectors, arrays, batch_size or self.batch_size)
+            block = _BlockInWork(sentences, rows, vectors, arrays, batch_size or self.batch_size)
             if self._is_independent:
                 # From zeros, as an ELMo embedder of AllenNLP that embeds one sentence only.
                 filled = [p for p, sentence in enumerate(sentences) if sentence.tokens]
@@ -134,7 +135,7 @@ class Embedder:
             carry = self._carried if self.state == "carry" else self._documents
             return arrays, carry(block, state.to(self.device))
 
-    def embed_types(self, types: Sequence[str]) -> Array:
+    def embed_types(self, types: Sequence[str]) -> FloatArray:
         """Context-free vectors of types, (type, projection_dim): one half of layer 0.
 
         Raises a TypeError if they are no list of texts, an OutputError for a value that does not
@@ -148,7 +149,7 @@ class Embedder:
 
     def stream(
         self, source: Name | Iterable[Sentence | Sequence[str]]
-    ) -> Iterator[tuple[Sentence, Array]]:
+    ) -> Iterator[tuple[Sentence, FloatArray]]:
         """Sentences with their arrays, in order, of a text file; or of lists of tokens, or of the
         sentences of a reader, such as `read_sentences(file, settings)`."""
         if isinstance(source, (str, os.PathLike)):
@@ -166,7 +167,7 @@ class Embedder:
         with without_autocast(self.device):
             yield
 
-    def _carried(self, block: _Block, state: State) -> State:
+    def _carried(self, block: _BlockInWork, state: State) -> State:
         """Row r of a batch continues where row r of the previous batch stopped, in input order.
 
         A batch of one empty sentence leaves the state as it is; an empty sentence next to others is
@@ -185,7 +186,7 @@ class Embedder:
             state = state.with_rows(some, self._compute(block, batch, state.select_rows(some)))
         return state
 
-    def _documents(self, block: _Block, state: State) -> State:
+    def _documents(self, block: _BlockInWork, state: State) -> State:
         """Start each document from zeros and carry the state within it; a block's documents run in
         parallel. Takes and returns the state (one row) at the end of the last document so far."""
         documents = positions_by_document(block.sentences)
@@ -201,7 +202,7 @@ class Embedder:
                 state = state.with_rows(index, final)
         return state.select_rows(slice(len(documents) - 1, len(documents)))
 
-    def _batches(self, block: _Block, positions: Sequence[int]) -> list[Batch]:
+    def _batches(self, block: _BlockInWork, positions: Sequence[int]) -> list[Batch]:
         """The sentences at some positions, in batches of similar length."""
         batches = batches_by_length(
             [block.rows[p] for p in positions],
@@ -211,7 +212,7 @@ class Embedder:
         )
         return [Batch(batch.rows, np.array(positions)[batch.source_rows]) for batch in batches]
 
-    def _compute(self, block: _Block, batch: Batch, start: State | None) -> Any:
+    def _compute(self, block: _BlockInWork, batch: Batch, start: State | None) -> Any:
         """Fill in the arrays of a batch, split in half if it does not fit in the device's memory;
         return the final state, None if sentences are independent."""
         n_rows, finals = len(batch.rows), []
@@ -236,7 +237,7 @@ class Embedder:
             return None
         return State(torch.cat([f.h for f in finals], 2), torch.cat([f.c for f in finals], 2))
 
-    def _forward(self, block: _Block, batch: Batch, start: State | None) -> State | None:
+    def _forward(self, block: _BlockInWork, batch: Batch, start: State | None) -> State | None:
         """Compute a batch, reduce its layers and move them off the device, into `block.arrays`."""
         layers, final = self.engine.forward(
             batch,
@@ -265,11 +266,11 @@ class Embedder:
 
 
 @dataclass(frozen=True)
-class _Block:
+class _BlockInWork:
     """A block of sentences while it is computed."""
 
     sentences: Sequence[Sentence]
-    rows: list[Ids]  # the numbers of each sentence's types, including sentence boundaries
+    rows: list[Int64Array]  # the numbers of each sentence's types, including sentence boundaries
     type_vectors: Tensor  # (type, projection_dim)
-    arrays: list[Array]  # of each sentence; at first without tokens
+    arrays: list[FloatArray]  # of each sentence; at first without tokens
     batch_size: int

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from elmo_cli.arrays import FloatArray
 from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.errors import OutputError
 from elmo_cli.store.layers import LayerSelection
 
-Array = npt.NDArray[np.floating]
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "int8": torch.float32}
 
 
@@ -47,14 +45,14 @@ class OutputReduction:
         """Values in the dtype of the arrays."""
         return values.to(_DTYPES[self.dtype])
 
-    def to_array(self, selected: Tensor) -> Array:
+    def to_array(self, selected: Tensor) -> FloatArray:
         """The array of one sentence from what `select` returned for its tokens, on the CPU: (layer,
         token, dim) or (token, dim); pooled (layer, dim) or (dim,), zeros without tokens."""
         if self.pool is not None and selected.shape[-2] == 0:
             selected = selected.sum(-2)
         elif self.pool is not None:
             selected = selected.mean(-2) if self.pool == "mean" else selected.amax(-2)
-        array: Array = self.cast(selected).numpy()
+        array: FloatArray = self.cast(selected).numpy()
         return array
 
     def fits(self, values: Tensor) -> bool:

@@ -12,7 +12,8 @@ from typing import NamedTuple
 from elmo_cli.embed.blocks import SENTENCES, scan_text, type_of
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.files import format_bytes, output_errors, resolve
+from elmo_cli.files import output_errors, resolve
+from elmo_cli.messages import format_bytes
 from elmo_cli.pretrained.warm_state import warm_state_id
 from elmo_cli.store.log_lines import is_finished, log_path, part_path, read_log
 from elmo_cli.store.spec import DTYPES, FileSpec

@@ -17,25 +17,26 @@ import h5py
 import numpy as np
 import torch
 
-from elmo_cli import __version__
+from elmo_cli.arrays import FloatArray
 from elmo_cli.embed.blocks import Block, TextScan, read_blocks, scan_text, type_of
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.output_reduction import Array
 from elmo_cli.embed.plan import estimate_bytes, run_spec, space_problem
 from elmo_cli.errors import InputError, OutputError, ResumeError
-from elmo_cli.files import check_distinct, tsv_line, write_text
+from elmo_cli.files import check_distinct, write_text
+from elmo_cli.messages import shorten_list, tsv_line
 from elmo_cli.model.bilm import BiLM, State
 from elmo_cli.pretrained.load import load_files, locate
-from elmo_cli.store.log_lines import Progress as Committed
+from elmo_cli.store.log_lines import CommittedProgress
 from elmo_cli.store.shards import parse_shard
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.store.writer import EmbeddingsWriter
-from elmo_cli.text.input import InputReport, InputSettings, Name, is_stream, shorten_list
+from elmo_cli.text.input import InputReport, InputSettings, Name, is_stream
+from elmo_cli.version import __version__
 
 # Called with the committed tokens and about how many there are in all, None if unknown: before the
 # first block is computed, and by the writer thread after each block.
-Progress = Callable[[int, int | None], None]
+OnProgress = Callable[[int, int | None], None]
 Warn = Callable[[str], None]
 _ALL_BLOCKS = range(sys.maxsize)  # of a text that was not scanned
 
@@ -104,14 +105,14 @@ def run_job(
     job: EmbedJob,
     *,
     embedder: Embedder | None = None,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
     warn: Warn | None = None,
 ) -> RunSummary:
     """Embed the inputs of a job into its output.
 
     Args:
         embedder: made with the settings of the job; by default the model is loaded.
-        progress: see `Progress`.
+        progress: see `OnProgress`.
         warn: called with each warning, `warnings.warn` by default; warnings about the input come
             before any computing.
     Raises:
@@ -190,7 +191,7 @@ class EmbedRun:
         embedder: Embedder,
         scan: TextScan | None,
         *,
-        on_progress: Progress,
+        on_progress: OnProgress,
         warn: Warn,
     ) -> None:
         self.report = InputReport()
@@ -232,7 +233,7 @@ class EmbedRun:
         while self._next_block(own) is not None:
             pass
 
-    def _skip_committed(self, own: Iterator[Block], done: Committed) -> State | None:
+    def _skip_committed(self, own: Iterator[Block], done: CommittedProgress) -> State | None:
         """Read the committed blocks, and check that they are of this text; the state after them."""
         for _ in range(done.blocks):
             if self._next_block(own) is None:  # the text has become shorter
@@ -310,14 +311,14 @@ class EmbedRun:
         ratio = max(1.0, self._n_bytes / self.report.bytes_read)
         return round(ratio * self._read.n_sentences), round(ratio * self._read.n_tokens)
 
-    def _compute(self, block: Block, state: State | None) -> tuple[list[Array], State | None]:
+    def _compute(self, block: Block, state: State | None) -> tuple[list[FloatArray], State | None]:
         if self._job.layout.unit == "types":
             types = [type_of(sentence) for sentence in block.sentences]
             return list(self._embedder.embed_types(types)), None
         return self._embedder.embed_block(block.sentences, state)
 
     def _commit(
-        self, writer: EmbeddingsWriter, block: Block, arrays: list[Array], state: State | None
+        self, writer: EmbeddingsWriter, block: Block, arrays: list[FloatArray], state: State | None
     ) -> None:
         writer.append_block(
             block.sentences,
@@ -328,7 +329,7 @@ class EmbedRun:
         self._n_computed += block.info.n_tokens
         self._report_progress(writer.progress)
 
-    def _report_progress(self, done: Committed) -> None:
+    def _report_progress(self, done: CommittedProgress) -> None:
         totals = self._totals()
         n_tokens = None if totals is None else totals[1]
         self._on_progress(done.tokens, n_tokens)
@@ -341,7 +342,7 @@ class EmbedRun:
     def _whole_sha256(self) -> str:
         return self._scan.text_sha256 if self._scan else self._read.text_sha256
 
-    def _attributes(self, done: Committed) -> dict[str, Any]:
+    def _attributes(self, done: CommittedProgress) -> dict[str, Any]:
         scan, report = self._scan, self.report
         n_skipped = scan.n_skipped if scan else report.n_keys - done.sentences
         sources = scan.report.sources if scan else report.sources
@@ -355,7 +356,7 @@ class EmbedRun:
             "h5py_version": h5py.__version__,
         }
 
-    def _summary(self, done: Committed) -> RunSummary:
+    def _summary(self, done: CommittedProgress) -> RunSummary:
         if self._scan is not None:
             self.report.skipped = self._scan.report.skipped  # of the whole text, in every shard
         return RunSummary(
@@ -385,7 +386,7 @@ def _blocks_with_numbers(numbers: range, blocks: Iterable[Block]) -> Iterator[Bl
             yield block
 
 
-def _check_same_text(where: str, done: Committed, text_sha256: str) -> None:
+def _check_same_text(where: str, done: CommittedProgress, text_sha256: str) -> None:
     """Raise a ResumeError if what is committed was not made from the text read so far."""
     if text_sha256 != done.text_sha256:
         raise ResumeError(

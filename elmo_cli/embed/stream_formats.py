@@ -10,12 +10,11 @@ from typing import BinaryIO
 from zipfile import ZipFile, ZipInfo
 
 import numpy as np
-import numpy.typing as npt
 
+from elmo_cli.arrays import FloatArray
 from elmo_cli.text.sentence import Sentence
 
-Array = npt.NDArray[np.floating]
-Write = Callable[[Sentence, Array], object]
+Write = Callable[[Sentence, FloatArray], object]
 
 _SPACE = re.compile(r"\s")  # a token of jsonl may contain it
 
@@ -43,7 +42,7 @@ def sentence_writer(stream_format: str, out: BinaryIO, *, pooled: bool) -> Itera
 def _npz(out: BinaryIO) -> Iterator[Write]:
     archive = ZipFile(out, "w")
 
-    def write(sentence: Sentence, array: Array) -> None:
+    def write(sentence: Sentence, array: FloatArray) -> None:
         # A fixed date, so that the same input gives the same bytes.
         with archive.open(ZipInfo(f"{sentence.key}.npy"), "w", force_zip64=True) as member:
             np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
@@ -56,18 +55,18 @@ def _npz(out: BinaryIO) -> Iterator[Write]:
     archive.close()
 
 
-def _jsonl(sentence: Sentence, array: Array) -> bytes:
+def _jsonl(sentence: Sentence, array: FloatArray) -> bytes:
     tokens = json.dumps(list(sentence.tokens), ensure_ascii=False)
     line = f'{{"key": {sentence.key}, "tokens": {tokens}, "layers": {_json(array)}}}\n'
     return line.encode("utf-8", "backslashreplace")  # half surrogate pairs, as JSON escapes them
 
 
-def _json(array: Array) -> str:
+def _json(array: FloatArray) -> str:
     parts = _digits(array) if array.ndim == 1 else map(_json, array)
     return f"[{', '.join(parts)}]"
 
 
-def _text(sentence: Sentence, array: Array) -> bytes:
+def _text(sentence: Sentence, array: FloatArray) -> bytes:
     by_token = array if array.ndim == 2 else array.swapaxes(0, 1)
     lines = [
         f"{_SPACE.sub('_', token)} {' '.join(_digits(values))}\n"
@@ -76,10 +75,10 @@ def _text(sentence: Sentence, array: Array) -> bytes:
     return "".join([*lines, "\n"]).encode("utf-8", "replace")
 
 
-def _pooled(sentence: Sentence, array: Array) -> bytes:
+def _pooled(sentence: Sentence, array: FloatArray) -> bytes:
     return f"{sentence.key} {' '.join(_digits(array))}\n".encode()
 
 
-def _digits(array: Array) -> list[str]:
+def _digits(array: FloatArray) -> list[str]:
     """The values with the fewest digits that give them back in their dtype."""
     return list(map(str, array.ravel()))

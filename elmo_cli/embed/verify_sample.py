@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from elmo_cli.arrays import FloatArray
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.model.bilm import BiLM
-from elmo_cli.store.inspection import Sample
+from elmo_cli.store.inspection import SentenceSample
 from elmo_cli.store.layouts import Key
-
-Array = npt.NDArray[np.floating]
 
 ATOL = 5e-5  # other batches, threads or machines sum in another order
 _LOW_PRECISION = 0.02  # of the largest value of a vector, which may be rounded to the next step
@@ -68,7 +66,7 @@ def embedder_of_file(
 
 
 def recompute_sample(
-    sample: Sample, bilm: BiLM, *, device: str = "auto"
+    sample: SentenceSample, bilm: BiLM, *, device: str = "auto"
 ) -> list[RecomputedSentence]:
     """Embed the sentences of a sample and compare them with the vectors of the file; arguments and
     errors as of `embedder_of_file`."""
@@ -83,7 +81,7 @@ def recompute_sample(
     return found
 
 
-def _tolerance(sample: Sample, embedder: Embedder, computed: Array) -> Array:
+def _tolerance(sample: SentenceSample, embedder: Embedder, computed: FloatArray) -> FloatArray:
     """By how much the values of a file may differ from computed ones, (…, 1) for (…, dim)."""
     layers = embedder.output.layers
     weights = np.abs(layers.weights or [1.0])
@@ -95,12 +93,12 @@ def _tolerance(sample: Sample, embedder: Embedder, computed: Array) -> Array:
     if embedder.precision != "float32":
         rounded += _LOW_PRECISION
     largest = np.abs(computed).astype(np.float64).max(-1, keepdims=True, initial=0)
-    tolerance: Array = ATOL * max(1.0, float(weights.sum())) + rounded * largest
+    tolerance: FloatArray = ATOL * max(1.0, float(weights.sum())) + rounded * largest
     return tolerance
 
 
 def _compare(
-    key: Key, n_tokens: int, stored: Array, computed: Array, room: Array
+    key: Key, n_tokens: int, stored: FloatArray, computed: FloatArray, room: FloatArray
 ) -> RecomputedSentence:
     if stored.shape != computed.shape:
         what = f"has the shape {stored.shape}, the model computes {computed.shape}"

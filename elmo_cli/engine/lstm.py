@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from elmo_cli.arrays import Int64Array
 from elmo_cli.engine.gemm import make_gemm, pad_rows, padded_rows
 from elmo_cli.model.bilm import FORGET_BIAS, ProjectedLSTM
-from elmo_cli.text.batching import Batch, Ids
+from elmo_cli.text.batching import Batch
 
 _MAX_TYPE_GATES = 1 << 28  # bytes, for the gates' parts of all types of a batch
 
@@ -47,7 +48,13 @@ class PackedBatch:
 
     @classmethod
     def of(
-        cls, batch: Batch, order: Ids, device: torch.device, *, backward: bool, shared_start: bool
+        cls,
+        batch: Batch,
+        order: Int64Array,
+        device: torch.device,
+        *,
+        backward: bool,
+        shared_start: bool,
     ) -> PackedBatch:
         """Lay out a batch.
 
@@ -225,15 +232,15 @@ def _split_gates(weights: Tensor) -> list[Tensor]:
     return [i, f, o, 2 * j]
 
 
-def _pad_parents(parents: Ids) -> Tensor:
+def _pad_parents(parents: Int64Array) -> Tensor:
     """With parents for the positions in excess."""
     excess = padded_rows(len(parents)) - len(parents)
     return torch.from_numpy(np.pad(parents, (0, excess)))
 
 
 def _tokens_by_step(
-    batch: Batch, order: Ids, backward: bool, *, n_unread: int
-) -> tuple[Ids, np.ndarray]:
+    batch: Batch, order: Int64Array, backward: bool, *, n_unread: int
+) -> tuple[Int64Array, np.ndarray]:
     """The tokens of sorted rows in reading order, (row, step), and where there are any."""
     lengths = batch.lengths[order] - n_unread
     is_running = np.arange(lengths[0]) < lengths[:, None]  # (row, step)
@@ -243,7 +250,9 @@ def _tokens_by_step(
     return tokens, is_running
 
 
-def _inner_tokens(batch: Batch, order: Ids, *, backward: bool) -> tuple[Ids, Ids]:
+def _inner_tokens(
+    batch: Batch, order: Int64Array, *, backward: bool
+) -> tuple[Int64Array, Int64Array]:
     """Sorted row and step of each token without boundaries, in the order of the batch."""
     lengths = batch.lengths
     rank = np.argsort(order)  # the inverse permutation
@@ -253,13 +262,15 @@ def _inner_tokens(batch: Batch, order: Ids, *, backward: bool) -> tuple[Ids, Ids
     return rank[row], lengths[row] - 1 - step if backward else step
 
 
-def _share_prefixes(tokens: Ids, n_running: Ids) -> tuple[Ids, list[int], list[Ids | None]]:
+def _share_prefixes(
+    tokens: Int64Array, n_running: Int64Array
+) -> tuple[Int64Array, list[int], list[Int64Array | None]]:
     """One position per distinct prefix: the rank of each row's position in each step, (row, step);
     positions and parents per step. Rows are from long to short, `n_running` at each step."""
     n_rows, n_steps = tokens.shape
     ranks = np.zeros((n_rows, n_steps), np.int64)
     counts: list[int] = []
-    parents: list[Ids | None] = []
+    parents: list[Int64Array | None] = []
     previous = np.zeros(n_rows, np.int64)  # rank of each row in the step before
     n_types = tokens.max() + 1
     for step, n in enumerate(n_running.tolist()):

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import json
 import math
-import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import torch
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import ResumeError
 from elmo_cli.files import new_file
 from elmo_cli.lm.corpus import Corpus
-from elmo_cli.lm.settings import Estimate, TrainSettings
+from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.lm.step import TrainStep
 from elmo_cli.model.bilm import State
 from elmo_cli.text.characters import CharacterIds
+from elmo_cli.training.reporter import Estimate
+from elmo_cli.training.tensors import as_resume_error, check_zip, read_tensors, write_tensors
 
 _VERSION = 6  # incremented when older checkpoints can no longer be read
-_START_OVER = "start over with `overwrite=True`, or restore the file from a backup"
 
 
 @dataclass
@@ -157,48 +155,6 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         return content
 
 
-def write_tensors(path: Path, content: Any) -> None:
-    """Replace a file of tensors and plain values atomically; raises OutputError."""
-    with new_file(path, durable=True, resumable=path.exists()) as file:
-        try:
-            torch.save(content, file)
-        except RuntimeError as error:  # raised by torch's zip writer on a full disk or Ctrl-C
-            if isinstance(error.__context__, (OSError, KeyboardInterrupt)):
-                raise error.__context__ from None
-            raise
-
-
-def read_tensors(path: Path) -> Any:
-    """Load such a file on the CPU without running code in it.
-
-    Raises:
-        Exception: torch and zipfile raise a dozen types on corrupt files.
-    """
-    _check_zip(path)
-    return torch.load(path, weights_only=True, map_location="cpu")
-
-
-def _check_zip(path: Path) -> None:
-    """Verify the checksums, which torch ignores and NumPy does not always reach."""
-    with zipfile.ZipFile(path) as archive:
-        if corrupt := archive.testzip():
-            raise ValueError(f"{corrupt} is corrupt")
-
-
-@contextmanager
-def as_resume_error(path: Path) -> Iterator[None]:
-    """Raise any error as a ResumeError: readers raise a dozen types on corrupt files."""
-    try:
-        yield
-    except ResumeError:
-        raise
-    except Exception as error:
-        what = "corrupt, or written by another version of elmo"
-        if isinstance(error, FileNotFoundError):
-            what = "missing"
-        raise ResumeError(f"{path}: {what}", _START_OVER) from error
-
-
 def save_corpora(path: Path, train: Corpus, heldout: Corpus | None) -> None:
     """Write both texts of a run as numbers: 1.4 to 1.7 bytes per token; or OutputError."""
     arrays = {**_arrays("train", train), **(_arrays("heldout", heldout) if heldout else {})}
@@ -213,14 +169,14 @@ def load_corpora(path: Path, *, max_characters: int) -> tuple[Corpus, Corpus | N
         ResumeError: the file is missing or corrupt.
     """
     with as_resume_error(path):
-        _check_zip(path)
+        check_zip(path)
         with np.load(path, allow_pickle=False) as arrays:
             train = _corpus(arrays, "train", max_characters)
             has_heldout = "heldout-types" in arrays
             return train, _corpus(arrays, "heldout", max_characters) if has_heldout else None
 
 
-def _arrays(name: str, corpus: Corpus) -> dict[str, npt.NDArray[Any]]:
+def _arrays(name: str, corpus: Corpus) -> dict[str, AnyArray]:
     """Return arrays that compress well: byte by byte of all token numbers."""
     tokens = np.ascontiguousarray(corpus.tokens.astype("<i4").view(np.uint8).reshape(-1, 4).T)
     return {
@@ -231,7 +187,7 @@ def _arrays(name: str, corpus: Corpus) -> dict[str, npt.NDArray[Any]]:
     }
 
 
-def _corpus(arrays: Mapping[str, npt.NDArray[Any]], name: str, max_characters: int) -> Corpus:
+def _corpus(arrays: Mapping[str, AnyArray], name: str, max_characters: int) -> Corpus:
     types = tuple(json.loads(arrays[f"{name}-types"].tobytes()))
     tokens = np.ascontiguousarray(arrays[f"{name}-tokens"].T).view("<i4").ravel().astype(np.int32)
     starts = np.append(0, np.cumsum(arrays[f"{name}-lengths"], dtype=np.int64))

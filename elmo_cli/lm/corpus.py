@@ -1,7 +1,4 @@
-"""Corpus: the sentences of text files as type numbers.
-
-Some documents may be spelled as in treebanks: https://catalog.ldc.upenn.edu/docs/LDC99T42.
-"""
+"""Corpus: the sentences of text files as type numbers."""
 
 from __future__ import annotations
 
@@ -14,26 +11,16 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
+from elmo_cli.arrays import BoolArray, Float64Array, Int16Array, Int32Array, Int64Array
 from elmo_cli.errors import TrainingError
+from elmo_cli.messages import shorten_list
 from elmo_cli.text.characters import BEGIN, END, CharacterIds
-from elmo_cli.text.input import (
-    InputReport,
-    InputSettings,
-    check_inputs,
-    read_sentences,
-    shorten_list,
-)
+from elmo_cli.text.input import InputReport, InputSettings, check_inputs, read_sentences
 from elmo_cli.text.sentence import Sentence
+from elmo_cli.text.treebank import is_in_treebank_spelling, treebank_spelling
 from elmo_cli.text.vocabulary import TypeCounts, Vocabulary
 
-Int32Array = npt.NDArray[np.int32]
-Int64Array = npt.NDArray[np.int64]
-OPENING, CLOSING = "``", "''"
-_BRACKETS = dict(zip("()[]{}", ["-LRB-", "-RRB-", "-LSB-", "-RSB-", "-LCB-", "-RCB-"], strict=True))
-_AFTER_A_QUOTE = frozenset(".,;:!?)]}")
-_GOLDEN_RATIO = 0.6180339887498949
 _LARGE_OVERLAP = 0.1
 
 
@@ -55,7 +42,7 @@ class Corpus:
     tokens: Int32Array
     starts: Int64Array
     types: tuple[str, ...]
-    characters: npt.NDArray[np.int16]
+    characters: Int16Array
     documents: Int64Array
     lines: Sequence[tuple[str, int]] = ()
 
@@ -123,7 +110,7 @@ class Corpus:
             np.asarray([*begins, len(starts) - 1], np.int64),
         )
 
-    def select(self, wanted: npt.NDArray[np.bool_]) -> Corpus:
+    def select(self, wanted: BoolArray) -> Corpus:
         """Return the wanted sentences, (sentence,) bool, as a corpus of their own."""
         lengths = np.diff(self.starts)
         tokens = self.tokens[np.repeat(wanted, lengths)]
@@ -167,7 +154,7 @@ class Corpus:
             warn(f"warning: {found.warning}")
         return vocabulary
 
-    def predicted_counts(self, vocabulary: Vocabulary) -> npt.NDArray[np.float64]:
+    def predicted_counts(self, vocabulary: Vocabulary) -> Float64Array:
         """Count how often each id is to be predicted, mean of both directions: (id,) float64."""
         counts = np.zeros(len(vocabulary))
         np.add.at(counts, self.ids(vocabulary), self.counts())
@@ -243,33 +230,6 @@ def _read(
             n_tokens += len(sentence.tokens)
             if n_tokens >= tokens_per_file:
                 break
-
-
-def is_in_treebank_spelling(document: int, fraction: float) -> bool:
-    """Whether a document, numbered from 0, is in the fraction with treebank spelling.
-
-    They are spread evenly, by the fractional parts of multiples of the golden ratio. The first
-    document, which may be all of a text without blank lines, is in no fraction up to a half.
-    """
-    return (document + 1) * _GOLDEN_RATIO % 1 < fraction
-
-
-def treebank_spelling(tokens: Sequence[str]) -> tuple[str, ...]:
-    """Spell the plain quotes and brackets of a sentence as in treebanks.
-
-    A quote opens and the next one closes; one at the end of the sentence, before its punctuation,
-    closes what an earlier sentence has opened.
-    """
-    spelled, is_open, last = [], False, len(tokens) - 1
-    while last > 0 and tokens[last] in _AFTER_A_QUOTE:
-        last -= 1
-    for position, token in enumerate(tokens):
-        if token == '"':
-            is_open = not (is_open or position == last > 0)
-            spelled.append(OPENING if is_open else CLOSING)
-        else:
-            spelled.append(_BRACKETS.get(token, token))
-    return tuple(spelled)
 
 
 def without(paths: Sequence[str], excluded: Sequence[str]) -> tuple[str, ...]:

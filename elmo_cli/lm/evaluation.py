@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from elmo_cli.arrays import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
 from elmo_cli.engine.runtime import out_of_memory_as_device_error
 from elmo_cli.errors import UsageError, WeightFileError
-from elmo_cli.lm.corpus import Corpus, Int32Array, Int64Array
+from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.forward import forward, type_vectors
 from elmo_cli.lm.language_model import LanguageModel
 from elmo_cli.lm.stream import BACKWARD, FORWARD, flatten
@@ -50,7 +50,7 @@ class SentenceScore(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Scores:
+class TextScores:
     """The log-likelihood of each prediction of a text.
 
     Attributes:
@@ -58,12 +58,12 @@ class Scores:
         vocabulary: the vocabulary of the softmax.
     """
 
-    values: npt.NDArray[np.float32]
+    values: Float32Array
     corpus: Corpus
     vocabulary: Vocabulary
 
     @property
-    def is_scored(self) -> npt.NDArray[np.bool_]:
+    def is_scored(self) -> BoolArray:
         """Whether each prediction was scored, (position,)."""
         return np.asarray(~np.isnan(self.values[FORWARD]))
 
@@ -71,7 +71,7 @@ class Scores:
         """Return the target type numbers, (position,)."""
         return flatten(self.corpus, np.arange(self.corpus.n_sentences), direction)[1]
 
-    def sums(self) -> npt.NDArray[np.float64]:
+    def sums(self) -> Float64Array:
         """Return the log-likelihood of the scored predictions, (direction, sentence)."""
         values = np.nan_to_num(self.values, nan=0.0)
         return np.add.reduceat(values, self.corpus.prediction_starts[:-1], 1, dtype=np.float64)
@@ -118,7 +118,7 @@ def score(
     carry: bool = False,
     batch_size: int = 1,
     on_progress: Callable[[int], None] = lambda n: None,
-) -> Scores:
+) -> TextScores:
     """Predict a text with the full softmax.
 
     Args:
@@ -152,7 +152,7 @@ def score(
         what = f"`batch_size={batch_size}`: the text has {corpus.n_sentences} sentences, and "
         what += "nothing is left to score when the first stream has ended"
         raise UsageError(what, "choose a smaller number; `batch_size=1` scores the whole text")
-    return Scores(values, corpus, model.vocabulary)
+    return TextScores(values, corpus, model.vocabulary)
 
 
 def length_sorted(corpus: Corpus) -> Iterator[Int64Array]:

@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from elmo_cli.lm.corpus import Int32Array
+from elmo_cli.arrays import Int16Array, Int32Array
 from elmo_cli.lm.lstm import FusedLSTM, parameters_of
 from elmo_cli.model.bilm import BiLM, CharCNN, ProjectedLSTM, State
 from elmo_cli.text.characters import PADDING
@@ -22,7 +21,7 @@ _TYPES_AT_ONCE = {"cpu": 384}  # so that their products stay in the cache
 _TYPES_AT_ONCE_ON_GPU = 2048
 
 
-def type_vectors(char_cnn: CharCNN, characters: npt.NDArray[np.int16]) -> Tensor:
+def type_vectors(char_cnn: CharCNN, characters: Int16Array) -> Tensor:
     """Compute vectors of types on the device of `char_cnn`: (type, char) -> (type, projection).
 
     Types of similar length are computed together. One position of padding after the longest of them
@@ -59,9 +58,7 @@ def _maxima(char_cnn: CharCNN, ids: Tensor, *, longest: int) -> Tensor:
     return torch.cat(maxima, 1)
 
 
-def token_vectors(
-    char_cnn: CharCNN, characters: npt.NDArray[np.int16], numbers: Int32Array
-) -> Tensor:
+def token_vectors(char_cnn: CharCNN, characters: Int16Array, numbers: Int32Array) -> Tensor:
     """Look up the vectors of type numbers: any shape -> shape + (projection,)."""
     distinct, inverse = np.unique(numbers, return_inverse=True)
     vectors = type_vectors(char_cnn, characters[distinct])

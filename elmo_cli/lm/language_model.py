@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import nn
 
+from elmo_cli.arrays import Float64Array
 from elmo_cli.errors import ModelError, OutputError
 from elmo_cli.files import StrPath, output_errors, write_text
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax, ProjectedLSTM
@@ -132,9 +132,7 @@ def softmax_of(files: ModelFiles) -> Path | None:
         return files.weights if find_dataset(file, "softmax/W") is not None else None
 
 
-def new_bilm(
-    options: Options, counts: npt.NDArray[np.float64], *, seed: int
-) -> tuple[BiLM, NextTokenSoftmax]:
+def new_bilm(options: Options, counts: Float64Array, *, seed: int) -> tuple[BiLM, NextTokenSoftmax]:
     """Return a biLM with the initial values of bilm-tf, and a softmax for given frequencies.
 
     bilm-tf's softmax starts with weights of deviation 1/sqrt(projection) and biases of zero, which
@@ -154,9 +152,7 @@ def new_bilm(
     return bilm, softmax
 
 
-def new_softmax(
-    counts: npt.NDArray[np.float64], projection_dim: int, *, seed: int
-) -> NextTokenSoftmax:
+def new_softmax(counts: Float64Array, projection_dim: int, *, seed: int) -> NextTokenSoftmax:
     """Return a softmax for an existing biLM, with initial values as in `new_bilm`."""
     with _seeded(seed):
         softmax = NextTokenSoftmax(len(counts), projection_dim)
@@ -199,7 +195,7 @@ def _seeded(seed: int) -> Iterator[None]:
         yield
 
 
-def _initialize_softmax(softmax: NextTokenSoftmax, counts: npt.NDArray[np.float64]) -> None:
+def _initialize_softmax(softmax: NextTokenSoftmax, counts: Float64Array) -> None:
     nn.init.normal_(softmax.weight, std=_SOFTMAX_STD)
     frequencies = (counts + 1) / (counts + 1).sum()
     softmax.bias.copy_(torch.from_numpy(np.log(frequencies)))

@@ -16,11 +16,11 @@ from elmo_cli.errors import StoppedError, TrainingError
 from elmo_cli.lm.checkpoint import TrainingProgress, load_checkpoint, save_checkpoint
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.perplexity import perplexity
-from elmo_cli.lm.run_folder import RunFolder, TrainingLog
-from elmo_cli.lm.settings import SILENT, Estimate, Reporter
 from elmo_cli.lm.step import TrainStep, learning_rate_at
-from elmo_cli.lm.stream import Batch, batches
+from elmo_cli.lm.stream import StreamBatch, batches
 from elmo_cli.pretrained.model_files import CHECKPOINT_FILE
+from elmo_cli.training.reporter import SILENT, Estimate, Reporter
+from elmo_cli.training.run_folder import RunFolder, TrainingLog
 
 _DIVERGED = 10  # times the best perplexity: such a model does not recover
 
@@ -123,11 +123,11 @@ class Trainer:
         epoch = batch.n_batches * n_tokens
         return progress.estimate(self.settings, step=n_tokens, epoch=epoch, rate=rate)
 
-    def _batches(self) -> Iterator[Batch]:
+    def _batches(self) -> Iterator[StreamBatch]:
         start = self.progress.epoch, self.progress.index
         return batches(self.step.corpus, self.settings, self._group.size, start)
 
-    def _train_one_batch(self, batch: Batch) -> None:
+    def _train_one_batch(self, batch: StreamBatch) -> None:
         progress = self.progress
         rate = learning_rate_at(self.settings, progress.step, self._fraction_done)
         loss, progress.state = self.step(batch, progress.state, rate)

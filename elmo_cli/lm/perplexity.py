@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from elmo_cli.lm.corpus import Corpus, Int64Array
-from elmo_cli.lm.evaluation import Scores, exp_or_inf, score
+from elmo_cli.arrays import Float64Array, Int64Array
+from elmo_cli.lm.corpus import Corpus
+from elmo_cli.lm.evaluation import TextScores, exp_or_inf, score
 from elmo_cli.lm.language_model import LanguageModel
 from elmo_cli.lm.stream import BACKWARD, FORWARD
 from elmo_cli.text.vocabulary import SPECIALS, Vocabulary
@@ -75,7 +75,7 @@ def perplexity(
     return perplexity_of(score(model, corpus, on_progress=on_progress))
 
 
-def perplexity_of(scores: Scores) -> Perplexity:
+def perplexity_of(scores: TextScores) -> Perplexity:
     """Compute the figures from the scores of a text."""
     corpus, vocabulary, is_scored = scores.corpus, scores.vocabulary, scores.is_scored
     n_predictions = int(is_scored.sum())
@@ -128,11 +128,11 @@ class ByteModel:
         types = [token for token in vocabulary.types if token not in SPECIALS]
         self._counts = []  # for each order: of n-grams, contexts, different n-grams of a context
         for keys in _ngrams(types):
-            ngrams = _Counts(keys)
-            contexts = _Counts(keys // _N_SYMBOLS), _Counts(ngrams.names // _N_SYMBOLS)
+            ngrams = _NgramCounts(keys)
+            contexts = _NgramCounts(keys // _N_SYMBOLS), _NgramCounts(ngrams.names // _N_SYMBOLS)
             self._counts.append((ngrams, *contexts))
 
-    def bits_per_token(self, tokens: Sequence[str]) -> npt.NDArray[np.float64]:
+    def bits_per_token(self, tokens: Sequence[str]) -> Float64Array:
         """Return the bits of each token, including its end, (token,)."""
         lengths = byte_counts(tokens)
         p = np.full(lengths.sum(), 1 / _N_SYMBOLS)
@@ -172,7 +172,7 @@ def _ngrams(tokens: Sequence[str]) -> list[Int64Array]:
     return keys
 
 
-class _Counts:
+class _NgramCounts:
     """The counts of some names."""
 
     def __init__(self, names: Int64Array) -> None:

@@ -6,28 +6,25 @@ from dataclasses import replace
 from pathlib import Path
 
 from elmo_cli.errors import UsageError
-from elmo_cli.lm.checkpoint import (
-    TrainingProgress,
-    as_resume_error,
-    load_corpora,
-    read_checkpoint,
-    save_corpora,
-)
+from elmo_cli.lm.checkpoint import TrainingProgress, load_corpora, read_checkpoint, save_corpora
 from elmo_cli.lm.corpus import Corpus, overlap, read_corpus, without
 from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.language_model import LanguageModel, load_language_model, new_bilm, write_options
 from elmo_cli.lm.loop import Trainer
-from elmo_cli.lm.pretrain_config import CHAR_FILTERS, RECIPE_FILE, PretrainConfig
-from elmo_cli.lm.run_folder import TEXT_FILE, RunFolder
-from elmo_cli.lm.settings import SILENT, Reporter, TextSettings
+from elmo_cli.lm.pretrain_config import CHAR_FILTERS, PretrainConfig
+from elmo_cli.lm.settings import TextSettings
 from elmo_cli.lm.step import TrainStep
 from elmo_cli.lm.stream import check_long_enough
+from elmo_cli.messages import shorten_list
 from elmo_cli.model.options import Options
 from elmo_cli.pretrained.load import locate
 from elmo_cli.pretrained.model_files import CHECKPOINT_FILE, STATE_FILE, VOCABULARY_FILE
 from elmo_cli.pretrained.warm_state import write_warm_state
-from elmo_cli.text.input import InputReport, check_inputs, shorten_list
+from elmo_cli.text.input import InputReport, check_inputs
 from elmo_cli.text.vocabulary import Vocabulary
+from elmo_cli.training.reporter import SILENT, Reporter
+from elmo_cli.training.run_folder import RECIPE_FILE, TEXT_FILE, RunFolder
+from elmo_cli.training.tensors import as_resume_error
 
 
 def pretrain(

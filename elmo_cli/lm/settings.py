@@ -1,100 +1,22 @@
-"""TrainSettings and TextSettings, and the Reporter that a run reports to."""
+"""TrainSettings and TextSettings: the settings of language model training and of its text."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, field
+from typing import Any
 
 from elmo_cli.errors import SettingError, UsageError
-from elmo_cli.text.input_settings import InputReport, InputSettings
+from elmo_cli.fields import MOST_SEED, at_least, bounded, check_fields, one_of, positive
+from elmo_cli.text.input_settings import InputSettings
 
 LEARNING_RATES = {"adamw": 2.5e-3, "adagrad": 0.2}  # chosen in short runs; that of bilm-tf
 LIMITS = ("max_seconds", "max_steps", "max_epochs")
 _FULL_SOFTMAX = 8192  # number of types up to which the full softmax is the default
 _NEGATIVE_SAMPLES = 2048
-MOST_SEED = 2**63 - 1  # NumPy refuses negative seeds, torch those of more than 64 bits
 NOT_FIXED = (  # settings that a resumed run may change
     *(*LIMITS, "learning_rate", "patience", "precision", "log_steps", "eval_seconds", "eval_steps"),
     *("batch_size", "gradient_accumulation_steps"),  # their product is fixed, see `checkpoint`
 )
-KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
-
-
-class Estimate(NamedTuple):
-    """How long training will take, unless `patience` ends it: seconds until the first limit,
-    evaluations not included; tokens to read in each direction, and passes over the text; measured
-    tokens per second; and the name of the limit."""
-
-    seconds: float
-    tokens: int
-    epochs: float
-    rate: float
-    limit: str
-
-
-class Reporter:
-    """Receives what a training run reports, and ignores it."""
-
-    def message(self, text: str) -> None:
-        """One line of text about the run."""
-
-    def log_line(self, line: dict[str, Any]) -> None:
-        """A line of the log."""
-
-    def reading(self, paths: Sequence[str], notes: InputReport) -> None:
-        """Files are read from now on; `notes.bytes_read` grows with it."""
-
-    def input_notes(self, notes: InputReport) -> None:
-        """What the readers of text found, once all text is read."""
-
-    def progress(self, what: str, done: float, total: float | None, detail: str = "") -> None:
-        """How far the run is, in tokens (predictions, where a text is measured)."""
-
-    def estimate(self, estimate: Estimate) -> None:
-        """How long training will take, before its first step."""
-
-
-SILENT = Reporter()
-
-
-def bounded(default: Any, allowed: str, holds: Callable[[Any], bool]) -> Any:
-    """Declare a dataclass field: None, or a value that `holds` accepts and `allowed` describes."""
-    return field(default=default, metadata={"allowed": allowed, "holds": holds})
-
-
-def at_least(least: int, default: int | None = None) -> Any:
-    """Declare a `bounded` field with a minimum."""
-    return bounded(default, f"at least {least}", lambda value: value >= least)
-
-
-def positive(default: float | None = None) -> Any:
-    """Declare a `bounded` field with a positive number."""
-    return bounded(default, "a positive number", lambda value: 0 < value < math.inf)
-
-
-def one_of(*choices: Any) -> Any:
-    """Declare a dataclass field with one of several values; the first is the default."""
-    return field(default=choices[0], metadata={"choices": choices})
-
-
-def check_fields(settings: Any) -> None:
-    """Raise a SettingError if a field of a dataclass has a wrong type or value."""
-    hints = get_type_hints(type(settings))
-    for one in fields(settings):
-        value, allowed, hint = getattr(settings, one.name), one.metadata, hints[one.name]
-        kinds = set(get_args(hint) or (hint,)) & KINDS.keys()
-        if value is None or get_origin(hint) is tuple or not kinds:
-            continue
-        if type(value) not in kinds and not (float in kinds and type(value) is int):
-            kind = KINDS[min(kinds, key=str)]
-            raise SettingError(one.name, f"{value!r} is not {kind}")
-        if value not in allowed.get("choices", (value,)):
-            hint = f"choose one of {', '.join(map(str, allowed['choices']))}"
-            raise SettingError(one.name, f"unknown value {value!r}", hint)
-        if "holds" in allowed and not allowed["holds"](value):
-            raise SettingError(one.name, f"{value} is not {allowed['allowed']}")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from elmo_cli.lm.forward import Dropout, forward, token_vectors
 from elmo_cli.lm.language_model import LanguageModel
 from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.lm.softmax import LogUniformSampler, sampled_softmax_loss
-from elmo_cli.lm.stream import Batch
+from elmo_cli.lm.stream import StreamBatch
 from elmo_cli.model.bilm import State
 
 LOSS_SCALE = 20  # bilm-tf clips the gradient of the loss summed over 20 tokens
@@ -95,7 +95,9 @@ class TrainStep:
         weight, options = self.model.softmax.weight, self.model.bilm.options
         return State.zeros(options, n_streams, device=weight.device, dtype=weight.dtype)
 
-    def __call__(self, batch: Batch, state: State, learning_rate: float) -> tuple[float, State]:
+    def __call__(
+        self, batch: StreamBatch, state: State, learning_rate: float
+    ) -> tuple[float, State]:
         """Update the weights.
 
         Args:
@@ -113,7 +115,7 @@ class TrainStep:
         with out_of_memory_as_device_error(self.group.device, sizes, _SMALLER_HINT):
             return self._step(batch, state, learning_rate)
 
-    def _step(self, batch: Batch, state: State, learning_rate: float) -> tuple[float, State]:
+    def _step(self, batch: StreamBatch, state: State, learning_rate: float) -> tuple[float, State]:
         settings, size = self.settings, self.settings.batch_size
         batch, negatives = batch.streams(self.own_streams), self._draw_negatives()
         self._optimizer.zero_grad(set_to_none=True)
@@ -134,7 +136,7 @@ class TrainStep:
         h, c = (torch.cat([getattr(one, name) for one in states], 2) for name in ("h", "c"))
         return value, State(h, c)
 
-    def seconds(self, batch: Batch) -> float:
+    def seconds(self, batch: StreamBatch) -> float:
         """Measure the duration of a step before the first one; all processes must call this.
 
         Weights and random states stay the same, and the optimizer is a new one.
@@ -151,7 +153,7 @@ class TrainStep:
         return self.group.mean(min(durations))
 
     def loss(
-        self, batch: Batch, state: State, negatives: Negatives | None = None
+        self, batch: StreamBatch, state: State, negatives: Negatives | None = None
     ) -> tuple[Tensor, State]:
         """Return the mean loss of a batch, a scalar with gradient, and the state after the batch.
 

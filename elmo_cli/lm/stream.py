@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from elmo_cli.arrays import Int32Array, Int64Array
 from elmo_cli.errors import TrainingError
-from elmo_cli.lm.corpus import Corpus, Int32Array, Int64Array
+from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.settings import TrainSettings
 
 FORWARD, BACKWARD = 0, 1
 
 
 @dataclass(frozen=True)
-class Batch:
+class StreamBatch:
     """A window of tokens of all streams in both directions.
 
     Attributes:
@@ -31,7 +32,7 @@ class Batch:
     index: int
     n_batches: int
 
-    def streams(self, part: slice) -> Batch:
+    def streams(self, part: slice) -> StreamBatch:
         """Return the same window for some of the streams."""
         return replace(self, inputs=self.inputs[..., part], targets=self.targets[..., part])
 
@@ -48,7 +49,7 @@ def check_long_enough(corpus: Corpus, settings: TrainSettings, n_processes: int 
 
 def batches(
     corpus: Corpus, settings: TrainSettings, n_processes: int = 1, start: tuple[int, int] = (0, 0)
-) -> Iterator[Batch]:
+) -> Iterator[StreamBatch]:
     """Yield batches endlessly; each continues the streams where the previous batch ended.
 
     The sentences, or documents, are shuffled in each epoch, differently in the two directions, and
@@ -80,7 +81,7 @@ def batches(
             inputs, targets = (
                 np.stack([way[side][:, window].T for way in ways], 1) for side in (0, 1)
             )
-            yield Batch(inputs, targets, epoch, index, n_batches)
+            yield StreamBatch(inputs, targets, epoch, index, n_batches)
         epoch, first = epoch + 1, 0
 
 

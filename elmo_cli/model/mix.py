@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import UsageError
 
-Array = np.ndarray[Any, Any]
 _EPSILON = 1e-12
 
 
@@ -56,7 +55,9 @@ class ElmoMix(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(
-        self, layers: Tensor | Array | Sequence[Tensor | Array], mask: Tensor | Array | None = None
+        self,
+        layers: Tensor | AnyArray | Sequence[Tensor | AnyArray],
+        mask: Tensor | AnyArray | None = None,
     ) -> Tensor:
         """Mix the layers of a sentence or of a padded batch, in the dtype of the weights.
 
@@ -93,7 +94,7 @@ class ElmoMix(nn.Module):
         """lambda * ||w||^2, to be added to the task's loss; it draws the mix to the average."""
         return self.l2 * self.weights.square().sum()
 
-    def _checked(self, layers: Tensor | Array | Sequence[Tensor | Array]) -> Tensor:
+    def _checked(self, layers: Tensor | AnyArray | Sequence[Tensor | AnyArray]) -> Tensor:
         """The layers as (layer, token, dim) or (layer, batch, token, dim)."""
         is_list = not isinstance(layers, (Tensor, np.ndarray))
         tensor = torch.as_tensor(
@@ -116,7 +117,7 @@ class ElmoMix(nn.Module):
         return tensor.movedim(axis, 0)
 
 
-def _checked_mask(mask: Tensor | Array, layers: Tensor) -> Tensor:
+def _checked_mask(mask: Tensor | AnyArray, layers: Tensor) -> Tensor:
     found = torch.as_tensor(mask).to(layers.device)
     if found.shape != (shape := layers.shape[1:-1]):
         what = f"ElmoMix: a mask of shape {tuple(found.shape)} for tokens of shape {tuple(shape)}"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.metrics import silhouette_score
 
-Array = npt.NDArray[np.float64]
+from elmo_cli.arrays import Float64Array, FloatArray, Int32Array
 
 _MAX_COMPONENTS = 50
 _MAX_CLUSTERS = 6  # one per color
@@ -16,14 +15,14 @@ _RESTARTS = 10
 _TINY = np.finfo(float).tiny
 
 
-def unit_vectors(vectors: npt.NDArray[np.floating]) -> Array:
+def unit_vectors(vectors: FloatArray) -> Float64Array:
     """Return vectors divided by their lengths, (..., dim) float64; a zero vector stays zero."""
     wide = vectors.astype(np.float64)
     lengths = np.linalg.norm(wide, axis=-1, keepdims=True)
     return np.asarray(wide / np.maximum(lengths, _TINY), np.float64)
 
 
-def principal_components(vectors: Array) -> tuple[Array, Array]:
+def principal_components(vectors: Float64Array) -> tuple[Float64Array, Float64Array]:
     """Return the first principal components, (vector, 2 to 50), and their fractions of variance.
 
     There are at least two columns, the second of which may be zero. The same vectors give the same
@@ -41,7 +40,7 @@ def principal_components(vectors: Array) -> tuple[Array, Array]:
     return points, fractions
 
 
-def cluster(points: Array, n_clusters: int | None = None) -> list[int]:
+def cluster(points: Float64Array, n_clusters: int | None = None) -> list[int]:
     """Return the cluster (k-means) of each point, (point, dim), by number; 0 is the largest.
 
     Args:
@@ -60,12 +59,12 @@ def cluster(points: Array, n_clusters: int | None = None) -> list[int]:
     return [int(rank[label]) for label in labels]
 
 
-def _with_highest_silhouette(points: Array, sizes: range) -> npt.NDArray[np.int32]:
+def _with_highest_silhouette(points: Float64Array, sizes: range) -> Int32Array:
     candidates = [_k_means(points, n_clusters) for n_clusters in sizes]
     return max(candidates, key=lambda labels: silhouette_score(points, labels))
 
 
-def _k_means(points: Array, n_clusters: int) -> npt.NDArray[np.int32]:
+def _k_means(points: Float64Array, n_clusters: int) -> Int32Array:
     k_means = KMeans(n_clusters, n_init=_RESTARTS, random_state=0)
-    labels: npt.NDArray[np.int32] = k_means.fit_predict(points)
+    labels: Int32Array = k_means.fit_predict(points)
     return labels

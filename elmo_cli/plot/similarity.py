@@ -8,10 +8,11 @@ import numpy as np
 
 from elmo_cli.analysis.query import no_sentence
 from elmo_cli.analysis.vectors import LayerView
+from elmo_cli.arrays import Float64Array
 from elmo_cli.errors import UsageError
 from elmo_cli.files import StrPath
 from elmo_cli.plot.figure import as_label, layer_name, new_figure
-from elmo_cli.plot.plane import Array, unit_vectors
+from elmo_cli.plot.plane import unit_vectors
 from elmo_cli.store.reader import Embeddings, open_embeddings
 
 _MAX_TOKENS = 80  # of a sentence, so that each has room for its name
@@ -24,7 +25,7 @@ class Similarity(NamedTuple):
     layers: list[str]
     rows: list[str]  # tokens of the first sentence, or their numbers
     columns: list[str]
-    cosines: Array
+    cosines: Float64Array
 
 
 def read_similarity(path: StrPath, first: str, second: str) -> Similarity:
@@ -41,7 +42,7 @@ def read_similarity(path: StrPath, first: str, second: str) -> Similarity:
         return Similarity(list(map(layer_name, embeddings.layers)), rows, columns, cosines)
 
 
-def _sentence(embeddings: Embeddings, name: str) -> tuple[list[str], Array]:
+def _sentence(embeddings: Embeddings, name: str) -> tuple[list[str], Float64Array]:
     """Return the names of the tokens of a sentence, and unit vectors, (layer, token, dim)."""
     views = [LayerView(embeddings, layer) for layer in embeddings.layers]
     view = views[0]

@@ -13,16 +13,17 @@ from elmo_cli.analysis.labelled_vectors import LabelSettings, join_labels
 from elmo_cli.analysis.neighbors import Query
 from elmo_cli.analysis.query import Occurrence, find_tokens
 from elmo_cli.analysis.vectors import LayerView, Vectors
+from elmo_cli.arrays import Float64Array
 from elmo_cli.files import StrPath, new_file
 from elmo_cli.plot.figure import COLORS, GRAY, as_label, check_format, new_figure, plain
-from elmo_cli.plot.plane import Array, cluster, principal_components, unit_vectors
+from elmo_cli.plot.plane import cluster, principal_components, unit_vectors
 from elmo_cli.store.reader import open_embeddings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MAX_TOKENS = 500  # more occurrences of a word are thinned out
-_Group = tuple[str, list[int], int, str, str, str]  # name, rows, and as in _STYLES
+_PlotGroup = tuple[str, list[int], int, str, str, str]  # name, rows, and as in _STYLES
 _QUERY, _OTHER = "query", "other"
 # Size of a point in pixels, color, and the name of its shape in matplotlib and in bokeh.
 _PAGE_MARKERS = ("circle", "triangle", "square", "diamond", "inverted_triangle", "plus")
@@ -35,7 +36,7 @@ _TOOLTIP = """<div style="max-width: 30em; white-space: normal">
 @before <b>@token</b> @after<div style="color: #555555">@group, @position</div></div>"""
 
 
-class Tokens(NamedTuple):
+class PlottedTokens(NamedTuple):
     """Tokens to draw."""
 
     title: str
@@ -46,7 +47,7 @@ class Tokens(NamedTuple):
 
 def read_word(
     path: StrPath, word: str, layer: int | None, labels: tuple[str, LabelSettings] | None = None
-) -> Tokens:
+) -> PlottedTokens:
     """Read at most `MAX_TOKENS` evenly spaced occurrences of a word (case-insensitive).
 
     Args:
@@ -71,14 +72,14 @@ def read_word(
         vectors = np.stack([view.vector(token.key, token.position) for token in tokens])
         of_all = f" of {len(found):,}" * (len(found) > len(tokens))
         title = f"“{word}” in {Path(path).name}, layer {view.layer} (n = {len(tokens):,}{of_all})"
-        return Tokens(title, tokens, vectors, groups)
+        return PlottedTokens(title, tokens, vectors, groups)
 
 
 def read_neighbors(
     view: LayerView,
     queries: Sequence[Query],
     neighbors: Sequence[Sequence[tuple[Occurrence, float]]],
-) -> Tokens:
+) -> PlottedTokens:
     """Read the vectors of the neighbors that `nearest` found.
 
     The groups are the queries and the neighbors of each. A token that is near several queries
@@ -96,10 +97,10 @@ def read_neighbors(
     found = [view.vector(token.key, token.position) for token in nearest]
     vectors = np.stack([*(query.vector for query in queries), *found])
     title = f"nearest neighbors in {Path(view.path).name}, layer {view.layer}"
-    return Tokens(title, [*asked, *nearest], vectors, groups)
+    return PlottedTokens(title, [*asked, *nearest], vectors, groups)
 
 
-def draw_tokens(given: Tokens, path: StrPath, n_clusters: int | None = None) -> None:
+def draw_tokens(given: PlottedTokens, path: StrPath, n_clusters: int | None = None) -> None:
     """Draw tokens as a figure (.png, .svg or .pdf) or as a page with hover and zoom (.html).
 
     The axes are the first two principal components of the vectors, each divided by its length.
@@ -117,7 +118,7 @@ def draw_tokens(given: Tokens, path: StrPath, n_clusters: int | None = None) -> 
     (_write_page if is_page else _write_figure)(given, points, _groups(names), axes, path)
 
 
-def _groups(names: Sequence[str]) -> list[_Group]:
+def _groups(names: Sequence[str]) -> list[_PlotGroup]:
     """Return the queries, and the other groups by size; small ones share the last group."""
     kept = [name for name, _ in Counter(names).most_common() if name != _QUERY]
     kept = kept[: None if len(kept) <= len(_STYLES) else len(_STYLES) - 1]
@@ -132,7 +133,11 @@ def _groups(names: Sequence[str]) -> list[_Group]:
 
 
 def _write_figure(
-    given: Tokens, points: Array, groups: list[_Group], names: list[str], path: StrPath
+    given: PlottedTokens,
+    points: Float64Array,
+    groups: list[_PlotGroup],
+    names: list[str],
+    path: StrPath,
 ) -> None:
     with new_figure(path, 9, 6.5) as figure:
         axes = figure.subplots()
@@ -160,7 +165,7 @@ def _text(token: Occurrence) -> str:
     return as_label(shown.strip() or str(token), _MAX_TEXT)
 
 
-def _write_texts(axes: Axes, points: Array, texts: Sequence[str]) -> int:
+def _write_texts(axes: Axes, points: Float64Array, texts: Sequence[str]) -> int:
     """Write texts next to points, isolated ones first, where they cover nothing; count them."""
     pixels = axes.transData.transform(points)
     radius = 3 * axes.figure.dpi / 72
@@ -183,7 +188,11 @@ def _write_texts(axes: Axes, points: Array, texts: Sequence[str]) -> int:
 
 
 def _write_page(
-    given: Tokens, points: Array, groups: list[_Group], names: list[str], path: StrPath
+    given: PlottedTokens,
+    points: Float64Array,
+    groups: list[_PlotGroup],
+    names: list[str],
+    path: StrPath,
 ) -> None:
     from bokeh.embed import file_html
     from bokeh.models import HoverTool

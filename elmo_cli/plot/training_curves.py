@@ -26,7 +26,7 @@ _MEASURES = ("average", "f1", "accuracy", "pearson")  # of `elmo pretrain` and o
 
 
 @dataclass
-class Run:
+class TrainingCurve:
     """The log of a run."""
 
     name: str  # of its folder, or of the file
@@ -71,7 +71,7 @@ class Run:
             self.chosen_step = int(record["result"]["chosen"]["step"])
 
 
-def read_run(path: Path, record: Path | None = None) -> Run:
+def read_run(path: Path, record: Path | None = None) -> TrainingCurve:
     """Read the log of `elmo pretrain`, `elmo finetune` or `elmo train`.
 
     Args:
@@ -87,7 +87,7 @@ def read_run(path: Path, record: Path | None = None) -> Run:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{path}: cannot be read as a log ({reason})", _HINT) from None
     name = path.stem if record is None else record.resolve().parent.name
-    run = Run(name, "epoch" if lines and '"tokens"' not in lines[0] else "tokens")
+    run = TrainingCurve(name, "epoch" if lines and '"tokens"' not in lines[0] else "tokens")
     for number, line in enumerate(lines, 1):
         try:
             run.add(json.loads(line))
@@ -101,7 +101,7 @@ def read_run(path: Path, record: Path | None = None) -> Run:
     return run
 
 
-def draw_training_curves(runs: Sequence[Run], path: StrPath) -> None:
+def draw_training_curves(runs: Sequence[TrainingCurve], path: StrPath) -> None:
     """Draw losses, and perplexities or scores, of some runs into one .png, .svg or .pdf file.
 
     All losses share one panel, and all scores of the same kind share another one.
@@ -139,7 +139,7 @@ def draw_training_curves(runs: Sequence[Run], path: StrPath) -> None:
         figure.legend(ncols=2, loc="outside lower center")
 
 
-def _mark_best(axes: Axes, run: Run, color: str) -> None:
+def _mark_best(axes: Axes, run: TrainingCurve, color: str) -> None:
     """Mark the evaluation of the weights that were kept, and `run.ends`."""
     index, choice = run.best
     (x, value), is_perplexity = run.evaluations[index], run.unit == "tokens"

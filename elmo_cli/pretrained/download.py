@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from elmo_cli import __version__
 from elmo_cli.errors import DownloadError, ElmoError, ModelError
 from elmo_cli.model.options import Options
 from elmo_cli.pretrained.catalogue import (
@@ -28,6 +27,7 @@ from elmo_cli.pretrained.catalogue import (
 )
 from elmo_cli.pretrained.load import installed_files
 from elmo_cli.pretrained.model_files import ModelFiles
+from elmo_cli.version import __version__
 from elmo_cli.weightfile.describe import holds_bilm
 
 TIMEOUT_S = 30.0  # of silence while connecting or receiving

@@ -20,12 +20,13 @@ from typing import Any
 
 import numpy as np
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import ResumeError
 from elmo_cli.files import StrPath, lock_own, not_ours, output_errors, publish
 from elmo_cli.store import log_lines
 from elmo_cli.store.digests import checksum
-from elmo_cli.store.layouts import Array, StoredSentence, ValueSink, layout_of_spec
-from elmo_cli.store.log_lines import INVALID, Block, Progress, read_blocks
+from elmo_cli.store.layouts import StoredSentence, ValueSink, layout_of_spec
+from elmo_cli.store.log_lines import INVALID, CommittedProgress, LoggedBlock, read_blocks
 from elmo_cli.store.output_file import copy_bytes, write_at, write_hdf5
 from elmo_cli.store.spec import DTYPES, FileSpec
 from elmo_cli.text.sentence import Sentence
@@ -52,7 +53,7 @@ class BlockLog:
         """Lock the log; an OutputError if another process is writing it, or it is not ours."""
         self.name = f"{os.fspath(out)}.part"
         self.part = log_lines.part_path(out)
-        self.progress = Progress()
+        self.progress = CommittedProgress()
         self.n_rows = 0
         self.is_corrupt = False
         self._out = out
@@ -127,7 +128,7 @@ class BlockLog:
         """Write the complete file, rename it to OUT, and remove the unfinished output."""
         digests, position, stay = bytearray(), self._layout.data_start, False
 
-        def put(address: int, values: Array) -> None:
+        def put(address: int, values: AnyArray) -> None:
             """Copy values of OUT.part to `address`; if the first are already there, all stay."""
             nonlocal position, stay
             if position == self._layout.data_start:
@@ -175,7 +176,7 @@ class BlockLog:
         self._layout = layout_of_spec(spec)
         self._end = self._layout.data_start
 
-    def _verified(self, block: Block) -> list[Sentence]:
+    def _verified(self, block: LoggedBlock) -> list[Sentence]:
         """Count a block of an existing log as committed; an error of `INVALID` if it is corrupt."""
         stored, position = list(block.stored(self._dtype)), self._end
         size = os.fstat(self._part).st_size

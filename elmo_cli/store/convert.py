@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import EmbeddingsFileError, OutputError, UsageError
 from elmo_cli.files import (
     StrPath,
@@ -17,15 +18,13 @@ from elmo_cli.files import (
     check_output_path,
     lock_own,
     output_errors,
-    plural,
     publish,
     resolve,
 )
-from elmo_cli.isolate import CORRUPT_HINT
+from elmo_cli.messages import CORRUPT_HINT, plural
 from elmo_cli.store.digests import tokens_digest
 from elmo_cli.store.layers import LayerSelection, stored_layers
 from elmo_cli.store.layouts import (
-    Array,
     Layout,
     StoredSentence,
     UniqueNames,
@@ -84,7 +83,7 @@ def convert(
 def write_copy(
     out: StrPath,
     spec: FileSpec,
-    sentences: Iterable[tuple[Sentence, Array]],
+    sentences: Iterable[tuple[Sentence, AnyArray]],
     attributes: Mapping[str, Any],
     *,
     n_rows: int,
@@ -107,7 +106,7 @@ def write_copy(
             if names.add(sentence):
                 yield layout.store(sentence, values, spec)
 
-    def put(address: int, values: Array) -> None:
+    def put(address: int, values: AnyArray) -> None:
         write_at(lock.descriptor, values.reshape(-1).view(np.uint8).data, address)
 
     with output_errors(out):
@@ -228,7 +227,7 @@ def _attributes(source: Embeddings, target: Layout, spec: FileSpec) -> dict[str,
 
 def _sentences(
     source: Embeddings, selection: LayerSelection | None, *, has_layer_axis: bool
-) -> Iterator[tuple[Sentence, Array]]:
+) -> Iterator[tuple[Sentence, AnyArray]]:
     """The sentences with what is kept of their arrays, all of which must have the same axes."""
     layers = () if source.n_layers is None else (source.n_layers,)
     # A layer selected by its number has an axis in the layouts that can hold several layers.

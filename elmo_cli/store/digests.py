@@ -6,14 +6,11 @@ import hashlib
 import struct
 import zlib
 from collections.abc import Sequence
-from typing import Any
 
-from numpy.typing import NDArray
-
-Array = NDArray[Any]
+from elmo_cli.arrays import AnyArray
 
 
-def checksum(identity: bytes, values: Array, scales: Array | None = None) -> int:
+def checksum(identity: bytes, values: AnyArray, scales: AnyArray | None = None) -> int:
     """CRC-32 of the identity of a sentence, its values and its scales, as the file holds them."""
     crc32 = zlib.crc32(identity)
     for array in (values, scales):

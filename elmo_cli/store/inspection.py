@@ -11,18 +11,19 @@ from typing import Any
 
 import numpy as np
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import EmbeddingsFileError, UsageError
-from elmo_cli.files import StrPath, plural
+from elmo_cli.files import StrPath
 from elmo_cli.hdf5 import open_hdf5, reading
+from elmo_cli.messages import plural
 from elmo_cli.store.digests import tokens_digest
-from elmo_cli.store.layouts import Array, Handle, Key
+from elmo_cli.store.layouts import Handle, Key
 from elmo_cli.store.log_lines import is_unfinished, read_log
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.shards import sentences_of_shard
-from elmo_cli.text.sentence import Sentence
+from elmo_cli.text.sentence import Sentence, Tokens
 from elmo_cli.weightfile.describe import describe_weights, kind_of_weights, weight_problems
 
-Tokens = tuple[str, ...]
 MAX_LISTED = 50
 _N_SAMPLES = 3
 _OTHER_TOKENS = "its tokens are not those of the text"
@@ -239,7 +240,7 @@ def _difference(embeddings: Embeddings, handle: Handle, position: int, expected:
     return _OTHER_TOKENS + _first_difference(tokens, expected)
 
 
-def _is_digest_of(tokens: Tokens, digests: Array | None, position: int) -> bool:
+def _is_digest_of(tokens: Tokens, digests: AnyArray | None, position: int) -> bool:
     """Whether the digest at a position is that of some tokens; true without digests."""
     if digests is None:
         return True
@@ -255,7 +256,7 @@ def _first_difference(tokens: Tokens, expected: Tokens) -> str:
 
 
 @dataclass(frozen=True)
-class Sample:
+class SentenceSample:
     """Key, tokens and array of some sentences of a file, with what is needed to recompute them.
 
     Sentences whose tokens the file does not record are passed over and counted.
@@ -264,11 +265,11 @@ class Sample:
     path: str
     attributes: dict[str, Any]
     dtype: str
-    sentences: list[tuple[Key, Tokens, Array]]
+    sentences: list[tuple[Key, Tokens, AnyArray]]
     passed_over: int = 0
 
 
-def take_sample(path: StrPath, n: int, text: Sequence[Sentence] = ()) -> Sample:
+def take_sample(path: StrPath, n: int, text: Sequence[Sentence] = ()) -> SentenceSample:
     """Read `n` sentences of a file, evenly spread.
 
     Args:
@@ -296,4 +297,6 @@ def take_sample(path: StrPath, n: int, text: Sequence[Sentence] = ()) -> Sample:
             hint = "give the text of the file with `text`, and the same input settings"
             raise UsageError(f"{path}: does not record the tokens of its sentences", hint)
         n_passed_over, dtype = len(chosen) - len(sentences), str(embeddings.stored_dtype)
-        return Sample(os.fspath(path), embeddings.attributes, dtype, sentences, n_passed_over)
+        return SentenceSample(
+            os.fspath(path), embeddings.attributes, dtype, sentences, n_passed_over
+        )

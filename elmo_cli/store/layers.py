@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from elmo_cli.errors import UsageError
-from elmo_cli.files import plural
+from elmo_cli.messages import plural
 from elmo_cli.store.reader import Embeddings
 
 _SYNTAX = "`layers` is all, top, average, layer numbers such as 0,2, or mix:w0,w1,w2[,gamma]"

@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import ResumeError
 from elmo_cli.files import StrPath, resolve
-from elmo_cli.store.layouts import Array, StoredSentence
+from elmo_cli.store.layouts import StoredSentence
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence
 
@@ -29,7 +30,7 @@ INVALID = (AttributeError, IndexError, KeyError, OverflowError, TypeError, Value
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class CommittedProgress:
     """What an unfinished output has committed."""
 
     blocks: int = 0
@@ -39,9 +40,11 @@ class Progress:
     text_sha256: str = ""  # the caller's running hash of the text up to here
     state: bytes = b""  # the caller's, after these sentences
 
-    def after(self, n_all: int, lengths: Sequence[int], text_sha256: str, state: bytes) -> Progress:
+    def after(
+        self, n_all: int, lengths: Sequence[int], text_sha256: str, state: bytes
+    ) -> CommittedProgress:
         """The progress after a block of `n_all` sentences; those of these lengths are stored."""
-        return Progress(
+        return CommittedProgress(
             self.blocks + 1,
             self.sentences + n_all,
             self.tokens + sum(lengths),
@@ -51,12 +54,12 @@ class Progress:
         )
 
 
-class Block(NamedTuple):
+class LoggedBlock(NamedTuple):
     """A line of the log: sentences, digests of all handed over, and what is committed with it."""
 
     rows: Sequence[Sequence[Any]]
     token_digests: bytes
-    progress: Progress
+    progress: CommittedProgress
     line_end: int
 
     def stored(self, dtype: np.dtype[Any]) -> Iterator[StoredSentence]:
@@ -90,14 +93,14 @@ def is_finished(out: StrPath) -> bool:
     return resolve(out).exists() and not part_path(out).exists()
 
 
-def read_log(part: StrPath) -> tuple[FileSpec, bool, Progress]:
+def read_log(part: StrPath) -> tuple[FileSpec, bool, CommittedProgress]:
     """Settings, whether OUT may be replaced, and what is committed; values are not verified.
 
     Raises:
         ResumeError: the settings are corrupt.
     """
     spec, overwrite, _ = read_header(log_path(part))
-    progress = Progress()
+    progress = CommittedProgress()
     with suppress(*INVALID):
         for block in read_blocks(log_path(part)):
             progress = block.progress
@@ -116,17 +119,17 @@ def read_header(log: Path) -> tuple[FileSpec, bool, int]:
         ) from None
 
 
-def read_blocks(log: Path) -> Iterator[Block]:
+def read_blocks(log: Path) -> Iterator[LoggedBlock]:
     """The blocks of a log; an error of `INVALID` for a complete line that is corrupt."""
     lines = _lines(log)
     next(lines, None)
-    progress = Progress()
+    progress = CommittedProgress()
     for record, end in lines:
         rows, digests = record["sentences"], b64decode(record["token_digests"])
         text_sha256, state = str(record["text_sha256"]), b64decode(record["state"])
         lengths = [len(row[1]) for row in rows]
         progress = progress.after(len(digests) // 8, lengths, text_sha256, state)
-        yield Block(rows, digests, progress, end)
+        yield LoggedBlock(rows, digests, progress, end)
 
 
 def encode_line(record: Mapping[str, Any]) -> bytes:
@@ -135,7 +138,9 @@ def encode_line(record: Mapping[str, Any]) -> bytes:
     return b"%s %08x\n" % (content, zlib.crc32(content))
 
 
-def encode_block(rows: Sequence[object], token_digests: bytes, progress: Progress) -> bytes:
+def encode_block(
+    rows: Sequence[object], token_digests: bytes, progress: CommittedProgress
+) -> bytes:
     """The line of a block of `packed` sentences."""
     record = {
         "sentences": rows,
@@ -156,7 +161,7 @@ def packed(stored: StoredSentence) -> Sequence[object]:
 
 
 @lru_cache(maxsize=4096)
-def _zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+def _zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> AnyArray:
     return np.broadcast_to(np.zeros((), dtype), shape)
 
 

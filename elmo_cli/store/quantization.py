@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from elmo_cli.arrays import AnyArray
 
 INT8 = np.dtype("i1")
 _MAX_INT8 = 127
@@ -17,7 +14,7 @@ _LARGEST_SCALE = np.float32(float.fromhex("0x1.0204p121"))
 _SMALLEST_SCALE = np.finfo(np.float32).tiny
 
 
-def quantize(vectors: Array) -> tuple[Array, Array]:
+def quantize(vectors: AnyArray) -> tuple[AnyArray, AnyArray]:
     """Quantize vectors to 255 levels, with one scale per vector.
 
     A scale has 16 significant bits, rounded up, so that its products with integers up to 127 are
@@ -40,7 +37,7 @@ def quantize(vectors: Array) -> tuple[Array, Array]:
     return values.astype(np.int8), scales
 
 
-def dequantize(values: Array, scales: Array) -> Array:
+def dequantize(values: AnyArray, scales: AnyArray) -> AnyArray:
     """Reverse `quantize`: (…, dim) int8 and scales (…,) to (…, dim) float32."""
     with np.errstate(over="ignore", invalid="ignore"):  # in a corrupt file
         return np.asarray(values * scales[..., np.newaxis])

@@ -11,13 +11,12 @@ from typing import Any, overload
 import h5py
 import numpy as np
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import EmbeddingsFileError, UnfinishedError, UsageError
-from elmo_cli.files import plural
 from elmo_cli.hdf5 import open_hdf5, reading, reason_of
-from elmo_cli.isolate import CORRUPT_HINT
+from elmo_cli.messages import CORRUPT_HINT, plural
 from elmo_cli.store.digests import checksum, tokens_sha256
 from elmo_cli.store.layouts import (
-    Array,
     Handle,
     Key,
     SentenceInfo,
@@ -34,7 +33,7 @@ _UNFINISHED = "the run that writes it has not finished"
 _FINISH = "finish the run first: resume the `elmo embed` command that writes the file"
 
 
-class Embeddings(Mapping[Key, Array]):
+class Embeddings(Mapping[Key, AnyArray]):
     """The arrays of an embeddings file, read when asked for; made by `open_embeddings`.
 
     `embeddings[key]` is a new array in the stored dtype, int8 as float32: (layer, token, dim), or
@@ -131,10 +130,10 @@ class Embeddings(Mapping[Key, Array]):
         return self.reader.find(checked)
 
     @overload
-    def __getitem__(self, key: slice) -> list[Array]: ...
+    def __getitem__(self, key: slice) -> list[AnyArray]: ...
     @overload
-    def __getitem__(self, key: Key) -> Array: ...
-    def __getitem__(self, key: Key | slice) -> Array | list[Array]:
+    def __getitem__(self, key: Key) -> AnyArray: ...
+    def __getitem__(self, key: Key | slice) -> AnyArray | list[AnyArray]:
         reader = self.reader
         if isinstance(key, slice):
             return [self._array(*reader.stored(handle)) for handle in reader.handles[key]]
@@ -152,7 +151,7 @@ class Embeddings(Mapping[Key, Array]):
     def __len__(self) -> int:
         return len(self.reader)
 
-    def layer(self, key: Key, index: int) -> Array:
+    def layer(self, key: Key, index: int) -> AnyArray:
         """One layer of `self[key]` by its index in `layers`: (token, dim), or (dim,) if pooled."""
         layer = None if self.n_layers is None else index
         array = self._array(*self.reader.stored(self._find(key), layer))
@@ -174,7 +173,7 @@ class Embeddings(Mapping[Key, Array]):
         """What the file records of each sentence, in file order."""
         return map(self.reader.info, self.reader.handles)
 
-    def sentences(self) -> Iterator[tuple[Sentence, Array]]:
+    def sentences(self) -> Iterator[tuple[Sentence, AnyArray]]:
         """All sentences and their arrays, as the writer of the file got them, in its order.
 
         Tokens that are not recorded are empty ones, as many as there are vectors. A sentence that
@@ -190,7 +189,7 @@ class Embeddings(Mapping[Key, Array]):
             key = int(reader.key(handle)) if is_numbered else self.first_sentence + position
             yield reader.info(handle).sentence(key, n_tokens, str(self.path)), array
 
-    def is_intact(self, position: int, handle: Handle, values: Array, scales: Any) -> bool:
+    def is_intact(self, position: int, handle: Handle, values: AnyArray, scales: Any) -> bool:
         """Whether a sentence, with stored values and scales, matches its checksum or has none."""
         if "sentence_crc32" not in self.attributes:
             return True
@@ -222,7 +221,7 @@ class Embeddings(Mapping[Key, Array]):
         """What messages call a sentence: "sentence 3", "type 3"."""
         return f"{self._layout.unit.removesuffix('s')} {self.reader.key(handle)!r}"
 
-    def _array(self, values: Array, scales: Any) -> Array:
+    def _array(self, values: AnyArray, scales: Any) -> AnyArray:
         values = values if scales is None else dequantize(values, scales)
         return self._layout.from_file(values, pooled=self.reader.pooled)
 

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import EmbeddingsFileError, UsageError
-from elmo_cli.files import StrPath, check_distinct, plural
+from elmo_cli.files import StrPath, check_distinct
+from elmo_cli.messages import plural
 from elmo_cli.store.convert import other_attributes, write_copy
-from elmo_cli.store.layouts import Array, layout_of_spec
+from elmo_cli.store.layouts import layout_of_spec
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence
@@ -151,7 +153,7 @@ def _in_order(shards: list[_Shard]) -> list[_Shard]:
     return [found[i] for i in sorted(found)]
 
 
-def _sentences(shards: list[_Shard]) -> Iterator[tuple[Sentence, Array]]:
+def _sentences(shards: list[_Shard]) -> Iterator[tuple[Sentence, AnyArray]]:
     """All sentences, each compared with its checksum, and the tokens of each shard counted."""
     for shard in shards:
         n, said = 0, shard.counts["tokens"]

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from elmo_cli.errors import EmbeddingsFileError, OutputError, ResumeError
-from elmo_cli.files import StrPath, check_output_path, output_errors, plural
+from elmo_cli.files import StrPath, check_output_path, output_errors
+from elmo_cli.messages import plural
 from elmo_cli.store.block_log import BlockLog
 from elmo_cli.store.digests import tokens_digest
 from elmo_cli.store.layouts import UniqueNames, layout_of_spec
-from elmo_cli.store.log_lines import Progress, is_finished, log_path, part_path, read_log
+from elmo_cli.store.log_lines import CommittedProgress, is_finished, log_path, part_path, read_log
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.spec import FileSpec, difference
 from elmo_cli.text.sentence import Sentence
@@ -37,7 +38,7 @@ class EmbeddingsWriter:
 
     def __init__(self, path: StrPath, spec: FileSpec) -> None:
         self.finished = False
-        self.progress = Progress()
+        self.progress = CommittedProgress()
         self.warnings: list[str] = []
         self._out = path
         self._spec = spec
@@ -174,7 +175,7 @@ class EmbeddingsWriter:
         except EmbeddingsFileError as error:
             hint = "if the disk can be read, `overwrite=True` replaces it; or choose another path"
             raise ResumeError(error.message, hint) from None
-        self.progress = Progress(1, n_all, n_tokens, n_left_out, text_sha256)
+        self.progress = CommittedProgress(1, n_all, n_tokens, n_left_out, text_sha256)
         self.finished = True
 
     def _check_settings(self, where: str, old: FileSpec) -> None:

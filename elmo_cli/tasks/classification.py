@@ -11,14 +11,15 @@ import torch
 from torch import Tensor, nn
 
 from elmo_cli.errors import InputError
-from elmo_cli.lm.settings import at_least, bounded, one_of
+from elmo_cli.fields import at_least, bounded, one_of
 from elmo_cli.tasks import layers
-from elmo_cli.tasks.inputs import Inputs, Tokens
+from elmo_cli.tasks.inputs import Inputs
 from elmo_cli.tasks.labels import Span, score_labels
 from elmo_cli.tasks.readers import Split, member, tokens_of
 from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Example, Json, Scores, Task, TaskModel
 from elmo_cli.text.input_settings import InputReport, InputSettings
+from elmo_cli.text.sentence import Tokens
 
 _SHORT_TOKENS = 8  # longer subtrees are padded in a batch of their own
 _MAXOUT_MAPS = 4  # linear maps per unit of a maxout layer

@@ -11,13 +11,15 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from elmo_cli.errors import InputError
-from elmo_cli.tasks.coref_model import Clusters, CorefSettings, Document, Mention, SpanRanker
-from elmo_cli.tasks.inputs import Tokens
-from elmo_cli.tasks.readers import BEGIN, END, Row, Split, member, tokens_of
+from elmo_cli.tasks.coref_model import Clusters, CorefDocument, CorefSettings, Mention, SpanRanker
+from elmo_cli.tasks.readers import BEGIN, END, ColumnsRow, Split, member, tokens_of
 from elmo_cli.tasks.task import Json, Scores, Task
 from elmo_cli.text.input import InputReport, InputSettings, read_sentences
+from elmo_cli.text.sentence import Tokens
 
-Counts = tuple[float, float, float, float]  # recall's numerator and denominator, then precision's
+MatchCounts = tuple[
+    float, float, float, float
+]  # recall's numerator and denominator, then precision's
 _METRICS = ("muc", "b_cubed", "ceaf_phi4", "mentions")  # "f1" is the mean of the first three
 _TINY = 1e-30
 _NO_MENTION = ("", "-", "_", "*")  # cells of tokens where no mention begins or ends
@@ -53,7 +55,7 @@ class CorefTask(Task):
         for start, end in pairwise([*starts, len(found)]):
             name = found[start].document or f"document_{1 + len(split.examples)}"
             numbers = split.add(*(sentence.tokens for sentence in found[start:end]))
-            split.examples.append(Document(numbers, found[start].where, None, name))
+            split.examples.append(CorefDocument(numbers, found[start].where, None, name))
         return split
 
     def collect_labels(self, train: Split) -> dict[str, bool]:
@@ -63,17 +65,19 @@ class CorefTask(Task):
             raise InputError(f"{train.path}: contains no cluster", "give annotated documents")
         return {"singletons": 1 in sizes}
 
-    def score(self, examples: Sequence[Document], predictions: Sequence[Clusters]) -> Scores:
+    def score(self, examples: Sequence[CorefDocument], predictions: Sequence[Clusters]) -> Scores:
         true = (example.target for example in examples)
         return score_clusters(list(zip(true, predictions, strict=True)))
 
-    def to_json(self, example: Document, sentences: list[Tokens], prediction: Clusters) -> Json:
+    def to_json(
+        self, example: CorefDocument, sentences: list[Tokens], prediction: Clusters
+    ) -> Json:
         fields: dict[str, Any] = {"doc_key": example.heading, "sentences": sentences}
         if example.target is not None:
             fields["clusters"] = [sorted(cluster) for cluster in example.target]
         return {**fields, "predicted_clusters": [sorted(cluster) for cluster in prediction]}
 
-    def to_text(self, example: Document, sentences: list[Tokens], prediction: Clusters) -> str:
+    def to_text(self, example: CorefDocument, sentences: list[Tokens], prediction: Clusters) -> str:
         """Return two columns, as the reference scorer of CoNLL-2012 reads them."""
         cells = iter(_cells(prediction, sum(map(len, sentences))))
         lines = [f"{BEGIN} {example.heading}".rstrip()]
@@ -93,7 +97,7 @@ def _read_conll(split: Split, labelled: bool) -> None:
             split.where = sentence[0].where
             numbers += split.add(tokens)
         clusters = _clusters_of(split, rows) if labelled else None
-        split.examples.append(Document(numbers, rows[0].where, clusters, heading))
+        split.examples.append(CorefDocument(numbers, rows[0].where, clusters, heading))
 
 
 def _token_of(cells: Sequence[str]) -> str:
@@ -102,7 +106,7 @@ def _token_of(cells: Sequence[str]) -> str:
     return cells[_TOKEN_COLUMN if len(cells) > _TOKEN_COLUMN + 1 else -2]
 
 
-def _clusters_of(split: Split, rows: Sequence[Row]) -> Clusters:
+def _clusters_of(split: Split, rows: Sequence[ColumnsRow]) -> Clusters:
     """Return the clusters of the last column."""
     clusters: dict[str, set[Mention]] = defaultdict(set)
     unclosed: dict[str, list[int]] = defaultdict(list)  # entity -> first tokens of open mentions
@@ -140,7 +144,7 @@ def _read_json(split: Split, labelled: bool) -> None:
         numbers = split.add(*sentences)
         n_tokens, name = sum(map(len, sentences)), str(line.get("doc_key", ""))
         clusters = _json_clusters(line["clusters"], n_tokens) if labelled else None
-        split.examples.append(Document(numbers, split.where, clusters, name))
+        split.examples.append(CorefDocument(numbers, split.where, clusters, name))
 
 
 def _json_clusters(value: Any, n_tokens: int) -> Clusters:
@@ -196,7 +200,7 @@ def _score_metrics(
     }
 
 
-def _count(true: Clusters, predicted: Clusters) -> list[Counts]:
+def _count(true: Clusters, predicted: Clusters) -> list[MatchCounts]:
     """Return what each of `_METRICS` counts in a document.
 
     MUC counts the links between mentions (Vilain et al. 1995), B-cubed adds up the overlaps of the

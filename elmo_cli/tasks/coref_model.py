@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from elmo_cli.lm.settings import at_least, positive
+from elmo_cli.fields import at_least, positive
 from elmo_cli.tasks.inputs import Inputs
 from elmo_cli.tasks.layers import MASKED, SequenceDropout, masked_softmax
 from elmo_cli.tasks.settings import TaskSettings
@@ -27,7 +27,7 @@ _CHUNK_SPANS = 1_024  # whose pairs are scored at a time
 
 
 @dataclass(frozen=True)
-class Document(Example):
+class CorefDocument(Example):
     """A document; the target is its clusters of mentions."""
 
     heading: str  # the text after `#begin document` in CoNLL-2012, or `doc_key` in JSON lines
@@ -178,10 +178,10 @@ class SpanRanker(TaskModel):
         scores = (self.pair(hidden) + coarse).masked_fill(distance <= 0, MASKED)
         return torch.cat([rows[:, None], antecedents], 1), nn.functional.pad(scores, (1, 0))
 
-    def loss(self, examples: Sequence[Document], inputs: Inputs) -> Tensor:
+    def loss(self, examples: Sequence[CorefDocument], inputs: Inputs) -> Tensor:
         return torch.stack([self._loss(example, inputs) for example in examples]).mean()
 
-    def _loss(self, example: Document, inputs: Inputs) -> Tensor:
+    def _loss(self, example: CorefDocument, inputs: Inputs) -> Tensor:
         numbers, start = self._window(example, inputs)
         found = self.candidates(numbers, inputs)
         entities = {m: i for i, cluster in enumerate(example.target, 1) for m in cluster}
@@ -199,7 +199,7 @@ class SpanRanker(TaskModel):
         loss: Tensor = links + mentions / len(kept)
         return loss
 
-    def _window(self, example: Document, inputs: Inputs) -> tuple[Sequence[int], int]:
+    def _window(self, example: CorefDocument, inputs: Inputs) -> tuple[Sequence[int], int]:
         """Sample sentences to train on; return them and the position of their first token."""
         most = self.settings.window_tokens
         lengths = [len(inputs.sentences[number]) for number in example.sentences]
@@ -209,7 +209,7 @@ class SpanRanker(TaskModel):
         n = sum(begin < begins[start] + most for begin in begins[start:])
         return example.sentences[start : start + n], begins[start]
 
-    def predict(self, examples: Sequence[Document], inputs: Inputs) -> list[Clusters]:
+    def predict(self, examples: Sequence[CorefDocument], inputs: Inputs) -> list[Clusters]:
         return [self._clusters(self.candidates(one.sentences, inputs)) for one in examples]
 
     def _clusters(self, found: Candidates) -> Clusters:

@@ -24,17 +24,18 @@ from elmo_cli.errors import (
     UsageError,
 )
 from elmo_cli.files import holding_lock, write_text
-from elmo_cli.lm.run_folder import LOCK_FILE
-from elmo_cli.lm.settings import Reporter
 from elmo_cli.pretrained.catalogue import BUNDLED
 from elmo_cli.pretrained.load import load_files, locate
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.store.digests import tokens_digest, tokens_sha256
 from elmo_cli.store.reader import Embeddings, open_embeddings
 from elmo_cli.store.spec import FileSpec
-from elmo_cli.tasks.inputs import LayerReader, Tokens
+from elmo_cli.tasks.inputs import LayerReader
 from elmo_cli.tasks.readers import Split
 from elmo_cli.text.input import stem
+from elmo_cli.text.sentence import Tokens
+from elmo_cli.training.reporter import Reporter
+from elmo_cli.training.run_folder import LOCK_FILE
 
 _INDEPENDENT = ("zero", "warm")  # states in which sentences do not depend on each other
 _SLICES = {"all": slice(None), "last": slice(-1, None), "type": slice(0, 1)}  # of `elmo.layers`

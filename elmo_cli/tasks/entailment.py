@@ -9,13 +9,14 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from elmo_cli.lm.settings import at_least, one_of
-from elmo_cli.tasks.inputs import Inputs, Tokens
+from elmo_cli.fields import at_least, one_of
+from elmo_cli.tasks.inputs import Inputs
 from elmo_cli.tasks.labels import score_labels
 from elmo_cli.tasks.layers import BiLSTM, align, masked_max, masked_mean
 from elmo_cli.tasks.readers import Split, member, tokens_of
 from elmo_cli.tasks.settings import TaskSettings, probability
 from elmo_cli.tasks.task import Example, Json, Scores, Task, TaskModel
+from elmo_cli.text.sentence import Tokens
 
 _NO_LABEL = ("-", "-1")  # of pairs whose annotators disagree
 

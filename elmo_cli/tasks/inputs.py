@@ -9,19 +9,18 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.model.mix import ElmoMix
 from elmo_cli.regular_files import check_regular
 from elmo_cli.tasks.layers import SequenceDropout
 from elmo_cli.tasks.settings import TaskSettings
+from elmo_cli.text.sentence import Tokens
 
-Array = npt.NDArray[Any]
-Tokens = tuple[str, ...]
-LayerReader = Callable[[int], Array]  # index of a sentence -> its layers, (layer, token, dim)
+LayerReader = Callable[[int], AnyArray]  # index of a sentence -> its layers, (layer, token, dim)
 _PADDING, _UNKNOWN = 0, 1  # rows of the word embedding
 _MAX_BYTES = 20  # of a token for the character CNN, with its begin and end ids
 _BEGIN, _END = 257, 258
@@ -58,7 +57,7 @@ class WordVectors:
         n_seen: how many of the words, the first ones, training data contain; by default all.
     """
 
-    def __init__(self, words: Sequence[str], vectors: Array, n_seen: int | None = None) -> None:
+    def __init__(self, words: Sequence[str], vectors: AnyArray, n_seen: int | None = None) -> None:
         self.words, self._n_seen = list(words), n_seen
         with np.errstate(over="ignore"):  # `read` refuses what does not fit
             self.vectors = np.asarray(vectors, np.float16)
@@ -110,7 +109,7 @@ class WordVectors:
         return torch.cat([torch.zeros_like(unknown), unknown, found])
 
 
-def _read_rows(path: str, wanted: set[str]) -> Iterator[tuple[str, Array]]:
+def _read_rows(path: str, wanted: set[str]) -> Iterator[tuple[str, AnyArray]]:
     """Yield the words and vectors of a text file; the header line of word2vec is skipped.
 
     The first vector determines the dimension, since words may contain spaces, as in GloVe 840B.

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from elmo_cli.errors import InputError, UsageError
-from elmo_cli.lm.settings import one_of
-from elmo_cli.tasks.inputs import Inputs, Tokens
+from elmo_cli.fields import one_of
+from elmo_cli.tasks.inputs import Inputs
 from elmo_cli.tasks.labels import (
     OUTSIDE,
     Labels,
@@ -30,6 +30,7 @@ from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Example, Json, Scores, Task, TaskModel
 from elmo_cli.text.conll import label_column
 from elmo_cli.text.input import InputSettings, format_of, read_columns
+from elmo_cli.text.sentence import Tokens
 
 
 @dataclass(frozen=True)

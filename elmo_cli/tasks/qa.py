@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from elmo_cli.lm.settings import at_least, one_of
+from elmo_cli.fields import at_least, one_of
 from elmo_cli.model.bilm import Highway
 from elmo_cli.tasks.inputs import Inputs
 from elmo_cli.tasks.layers import MASKED, BiLSTM, masked_softmax

@@ -11,11 +11,10 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from elmo_cli.regular_files import unique_keys
-from elmo_cli.tasks.inputs import Tokens
 from elmo_cli.text.input import check_inputs, format_of
 from elmo_cli.text.input_settings import InputReport, InputSettings
 from elmo_cli.text.lines import LineReader
-from elmo_cli.text.sentence import token_problem
+from elmo_cli.text.sentence import Tokens, token_problem
 from elmo_cli.text.tokenizer import EnglishTokenizer
 
 BEGIN, END = "#begin document", "#end document"
@@ -23,7 +22,7 @@ _OBJECT = re.compile(r"\s*\{\s*\"")  # the start of a JSON object
 _tokenizer = cache(EnglishTokenizer)
 
 
-class Row(NamedTuple):
+class ColumnsRow(NamedTuple):
     """A line of columns: "FILE, line N", and cells, split at tabs if it has any, else at spaces."""
 
     where: str
@@ -84,18 +83,18 @@ class Split:
                     raise ValueError("JSON, but not an object")
                 yield found
 
-    def documents(self) -> Iterator[tuple[str, list[list[Row]]]]:
+    def documents(self) -> Iterator[tuple[str, list[list[ColumnsRow]]]]:
         """Yield the documents of a file of columns, as in CoNLL-2012.
 
         A document is the text after its `#begin document`, by default the path, and the rows of
         each sentence. Blank lines separate sentences.
         """
         heading = self.path
-        sentences: list[list[Row]] = [[]]
+        sentences: list[list[ColumnsRow]] = [[]]
         for line in chain(self.lines(), [BEGIN]):
             if line.strip() and not line.startswith((BEGIN, END)):
                 cells = line.split("\t") if "\t" in line else line.split()
-                sentences[-1].append(Row(self.where, [cell.strip() for cell in cells]))
+                sentences[-1].append(ColumnsRow(self.where, [cell.strip() for cell in cells]))
             elif sentences[-1]:
                 sentences.append([])
             if line.startswith(BEGIN):

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from elmo_cli.errors import SettingError
-from elmo_cli.lm.settings import MOST_SEED, at_least, bounded, check_fields, one_of, positive
+from elmo_cli.fields import MOST_SEED, at_least, bounded, check_fields, one_of, positive
 
 SCORES_FILE = "scores.json"  # in the folder of a trained model
 # Name of the task and of its module -> help text.

@@ -10,9 +10,10 @@ from torch import Tensor, nn
 
 from elmo_cli.errors import InputError
 from elmo_cli.tasks.entailment import EntailmentTask, Esim
-from elmo_cli.tasks.inputs import Inputs, Tokens
+from elmo_cli.tasks.inputs import Inputs
 from elmo_cli.tasks.readers import Split, member
 from elmo_cli.tasks.task import Example, Json, Scores
+from elmo_cli.text.sentence import Tokens
 
 _LARGEST = 1e30  # JSON has numbers that floats do not have
 

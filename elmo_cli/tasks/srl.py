@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from elmo_cli.lm.settings import at_least, one_of, positive
+from elmo_cli.fields import at_least, one_of, positive
 from elmo_cli.tasks import layers
 from elmo_cli.tasks.inputs import Inputs
 from elmo_cli.tasks.labels import (

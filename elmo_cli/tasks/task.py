@@ -13,11 +13,12 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from elmo_cli.errors import ElmoError, InputError, UsageError
-from elmo_cli.tasks.inputs import Inputs, SentenceBatch, TokenRepresentation, Tokens
+from elmo_cli.tasks.inputs import Inputs, SentenceBatch, TokenRepresentation
 from elmo_cli.tasks.layers import BiLSTM, SequenceDropout
 from elmo_cli.tasks.readers import Split
 from elmo_cli.tasks.settings import TASKS, TaskSettings, suggest, with_settings
 from elmo_cli.text.input import InputReport, InputSettings, read_sentences
+from elmo_cli.text.sentence import Tokens
 
 Json = dict[str, Any]  # an object, as `json.dumps` takes it
 

@@ -19,15 +19,15 @@ from torch import nn
 from elmo_cli.engine.runtime import select_device
 from elmo_cli.errors import InputError, ModelError, ResumeError, TrainingError
 from elmo_cli.files import write_text
-from elmo_cli.lm.checkpoint import as_resume_error, read_tensors, write_tensors
-from elmo_cli.lm.run_folder import LOG_FILE, RunFolder
-from elmo_cli.lm.settings import Reporter
 from elmo_cli.regular_files import check_regular, read_json, sha256_of_file
 from elmo_cli.tasks.embeddings_folder import EmbeddingsFolder
 from elmo_cli.tasks.inputs import Inputs, WordVectors
 from elmo_cli.tasks.settings import SCORES_FILE, as_flat
 from elmo_cli.tasks.task import Scores, Task, check_labels
 from elmo_cli.tasks.trained_task import MODEL_FILE, TrainedTask, read_config
+from elmo_cli.training.reporter import Reporter
+from elmo_cli.training.run_folder import LOG_FILE, RunFolder
+from elmo_cli.training.tensors import as_resume_error, read_tensors, write_tensors
 
 CHECKPOINT_FILE = "checkpoint.pt"
 _POOL_BATCHES = 40  # number of batches whose examples are sorted by length together

@@ -12,18 +12,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from elmo_cli import __version__
 from elmo_cli.errors import ModelError
 from elmo_cli.files import new_file, write_text
-from elmo_cli.lm.checkpoint import read_tensors
-from elmo_cli.lm.run_folder import TASK_FILE
-from elmo_cli.lm.settings import Reporter
 from elmo_cli.regular_files import read_json
 from elmo_cli.tasks.embeddings_folder import BiLMRecord, EmbeddingsFolder
-from elmo_cli.tasks.inputs import Inputs, LayerReader, TokenRepresentation, Tokens, WordVectors
+from elmo_cli.tasks.inputs import Inputs, LayerReader, TokenRepresentation, WordVectors
 from elmo_cli.tasks.readers import Split
 from elmo_cli.tasks.settings import as_flat
 from elmo_cli.tasks.task import Scores, Task, load_task
+from elmo_cli.text.sentence import Tokens
+from elmo_cli.training.reporter import Reporter
+from elmo_cli.training.run_folder import TASK_FILE
+from elmo_cli.training.tensors import read_tensors
+from elmo_cli.version import __version__
 
 MODEL_FILE, WORDS_FILE = "model.pt", "word_vectors.npz"
 _EMBEDDING = "representation.words.weight"  # in MODEL_FILE

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from elmo_cli.arrays import Int64Array
 from elmo_cli.text.characters import BEGIN, END
 
-Ids = npt.NDArray[np.int64]
 _MAX_PADDED = 16  # times the tokens; without padding some arrays still have a cell per row and step
 
 
@@ -28,7 +27,7 @@ class TypeNumbers:
         """All types, by number."""
         return list(self._index)
 
-    def numbers_of(self, tokens: Sequence[str]) -> Ids:
+    def numbers_of(self, tokens: Sequence[str]) -> Int64Array:
         """Numbers of a sentence's tokens and its two boundaries, (token + 2,); adds new types."""
         index = self._index
         wrapped = (BEGIN, *tokens, END)
@@ -39,11 +38,11 @@ class TypeNumbers:
 class Batch:
     """Sentences that go through the biLM together; lengths include the sentence boundaries."""
 
-    rows: tuple[Ids, ...]  # for each row the numbers of its types
-    source_rows: Ids  # for each row its index in the list that the batch was made from, (batch,)
+    rows: tuple[Int64Array, ...]  # for each row the numbers of its types
+    source_rows: Int64Array  # for each row its index in the list of sentences, (batch,)
 
     @property
-    def lengths(self) -> Ids:
+    def lengths(self) -> Int64Array:
         """Tokens of each row, (batch,)."""
         return np.array([len(row) for row in self.rows], np.int64)
 
@@ -53,7 +52,7 @@ class Batch:
 
 
 def batches_by_length(
-    rows: Sequence[Ids], *, batch_size: int, batch_tokens: int, padded: bool
+    rows: Sequence[Int64Array], *, batch_size: int, batch_tokens: int, padded: bool
 ) -> list[Batch]:
     """Divide rows, the type numbers of sentences, into batches of similar length.
 

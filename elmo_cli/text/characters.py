@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-import numpy.typing as npt
+
+from elmo_cli.arrays import Int64Array
 
 BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, PADDING = range(256, 261)
 BEGIN, END = "<S>", "</S>"  # the tokens at the ends of a sentence
 
 
 class CharacterIds:
-    """Ids of the characters of tokens: begin of word, bytes of UTF-8, end of word, padding.
+    """Int64Array of the characters of tokens: begin of word, bytes of UTF-8, end of word, padding.
 
     Args:
         max_characters: ids per token (50); two mark the ends of the word, so a token is truncated
@@ -25,7 +26,7 @@ class CharacterIds:
     def __init__(self, max_characters: int = 50) -> None:
         self.max_characters = max_characters
 
-    def tokens(self, tokens: Iterable[str]) -> npt.NDArray[np.int64]:
+    def tokens(self, tokens: Iterable[str]) -> Int64Array:
         """The ids of tokens, (token, char)."""
         rows = list(tokens)
         ids = np.full((len(rows), self.max_characters), PADDING, np.int64)

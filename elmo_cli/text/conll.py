@@ -10,9 +10,9 @@ from itertools import chain
 from typing import NamedTuple
 
 from elmo_cli.errors import InputError, UsageError
-from elmo_cli.files import plural
+from elmo_cli.messages import plural, shortened
 from elmo_cli.text.lines import LineReader
-from elmo_cli.text.sentence import DocumentCounter, LineError, Sentence, shortened
+from elmo_cli.text.sentence import DocumentCounter, LineError, Sentence
 
 CONLLU_COLUMNS = (
     *("id", "form", "lemma", "upos", "xpos"),
@@ -43,8 +43,10 @@ _NUMBER = re.compile(r"[0-9]{1,9}(?:[-.][0-9]+)?")  # also a range or an empty n
 _SPACES = re.compile(r"[ \t]+")
 MOST = 0.9  # of the rows; a few may be corrupt
 
-Group = list[tuple[int, str | None]]  # the lines of a sentence; None for one that was refused
-Lines = list[tuple[int, str]]  # of a sentence, with their numbers
+SentenceLines = list[
+    tuple[int, str | None]
+]  # the lines of a sentence; None for one that was refused
+NumberedLines = list[tuple[int, str]]  # of a sentence, with their numbers
 Cells = Iterator[tuple[int, str]]  # line and token of each row, "" for a row without one
 
 
@@ -76,7 +78,7 @@ def read_conll(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
     other row with a different number of columns, is refused.
     """
     groups = _groups(reader, _is_boundary)
-    head: list[Group] = []
+    head: list[SentenceLines] = []
     while sum(map(len, head)) < _N_DETECTED and (group := next(groups, None)):
         head.append(group)
     cells_of = partial(_cells, reader, _detect_columns(reader, head))
@@ -88,9 +90,9 @@ def is_row(line: str | None) -> bool:
     return line is not None and not _is_boundary(line) and not line.startswith("#")
 
 
-def _groups(reader: LineReader, is_boundary: Callable[[str], bool]) -> Iterator[Group]:
+def _groups(reader: LineReader, is_boundary: Callable[[str], bool]) -> Iterator[SentenceLines]:
     """Yield the lines of each sentence; a boundary that is not blank is the first of them."""
-    held: Group = []
+    held: SentenceLines = []
     most = reader.settings.max_tokens
     for number, line in enumerate(reader.lines(), 1):
         if line is not None and is_boundary(line):
@@ -131,8 +133,8 @@ def label_column(path: str, text_format: str, column: str | None, parameter: str
 def _read(
     reader: LineReader,
     key: int,
-    groups: Iterator[Group],
-    cells_of: Callable[[Lines], Cells],
+    groups: Iterator[SentenceLines],
+    cells_of: Callable[[NumberedLines], Cells],
     document: re.Pattern[str],
 ) -> Generator[Sentence, None, int]:
     documents = DocumentCounter()
@@ -170,7 +172,7 @@ def _tokens(cells: list[tuple[int, str]], most: int) -> list[str]:
     return tokens
 
 
-def _conllu_cells(reader: LineReader, lines: Lines) -> Cells:
+def _conllu_cells(reader: LineReader, lines: NumberedLines) -> Cells:
     column, n_words = reader.settings.column or 2, 0
     for number, line in lines:
         if line.startswith("#"):
@@ -195,7 +197,7 @@ def _conllu_cells(reader: LineReader, lines: Lines) -> Cells:
         yield number, _cell(cells, column, number)
 
 
-class _Columns(NamedTuple):
+class _NumberedColumns(NamedTuple):
     """The columns of a file; `width` is how many most rows have, 1 if there is no row."""
 
     column: int  # of the tokens, from 1, or from the end if negative
@@ -206,7 +208,7 @@ class _Columns(NamedTuple):
         return line.split("\t") if self.tabs else _SPACES.split(line.strip(_BLANK))
 
 
-def _detect_columns(reader: LineReader, head: Sequence[Group]) -> _Columns:
+def _detect_columns(reader: LineReader, head: Sequence[SentenceLines]) -> _NumberedColumns:
     """Detect the columns of a file from its first sentences.
 
     Tabs separate them if the first row or most rows have one, otherwise spaces. The tokens are in
@@ -220,7 +222,7 @@ def _detect_columns(reader: LineReader, head: Sequence[Group]) -> _Columns:
     rows = [(number, line) for number, line in lines if is_row(line)]
     n_tabs = sum("\t" in line for _, line in rows)
     tabs = n_tabs > 0 and ("\t" in rows[0][1] or 2 * n_tabs > len(rows))
-    columns = _Columns(reader.settings.column or 1, tabs, 1)
+    columns = _NumberedColumns(reader.settings.column or 1, tabs, 1)
     split = [[columns.split(line) for _, line in group if line and is_row(line)] for group in head]
     sentences = list(filter(None, split))
     widths = Counter(len(row) for row in chain.from_iterable(sentences))
@@ -257,7 +259,7 @@ def _is_boundary(line: str) -> bool:
     return not line.strip(_BLANK) or line.startswith(_BOUNDARIES)
 
 
-def _cells(reader: LineReader, columns: _Columns, lines: Lines) -> Cells:
+def _cells(reader: LineReader, columns: _NumberedColumns, lines: NumberedLines) -> Cells:
     """Also warns of a row that may be a comment."""
     rows = [(n, line, columns.split(line)) for n, line in lines if not _is_boundary(line)]
     width = max((len(cells) for _, line, cells in rows if line[0] != "#"), default=columns.width)

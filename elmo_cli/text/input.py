@@ -119,11 +119,6 @@ def stem(name: str) -> str:
     return name
 
 
-def shorten_list(names: Sequence[str]) -> str:
-    """Names of texts for a message, of many only the first."""
-    return ", ".join(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1:,} more"
-
-
 def _check_path(path: str) -> None:
     try:
         status = os.stat(path)

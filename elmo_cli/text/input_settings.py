@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from elmo_cli.errors import UsageError
-from elmo_cli.text.sentence import Sentence, shortened
+from elmo_cli.messages import shortened
+from elmo_cli.text.sentence import Sentence
 
 FORMATS = ("auto", "plain", "conll", "conllu", "jsonl")
 BLANK = ("keep", "skip", "error")

@@ -6,17 +6,18 @@ import json
 from collections.abc import Generator
 from typing import Any
 
+from elmo_cli.messages import shortened
 from elmo_cli.regular_files import unique_keys
 from elmo_cli.text.lines import LineReader
-from elmo_cli.text.sentence import DocumentCounter, LineError, Sentence, shortened, token_problem
-from elmo_cli.text.tokenizer import Sentences, Split, sentence_splitter
+from elmo_cli.text.sentence import DocumentCounter, LineError, Sentence, token_problem
+from elmo_cli.text.tokenizer import Sentences, SentenceSplitter, sentence_splitter
 
 _EXPECTED = (
     'each line is an object with "tokens" (a list of strings), "text" (a string), or "doc_key" and '
     "\"sentences\" (lists of tokens); `jq -c '.[]' FILE.json` converts a JSON list to such lines"
 )
 
-Document = tuple[str | None, int | None]  # its key and its `sent_offset`
+DocumentKey = tuple[str | None, int | None]  # its key and its `sent_offset`
 
 
 def read_jsonl(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
@@ -60,7 +61,9 @@ def read_jsonl(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
     return key
 
 
-def _read_object(line: str, split: Split, tokenize: bool) -> tuple[Sentences, Document | None]:
+def _read_object(
+    line: str, split: SentenceSplitter, tokenize: bool
+) -> tuple[Sentences, DocumentKey | None]:
     """The sentences of a line, and the document that they are, if they are one."""
     try:
         members = json.loads(line, object_pairs_hook=unique_keys)
@@ -80,7 +83,7 @@ def _read_object(line: str, split: Split, tokenize: bool) -> tuple[Sentences, Do
     raise LineError(f'no "tokens", "text" or "sentences"; the object has {names}')
 
 
-def _read_document(members: dict[str, Any]) -> tuple[Sentences, Document]:
+def _read_document(members: dict[str, Any]) -> tuple[Sentences, DocumentKey]:
     given, offset = members["sentences"], members.get("sent_offset")
     if not isinstance(given, list):
         raise LineError('"sentences" is not a list')

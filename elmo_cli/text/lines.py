@@ -16,8 +16,8 @@ from itertools import chain
 from typing import Any, cast
 
 from elmo_cli.errors import InputError
-from elmo_cli.files import plural
 from elmo_cli.filetypes import GZIP, XZ, identify
+from elmo_cli.messages import plural
 from elmo_cli.text.input_settings import InputReport, InputSettings
 
 STDIN = "-"

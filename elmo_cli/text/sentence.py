@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from elmo_cli.errors import InputError
+from elmo_cli.messages import shortened
 
+Tokens = tuple[str, ...]  # of a sentence, without its boundaries
 Item = TypeVar("Item")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -138,8 +140,3 @@ class LineError(Exception):
     def __init__(self, what: str, hint: str = "", line: int = 0) -> None:
         super().__init__(what)
         self.what, self.hint, self.line = what, hint, line
-
-
-def shortened(text: str, most: int = 40) -> str:
-    """The beginning of a line or a token for a message; either can be megabytes long."""
-    return text if len(text) <= most else f"{text[:most]}…"

@@ -46,10 +46,10 @@ _WITH_STOP = re.compile(
 )
 
 Sentences = list[tuple[list[str], str]]  # the tokens of each, and its text
-Split = Callable[[str], Sentences]
+SentenceSplitter = Callable[[str], Sentences]
 
 
-def sentence_splitter(settings: InputSettings) -> Split:
+def sentence_splitter(settings: InputSettings) -> SentenceSplitter:
     """A function from a text to (tokens, text) of each sentence in it: with `tokenize` as many as
     the tokenizer finds in its lines, otherwise one, whose tokens are separated by white space."""
     if not settings.tokenize:

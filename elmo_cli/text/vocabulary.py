@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elmo_cli.errors import InputError, UsageError
-from elmo_cli.files import plural, write_text
+from elmo_cli.files import write_text
+from elmo_cli.messages import plural
 from elmo_cli.regular_files import check_regular
 from elmo_cli.text.characters import BEGIN, END
 

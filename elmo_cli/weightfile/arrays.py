@@ -9,12 +9,13 @@ from dataclasses import replace
 import h5py
 
 from elmo_cli.errors import WeightFileError
-from elmo_cli.files import StrPath, plural
+from elmo_cli.files import StrPath
 from elmo_cli.hdf5 import open_hdf5, reading
+from elmo_cli.messages import plural
 from elmo_cli.model.options import N_CHARACTERS, Options
 from elmo_cli.regular_files import check_regular
 from elmo_cli.weightfile.describe import find_dataset
-from elmo_cli.weightfile.table import CHAR_EMBED, Row, lstm_path, rows
+from elmo_cli.weightfile.table import CHAR_EMBED, WeightRow, lstm_path, rows
 
 _MISMATCH_HINT = "options, weights, softmax layer, vocabulary and state must come from one model"
 
@@ -31,7 +32,7 @@ def open_weights(path: StrPath) -> Iterator[h5py.File]:
 
 def find_arrays(
     file: h5py.File, options: Options
-) -> tuple[Options, list[tuple[Row, h5py.Dataset]]]:
+) -> tuple[Options, list[tuple[WeightRow, h5py.Dataset]]]:
     """Find all arrays of a biLM, without reading their values.
 
     Returns:

@@ -11,16 +11,14 @@ from typing import Any
 
 import h5py
 import numpy as np
-import numpy.typing as npt
 
 from elmo_cli import hdf5
+from elmo_cli.arrays import Float32Array
 from elmo_cli.errors import WeightFileError
 from elmo_cli.files import StrPath
 from elmo_cli.hdf5 import dataset_names, open_dataset, open_hdf5, reading
 from elmo_cli.isolate import run_isolated
 from elmo_cli.regular_files import sha256_of_file
-
-Array = npt.NDArray[np.float32]
 
 _LARGEST = 1e6  # trained weights are far below; what is far above overflows in the first layer
 _LSTM = "RNN_0/RNN/MultiRNNCell/Cell{}/LSTMCell/"
@@ -79,7 +77,7 @@ def weight_problems(file: h5py.File) -> Iterator[str]:
                 yield error.problem
 
 
-def read_values(dataset: h5py.Dataset) -> Array:
+def read_values(dataset: h5py.Dataset) -> Float32Array:
     """Read all values of an array of an open weight file as float32.
 
     Raises:
@@ -92,7 +90,7 @@ def read_values(dataset: h5py.Dataset) -> Array:
             problem = f"{name} holds {dataset.dtype}, not float32 or float16"
             raise WeightFileError(problem, "write the weights again as float32", where=path)
         with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
-            array: Array = hdf5.read_dataset(dataset).astype(np.float32)
+            array: Float32Array = hdf5.read_dataset(dataset).astype(np.float32)
     if not (largest := np.abs(array).max(initial=0)) <= _LARGEST:  # NaN is not
         problem = f"{name} has a value of {largest:.3g}; weights must be below {_LARGEST:g}"
         hint = "it is corrupt or its training has diverged: get it again"

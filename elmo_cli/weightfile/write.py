@@ -10,10 +10,10 @@ import h5py
 import numpy as np
 import torch
 
+from elmo_cli.arrays import Float32Array
 from elmo_cli.errors import OutputError
 from elmo_cli.files import new_file
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax, State
-from elmo_cli.weightfile.describe import Array
 from elmo_cli.weightfile.table import rows
 
 
@@ -41,12 +41,12 @@ def write_state(state: State, path: str | Path) -> None:
     _write(path, [("h", _array(state.h)), ("c", _array(state.c))], "float32")
 
 
-def _array(tensor: torch.Tensor) -> Array:
-    array: Array = tensor.detach().cpu().float().numpy()
+def _array(tensor: torch.Tensor) -> Float32Array:
+    array: Float32Array = tensor.detach().cpu().float().numpy()
     return array
 
 
-def _write(path: str | Path, arrays: Iterable[tuple[str, Array]], dtype: str) -> None:
+def _write(path: str | Path, arrays: Iterable[tuple[str, Float32Array]], dtype: str) -> None:
     # In memory, because HDF5 crashes the process where a disk is full while it closes a file.
     content = io.BytesIO()
     with h5py.File(content, "w") as file:
@@ -56,7 +56,7 @@ def _write(path: str | Path, arrays: Iterable[tuple[str, Array]], dtype: str) ->
         whole.write(content.getbuffer())
 
 
-def _cast(array: Array, dtype: str, where: str) -> Array:
+def _cast(array: Float32Array, dtype: str, where: str) -> Float32Array:
     try:
         with np.errstate(over="raise"):
             return array.astype(dtype)

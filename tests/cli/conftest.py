@@ -8,6 +8,7 @@ import pytest
 from command_line import elmo, only_tiny, refused
 from situations import Scene, file
 
+from elmo_cli.cli import console
 from elmo_cli.embed import blocks
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import run_job
@@ -63,7 +64,7 @@ def stop_run(monkeypatch):
     def run(*words):
         monkeypatch.setattr(blocks, "SENTENCES", 3)
         with monkeypatch.context() as patch:
-            patch.setattr("elmo_cli.cli.console.Progress.update", lambda _, *done: stop(*done))
+            patch.setattr(console.ProgressDisplay, "update", lambda _, *done: stop(*done))
             refused(elmo(*words), 130, "interrupted", "`--resume`")
 
     return run

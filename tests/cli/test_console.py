@@ -17,6 +17,7 @@ from situations import Maker, Scene, file, hdf5, objects, stocked, zipped
 
 from elmo_cli.cli import console, main
 from elmo_cli.cli.task_options import TaskReporter
+from elmo_cli.messages import duration
 
 ESCAPE = "\x1b[31m\x9b2J"
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -152,7 +153,7 @@ def test_rate_and_time_left_pass_between_updates(monkeypatch: pytest.MonkeyPatch
     clock = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     texts = []
-    with console.Progress(None, "tokens", rate=50.0, is_estimate=True) as progress:
+    with console.ProgressDisplay(None, "tokens", rate=50.0, is_estimate=True) as progress:
         progress.update(100, 1000)
         for seconds, done in ((0, 100), (3, 100), (10, 400), (11, 400), (99, 400)):
             clock[0] = seconds
@@ -183,7 +184,7 @@ def test_rate_and_time_left_are_kept_where_space_is_short(
 ) -> None:
     """The text of a training run filled 80 columns, which left no room for the bar."""
     monkeypatch.setattr(time, "monotonic", lambda: 0.0)
-    progress = console.Progress(None, "tokens", rate=10.0, is_estimate=True)
+    progress = console.ProgressDisplay(None, "tokens", rate=10.0, is_estimate=True)
     progress.begin("training", "tokens")
     progress.update(90, 300, "loss 5.32")
     assert progress.text(width) == text
@@ -194,7 +195,7 @@ def test_rate_and_time_left_are_kept_where_space_is_short(
 def test_a_phase_that_nobody_updates_is_polled() -> None:
     """The reading of files; the next phase has figures of its own."""
     read = iter([0, 300, 600])
-    with console.Progress(None, "") as progress:
+    with console.ProgressDisplay(None, "") as progress:
         progress.begin("reading", "bytes", 1000)
         progress.poll = lambda: next(read)
         texts = [progress.text().split(",")[1].split(" of")[0] for _ in range(3)]
@@ -229,7 +230,7 @@ def test_a_bar_takes_one_line_of_a_terminal(
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("NO_COLOR", no_color)
     monkeypatch.setenv("COLUMNS", str(columns))
-    with console.Progress(4, "tokens") as progress:
+    with console.ProgressDisplay(4, "tokens") as progress:
         progress.update(2, 4, f"{ESCAPE}[b] of a text whose name is longer than a line of it")
         time.sleep(0.3)
     shown = capsys.readouterr().err
@@ -251,7 +252,7 @@ def test_a_bar_takes_one_line_of_a_terminal(
     [(0.4, "0 s"), (59.6, "1 min 0 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")],
 )
 def test_durations(seconds: float, words: str) -> None:
-    assert console.duration(seconds) == words
+    assert duration(seconds) == words
 
 
 @pytest.mark.parametrize(

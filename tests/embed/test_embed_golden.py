@@ -14,8 +14,8 @@ from make_weights import MODELS, weight_arrays, write_model
 from oracle import Oracle
 from tolerance import ATOL, ATOL_ORACLE, ATOL_PUBLISHED
 
+from elmo_cli.arrays import FloatArray
 from elmo_cli.embed.embedder import Embedder
-from elmo_cli.embed.output_reduction import Array
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.text.sentence import Sentence
 from elmo_cli.weightfile.read import read_bilm
@@ -33,7 +33,7 @@ def bilm(model: str, request: pytest.FixtureRequest) -> BiLM:
     return found
 
 
-def frozen(path: Path) -> list[Array]:
+def frozen(path: Path) -> list[FloatArray]:
     with h5py.File(path) as file:
         return [file[str(key)][...] for key in range(len(file))]
 
@@ -42,7 +42,7 @@ def sentences_of(tokens: list[list[str]]) -> list[Sentence]:
     return [Sentence(tuple(words), key) for key, words in enumerate(tokens)]
 
 
-def close(found: Array, expected: Array, atol: float) -> None:
+def close(found: FloatArray, expected: FloatArray, atol: float) -> None:
     assert found.shape == expected.shape
     np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
 

@@ -13,8 +13,8 @@ from make_weights import MODELS, weight_arrays
 from oracle import Oracle
 from tolerance import ATOL, ATOL_ORDER
 
+from elmo_cli.arrays import FloatArray
 from elmo_cli.embed.embedder import Embedder
-from elmo_cli.embed.output_reduction import Array
 from elmo_cli.model.bilm import BiLM, State
 from elmo_cli.pretrained.warm_state import TEXT, state_after_text, warm_state, warm_state_id
 from elmo_cli.text.sentence import Sentence
@@ -36,12 +36,12 @@ def documents(*lengths: int, vocabulary: Sequence[str]) -> list[Sentence]:
     return made
 
 
-def same_bits(found: Sequence[Array], expected: Sequence[Array]) -> None:
+def same_bits(found: Sequence[FloatArray], expected: Sequence[FloatArray]) -> None:
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
-def close(found: Sequence[Array], expected: Sequence[Array]) -> None:
+def close(found: Sequence[FloatArray], expected: Sequence[FloatArray]) -> None:
     for one, other in zip(found, expected, strict=True):
         assert one.shape == other.shape
         np.testing.assert_allclose(one, other, rtol=0, atol=ATOL_ORDER)

@@ -15,9 +15,10 @@ import torch
 from tolerance import ATOL_ORDER
 from torch import Tensor
 
+from elmo_cli.arrays import FloatArray
 from elmo_cli.embed import blocks
 from elmo_cli.embed.embedder import Embedder
-from elmo_cli.embed.output_reduction import Array, OutputReduction
+from elmo_cli.embed.output_reduction import OutputReduction
 from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.engine.engines import Engine
 from elmo_cli.engine.runtime import DeviceTuning
@@ -32,7 +33,7 @@ def embedder_of(bilm: BiLM, **settings: object) -> Embedder:
     return Embedder(bilm, device="cpu", **settings)
 
 
-def close(found: Sequence[Array], expected: Sequence[Array]) -> None:
+def close(found: Sequence[FloatArray], expected: Sequence[FloatArray]) -> None:
     for one, other in zip(found, expected, strict=True):
         assert one.shape == other.shape
         np.testing.assert_allclose(one, other, rtol=0, atol=ATOL_ORDER)
@@ -241,7 +242,7 @@ def test_autocast_and_the_default_dtype_change_nothing(
 ) -> None:
     given = [["the", "cat"], [], ["a"]]
 
-    def arrays() -> list[Array]:
+    def arrays() -> list[FloatArray]:
         bilm = load(tiny)
         return [array for _, array in Embedder(bilm, device="cpu", **settings).stream(given)]
 

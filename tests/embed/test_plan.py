@@ -25,7 +25,7 @@ from elmo_cli.embed.plan import (
 )
 from elmo_cli.embed.run import make_embedder, run_job
 from elmo_cli.errors import InputError
-from elmo_cli.files import format_bytes
+from elmo_cli.messages import format_bytes
 from elmo_cli.pretrained.load import ModelSource
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.input import InputReport, InputSettings

@@ -11,7 +11,8 @@ import zipfile
 import numpy as np
 import pytest
 
-from elmo_cli.embed.stream_formats import Array, sentence_writer
+from elmo_cli.arrays import FloatArray
+from elmo_cli.embed.stream_formats import sentence_writer
 from elmo_cli.text.sentence import Sentence
 
 SENTENCES = [
@@ -21,7 +22,7 @@ SENTENCES = [
 ]
 
 
-def arrays_of(rank: int, dtype: str = "float32") -> list[Array]:
+def arrays_of(rank: int, dtype: str = "float32") -> list[FloatArray]:
     """Arrays of any bits: (layer 3, token, dim 4), or (token, dim) for rank 2."""
     numbers, made = np.random.default_rng(1), []
     for sentence in SENTENCES:
@@ -31,7 +32,7 @@ def arrays_of(rank: int, dtype: str = "float32") -> list[Array]:
     return made
 
 
-def written(stream_format: str, arrays: list[Array], *, pooled: bool = False) -> bytes:
+def written(stream_format: str, arrays: list[FloatArray], *, pooled: bool = False) -> bytes:
     out = io.BytesIO()
     with sentence_writer(stream_format, out, pooled=pooled) as write:
         for sentence, array in zip(SENTENCES, arrays, strict=True):

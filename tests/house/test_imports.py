@@ -1,4 +1,4 @@
-"""Imports between the packages are those that docs/architecture.md draws."""
+"""Imports between the packages are those of the table in docs/architecture.md; names are unique."""
 
 from __future__ import annotations
 
@@ -44,6 +44,37 @@ def test_packages_import_only_what_is_drawn(package):
         ours = {name[1] for name in names if name[0] == "elmo_cli" and len(name) > 1}
         assert ours & set(ALLOWED) <= ALLOWED[package] | {package}, path
         assert not {name[0] for name in names} & FORBIDDEN[package], path
+
+
+def test_the_package_itself_is_imported_by_nobody():
+    """`elmo_cli/__init__.py` imports the packages, so such an import would point back up."""
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module == "elmo_cli":
+                names = [alias.name for alias in node.names]
+                assert all((PACKAGE / f"{name}.py").exists() for name in names), path
+
+
+def names_of_classes(path: Path) -> list[str]:
+    """Classes and type aliases of a module, without leading underscores."""
+    names = []
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef):
+            names.append(node.name)
+        elif isinstance(node, ast.Assign) and not isinstance(node.value, ast.Call):
+            names += [target.id for target in node.targets if isinstance(target, ast.Name)]
+    stripped = [name.lstrip("_") for name in names]
+    return [name for name in stripped if name[:1].isupper() and not name.isupper()]
+
+
+@pytest.mark.parametrize("folder", ["elmo_cli"])
+def test_no_two_classes_share_a_name(folder):
+    """A reader who searches for a name finds one thing; leading underscores make no difference."""
+    modules_of = {}
+    for path in sorted((PACKAGE.parent / folder).rglob("*.py")):
+        for name in names_of_classes(path):
+            modules_of.setdefault(name, []).append(str(path.relative_to(PACKAGE.parent)))
+    assert {name: paths for name, paths in modules_of.items() if len(paths) > 1} == {}
 
 
 def test_no_import_cycle():

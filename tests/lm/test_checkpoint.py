@@ -15,8 +15,8 @@ import torch
 from tiny_run import SETTINGS, equal, trainer, weights
 
 from elmo_cli.errors import ResumeError
-from elmo_cli.lm.checkpoint import write_tensors
 from elmo_cli.pretrained.model_files import CHECKPOINT_FILE
+from elmo_cli.training.tensors import write_tensors
 
 FIRST = replace(SETTINGS, dropout=0.1, max_steps=1)
 

@@ -10,15 +10,9 @@ import pytest
 
 from elmo_cli.errors import ResumeError, TrainingError
 from elmo_cli.lm.checkpoint import load_corpora, save_corpora
-from elmo_cli.lm.corpus import (
-    Corpus,
-    is_in_treebank_spelling,
-    overlap,
-    read_corpus,
-    treebank_spelling,
-    without,
-)
+from elmo_cli.lm.corpus import Corpus, overlap, read_corpus, without
 from elmo_cli.text.input import InputReport, InputSettings
+from elmo_cli.text.treebank import is_in_treebank_spelling, treebank_spelling
 from elmo_cli.text.vocabulary import Vocabulary
 
 LETTERS = [["a"], ["b"], ["c"]]

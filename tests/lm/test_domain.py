@@ -11,7 +11,7 @@ import pytest
 
 from elmo_cli.errors import ElmoError, InputError, TrainingError, UsageError
 from elmo_cli.lm.corpus import Corpus
-from elmo_cli.lm.domain import Domain, DomainTexts, choose_halves, find_texts, read_domain
+from elmo_cli.lm.finetune.domain import Domain, DomainTexts, choose_halves, find_texts, read_domain
 from elmo_cli.text.input import InputReport, InputSettings
 
 WORDS = ["river", "bank", "water", "boat", "harbour", "day", "year", "long", "new", "old"]

@@ -22,8 +22,8 @@ from tiny_run import log
 
 from elmo_cli.errors import OutputError
 from elmo_cli.lm.corpus import Corpus
-from elmo_cli.lm.domain import DomainTexts, read_domain
-from elmo_cli.lm.finetune_job import FinetuneResult, describe_text, finetune_settings
+from elmo_cli.lm.finetune.domain import DomainTexts, read_domain
+from elmo_cli.lm.finetune.job import FinetuneResult, describe_text, finetune_settings
 from elmo_cli.lm.language_model import load_language_model
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.perplexity import perplexity
@@ -432,7 +432,7 @@ def test_run_that_failed_after_its_fit_is_resumed(
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "save", broken)
         refused(attempt(words), 1, "no space left")
-    monkeypatch.setattr("elmo_cli.lm.finetune.fit_softmax", broken)
+    monkeypatch.setattr("elmo_cli.lm.finetune.run.fit_softmax", broken)
     done = attempt(f"{words} --resume")
     assert done.code == 0, done.err
     assert json.loads(done.out)["after"] == fitted["after"]

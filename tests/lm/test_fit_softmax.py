@@ -9,13 +9,13 @@ import pytest
 import torch
 from tiny_run import SENTENCES
 
-from elmo_cli.lm import softmax as module
 from elmo_cli.lm.corpus import Corpus
-from elmo_cli.lm.domain import Domain
+from elmo_cli.lm.finetune import fit_softmax as module
+from elmo_cli.lm.finetune.domain import Domain
+from elmo_cli.lm.finetune.fit_softmax import fit_softmax
 from elmo_cli.lm.language_model import LanguageModel, new_softmax
 from elmo_cli.lm.perplexity import perplexity
 from elmo_cli.lm.settings import TrainSettings
-from elmo_cli.lm.softmax import fit_softmax
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 
 CORPUS = Corpus.read(SENTENCES * 4)
@@ -69,13 +69,13 @@ def test_limits_of_a_fit(tiny_bilm: BiLM, unigram: float) -> None:
 def test_best_pass_is_kept_and_the_learning_rate_falls(
     tiny_bilm: BiLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_pass, rates = module._Fit.run_pass, list[float]()
+    run_pass, rates = module._SoftmaxFit.run_pass, list[float]()
 
     def spied(self: Any, *args: Any) -> None:
         rates.append(self.optimizer.param_groups[0]["lr"])
         run_pass(self, *args)
 
-    monkeypatch.setattr(module._Fit, "run_pass", spied)
+    monkeypatch.setattr(module._SoftmaxFit, "run_pass", spied)
     monkeypatch.setattr(module, "_LEARNING_RATE", 1.0)  # so that perplexity rises and falls
     monkeypatch.setattr(module, "_MAX_PASSES", 4)
     found, lines = fit(tiny_bilm)

@@ -17,7 +17,7 @@ from tiny_run import SETTINGS, new_model
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.step import TrainStep
-from elmo_cli.lm.stream import Batch, batches
+from elmo_cli.lm.stream import StreamBatch, batches
 from elmo_cli.model.bilm import State
 from elmo_cli.model.options import Options
 
@@ -51,7 +51,7 @@ class Point:
         settings = replace(SETTINGS, batch_size=2, bptt=4, dropout=0.0)
         self.step = TrainStep(model, corpus, settings, ProcessGroup())
         self.corpus = corpus
-        self.batch: Batch = next(islice(batches(corpus, settings), 2, None))
+        self.batch: StreamBatch = next(islice(batches(corpus, settings), 2, None))
         zeros = self.step.new_state(2)
         self.state = State(torch.randn_like(zeros.h) * 0.3, torch.randn_like(zeros.c) * 0.3)
 

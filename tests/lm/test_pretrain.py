@@ -19,10 +19,10 @@ from tiny_run import log
 
 from elmo_cli.lm.checkpoint import read_checkpoint
 from elmo_cli.lm.language_model import load_language_model
-from elmo_cli.lm.pretrain_config import RECIPE_FILE
 from elmo_cli.pretrained.load import load
 from elmo_cli.pretrained.warm_state import warm_state
 from elmo_cli.text.vocabulary import Vocabulary
+from elmo_cli.training.run_folder import RECIPE_FILE
 
 LINES = [f"the cat number {i % 7} sees the dog {'again ' * (i % 3)}." for i in range(120)]
 FEW = ("--batch-size", 4, "--threads", 1, "--device", "cpu")

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from elmo_cli.errors import SettingError, UsageError
-from elmo_cli.lm.pretrain_config import RECIPE_FILE, PretrainConfig
+from elmo_cli.lm.pretrain_config import PretrainConfig
 from elmo_cli.lm.settings import TrainSettings
+from elmo_cli.training.run_folder import RECIPE_FILE
 
 BUNDLED = Path(__file__).parents[2] / "weights/elmo-en" / RECIPE_FILE
 NAN, INF = math.nan, math.inf

@@ -11,7 +11,7 @@ import pytest
 from elmo_cli.errors import TrainingError
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.settings import TrainSettings
-from elmo_cli.lm.stream import BACKWARD, FORWARD, Batch, batches, flatten, shuffled_order
+from elmo_cli.lm.stream import BACKWARD, FORWARD, StreamBatch, batches, flatten, shuffled_order
 
 LONG = [[f"w{(7 * i + k) % 13}" for k in range(1 + i % 9)] for i in range(60)]
 
@@ -20,7 +20,7 @@ def words(corpus: Corpus, numbers: np.ndarray) -> str:
     return " ".join(corpus.types[n] for n in numbers)
 
 
-def first_batches(corpus: Corpus, n: int, start: tuple[int, int] = (0, 0)) -> list[Batch]:
+def first_batches(corpus: Corpus, n: int, start: tuple[int, int] = (0, 0)) -> list[StreamBatch]:
     settings = TrainSettings(batch_size=3, bptt=4, seed=5)
     return list(islice(batches(corpus, settings, start=start), n))
 

@@ -14,10 +14,11 @@ from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.language_model import LanguageModel, load_language_model, new_bilm
 from elmo_cli.lm.loop import Trainer
-from elmo_cli.lm.run_folder import LOG_FILE, RunFolder
-from elmo_cli.lm.settings import Reporter, TrainSettings
+from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.lm.step import TrainStep
 from elmo_cli.model.options import Options
+from elmo_cli.training.reporter import Reporter
+from elmo_cli.training.run_folder import LOG_FILE, RunFolder
 
 OPTIONS = Options(filters=((1, 8), (2, 8), (3, 16)), projection_dim=16, lstm_dim=32, char_dim=8)
 NOUNS, VERBS = ["cat", "dog", "bird", "fish"], ["sees", "hears", "likes", "fears"]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from elmo_cli.analysis.query import Occurrence
-from elmo_cli.plot.token_plot import Tokens, draw_tokens
+from elmo_cli.plot.token_plot import PlottedTokens, draw_tokens
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
 SWITCHES = (
@@ -79,7 +79,7 @@ def test_the_mouse_shows_sentences_as_text(tmp_path: Path) -> None:
     tokens = [Occurrence(number, 1, sentence) for number, sentence in enumerate(SENTENCES)]
     vectors = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1]], np.float32)
     title, groups = f"“{ATTACK}” {TEX}"[:60], [ATTACK, ATTACK, f"x {TEX}"]
-    draw_tokens(Tokens(title, tokens, vectors, groups), tmp_path / "a.html")
+    draw_tokens(PlottedTokens(title, tokens, vectors, groups), tmp_path / "a.html")
     found, complaints = visit(tmp_path / "a.html")
     assert complaints == []
     assert found["title"] == title

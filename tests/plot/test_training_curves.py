@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
 from elmo_cli.errors import InputError, UsageError
-from elmo_cli.plot.training_curves import Run, draw_training_curves, read_run
+from elmo_cli.plot.training_curves import TrainingCurve, draw_training_curves, read_run
 
 K = 250_000  # tokens per step
 
@@ -167,6 +167,6 @@ def test_each_score_has_its_own_panel(tmp_path: Path, figures: list[Figure]) -> 
 
 
 def test_language_models_and_task_models_are_drawn_apart(tmp_path: Path) -> None:
-    runs = [Run("lm", "tokens", [(1, 2)]), Run("ner", "epoch", [(1, 2)])]
+    runs = [TrainingCurve("lm", "tokens", [(1, 2)]), TrainingCurve("ner", "epoch", [(1, 2)])]
     with pytest.raises(UsageError, match="lm, ner: some are runs of language models"):
         draw_training_curves(runs, tmp_path / "c.png")

@@ -92,7 +92,7 @@ def test_pull(
     """The bar counts to the size of the model."""
     shown: list[tuple[float, float | None]] = []
     update = lambda self, done, total: shown.append((done, total))  # noqa: E731
-    monkeypatch.setattr(console.Progress, "update", update)
+    monkeypatch.setattr(console.ProgressDisplay, "update", update)
     for options, n_requests in ((), 2), ((), 2), (("-f",), 4), (("--overwrite",), 6):
         done = made("models", "pull", "tiny", *options)
         assert (done.out, done.err) == (b"", f"tiny: cached, {home}/models/tiny\n")

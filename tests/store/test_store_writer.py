@@ -21,7 +21,7 @@ from writer_runs import SETTINGS, WAYS, append, array, run, sentences, spec
 from elmo_cli.errors import ElmoError, InputError, OutputError, ResumeError
 from elmo_cli.store.convert import write_copy
 from elmo_cli.store.layouts import layout_of_spec
-from elmo_cli.store.log_lines import Progress, is_finished, log_path, read_log
+from elmo_cli.store.log_lines import CommittedProgress, is_finished, log_path, read_log
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.store.spec import read_attributes, write_attributes
 from elmo_cli.store.writer import EmbeddingsWriter
@@ -275,7 +275,7 @@ def test_progress_comes_back(out: Path, part: Path) -> None:
     run(out, "bilm", n=4, finish=False)
     settings, overwrite, logged = read_log(part)
     assert (settings, overwrite) == (spec("bilm"), False)
-    assert logged == Progress(2, 4, 7, 0, "hash of 4", b"state 4")
+    assert logged == CommittedProgress(2, 4, 7, 0, "hash of 4", b"state 4")
     with EmbeddingsWriter.open(out, spec("bilm"), resume=True) as writer:
         assert writer.progress == logged
 

@@ -13,10 +13,10 @@ from command_line import made
 
 from elmo_cli.errors import ElmoError, EmbeddingsFileError
 from elmo_cli.files import FileLock
-from elmo_cli.lm.settings import SILENT, Reporter
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.tasks.embeddings_folder import BiLMRecord, EmbeddingsFolder
 from elmo_cli.tasks.readers import Split
+from elmo_cli.training.reporter import SILENT, Reporter
 
 SENTENCES = [("Anna", "lives"), ("it", "rains"), ("Anna", "lives"), ("Oslo",)]
 SPLIT = Split("data.conll", SENTENCES, [])

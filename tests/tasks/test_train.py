@@ -19,11 +19,11 @@ import torch
 from command_line import Done, documented, elmo, made, refused
 
 from elmo_cli.errors import ElmoError, EmbeddingsFileError, ModelError, ResumeError
-from elmo_cli.lm.settings import SILENT, Reporter
 from elmo_cli.tasks.embeddings_folder import EmbeddingsFolder
 from elmo_cli.tasks.task import load_task
 from elmo_cli.tasks.train import TaskData, sample_examples, train_task
 from elmo_cli.tasks.trained_task import load_trained
+from elmo_cli.training.reporter import SILENT, Reporter
 
 SMALL = {"hidden": 5, "char_filters": 4, "elmo.projection": 6, "batch_size": 2, "patience": 9}
 DATA = ("--train", "train.conll", "--dev", "dev.conll")

@@ -9,11 +9,10 @@ import h5py
 
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.hdf5 import reading, sample_datasets
-from elmo_cli.isolate import CORRUPT_HINT
+from elmo_cli.messages import CORRUPT_HINT
 from elmo_cli.store.layouts.allennlp import AllenNlp, AllenNlpLines, Bilm
 from elmo_cli.store.layouts.base import (
     SENTENCE_MAP,
-    Array,
     Handle,
     Key,
     Layout,
@@ -31,7 +30,6 @@ from elmo_cli.weightfile.describe import kind_of_weights
 
 __all__ = [
     "LAYOUTS",
-    "Array",
     "Handle",
     "Key",
     "Layout",

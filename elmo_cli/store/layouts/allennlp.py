@@ -20,7 +20,7 @@ from elmo_cli.store.layouts.base import (
     Handle,
     Key,
     Layout,
-    Sample,
+    SampledDatasets,
     SentenceInfo,
     Stored,
     StoredSentence,
@@ -34,7 +34,7 @@ from elmo_cli.text.sentence import Sentence
 _MAX_MAP_BYTES = (1 << 32) - 1  # HDF5 stores the length of a string in 32 bits
 
 
-class LineReader(DatasetReader):
+class MapLineReader(DatasetReader):
     """Sentences whose tokens are recovered from their lines; here the lines are their names."""
 
     def __init__(self, layout: Layout, file: h5py.File, attributes: Mapping[str, Any]) -> None:
@@ -66,7 +66,7 @@ class LineReader(DatasetReader):
         return SentenceInfo(tokens, text)
 
 
-class MapReader(LineReader):
+class MapReader(MapLineReader):
     """Numbered sentences with a map from lines."""
 
     def line_of(self, name: str) -> str | None:
@@ -124,7 +124,7 @@ class Bilm(DatasetLayout):
 
     name = "bilm"
 
-    def matches(self, file: h5py.File, sample: Sample) -> bool:
+    def matches(self, file: h5py.File, sample: SampledDatasets) -> bool:
         is_numbered = all(is_number(name) and dataset.ndim == 3 for name, dataset in sample)
         return is_numbered and SENTENCE_MAP not in file
 
@@ -139,7 +139,7 @@ class AllenNlp(DatasetLayout):
     def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, sink: ValueSink) -> Facts:
         if spec.forget_sentences:
             return super().write(file, sentences, spec, sink)
-        lines = _Lines(pooled=spec.pooled)
+        lines = _CollectedLines(pooled=spec.pooled)
         attributes = super().write(file, map(lines.add, sentences), spec, sink)
         content = lines.to_json()
         if len(content) > _MAX_MAP_BYTES:  # of a file of some ten terabytes: it gets no map
@@ -152,7 +152,7 @@ class AllenNlp(DatasetLayout):
             "repeated_lines": lines.repeated(),
         }
 
-    def matches(self, file: h5py.File, sample: Sample) -> bool:
+    def matches(self, file: h5py.File, sample: SampledDatasets) -> bool:
         return SENTENCE_MAP in file or all(is_number(name) for name, _ in sample)
 
 
@@ -160,7 +160,7 @@ class AllenNlpLines(NameLayout):
     """Named by the line itself, as AllenNLP can too; a `/` in it creates groups."""
 
     name = "allennlp"
-    reader = LineReader
+    reader = MapLineReader
     needs = frozenset({"text order"})
     supports_sentence_keys = True
     hint = "number the lines instead"
@@ -178,11 +178,11 @@ class AllenNlpLines(NameLayout):
         return sentence.text
 
     def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, sink: ValueSink) -> Facts:
-        lines = _Lines(pooled=spec.pooled, keep=False)
+        lines = _CollectedLines(pooled=spec.pooled, keep=False)
         attributes = super().write(file, map(lines.add, sentences), spec, sink)
         return attributes | {"text_is_tokens": lines.are_tokens}
 
-    def matches(self, file: h5py.File, sample: Sample) -> bool:
+    def matches(self, file: h5py.File, sample: SampledDatasets) -> bool:
         # Other programs use identifiers instead of lines; with a `/` they could be anything.
         return any(" " in name for name, _ in sample) or not any("/" in name for name, _ in sample)
 
@@ -193,7 +193,7 @@ def split_line(text: str, n_tokens: int | None) -> tuple[str, ...] | None:
     return next((tuple(s) for s in splits if n_tokens in (None, len(s))), None)
 
 
-class _Lines:
+class _CollectedLines:
     """Collects lines; `are_tokens` if `split_line` recovers the tokens of all sentences."""
 
     def __init__(self, *, pooled: bool, keep: bool = True) -> None:

@@ -9,20 +9,18 @@ from typing import Any, ClassVar
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import EmbeddingsFileError, OutputError, UsageError
-from elmo_cli.files import plural
-from elmo_cli.isolate import CORRUPT_HINT
+from elmo_cli.messages import CORRUPT_HINT, plural
 from elmo_cli.store.digests import checksum
 from elmo_cli.store.quantization import INT8, quantize
 from elmo_cli.store.spec import DTYPES, FileSpec
 from elmo_cli.text.sentence import Sentence
 
-Array = NDArray[Any]
 Key = int | str | tuple[str, int] | tuple[str, ...]
 Handle = int | str  # position, or name of the data set
-Sample = list[tuple[str, h5py.Dataset]]
+SampledDatasets = list[tuple[str, h5py.Dataset]]
 
 SENTENCE_MAP = "sentence_to_index"
 MAX_NAME_BYTES = 60_000  # a link is a message in an object header, which is below 64 KiB
@@ -58,8 +56,8 @@ class StoredSentence:
     """One sentence as a file holds it."""
 
     sentence: Sentence
-    values: Array  # C-contiguous, with the dtype and the axes of the file
-    scales: Array | None  # float32, of int8 values, one per vector
+    values: AnyArray  # C-contiguous, with the dtype and the axes of the file
+    scales: AnyArray | None  # float32, of int8 values, one per vector
     crc32: int  # `checksum` of its identity, values and scales
 
 
@@ -68,7 +66,7 @@ class ValueSink:
     """Receives the values of a file, for which HDF5 only reserves space."""
 
     n_rows: int  # sum of the first axis of all `StoredSentence.values`
-    put: Callable[[int, Array], None]  # takes the values that belong at an address of the file
+    put: Callable[[int, AnyArray], None]  # takes the values that belong at an address of the file
 
 
 Stored = Iterable[StoredSentence]
@@ -108,7 +106,7 @@ class SentenceReader(ABC):
         """Shape of the array, layers first, and stored dtype, without reading values."""
 
     @abstractmethod
-    def stored(self, handle: Handle, layer: int | None = None) -> tuple[Array, Array | None]:
+    def stored(self, handle: Handle, layer: int | None = None) -> tuple[AnyArray, AnyArray | None]:
         """Read values and scales, with the dtype and the axes of the file.
 
         Args:
@@ -188,20 +186,20 @@ class Layout(ABC):
         """The key under which a reader finds a sentence; None where nothing names it."""
         return sentence.key
 
-    def to_file(self, array: Array, *, pooled: bool) -> Array:
+    def to_file(self, array: AnyArray, *, pooled: bool) -> AnyArray:
         """The array with the axes of the file."""
         return array
 
-    def from_file(self, values: Array, *, pooled: bool) -> Array:
+    def from_file(self, values: AnyArray, *, pooled: bool) -> AnyArray:
         """The array that `to_file` was given, C-contiguous; one layer may have lost its axis."""
         return values
 
-    def holds(self, array: Array, n_tokens: int, *, pooled: bool) -> bool:
+    def holds(self, array: AnyArray, n_tokens: int, *, pooled: bool) -> bool:
         """Whether an array has the shape of a sentence."""
         n_axes = 1 if pooled else 2
         return array.ndim in (n_axes, n_axes + 1) and (pooled or array.shape[-2] == n_tokens)
 
-    def store(self, sentence: Sentence, array: Array, spec: FileSpec) -> StoredSentence:
+    def store(self, sentence: Sentence, array: AnyArray, spec: FileSpec) -> StoredSentence:
         """The sentence as the file holds it; see `EmbeddingsWriter.append_block`.
 
         Raises:
@@ -223,7 +221,7 @@ class Layout(ABC):
     def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, sink: ValueSink) -> Facts:
         """Write sentences to a new file, with the names that `UniqueNames` accepted."""
 
-    def matches(self, file: h5py.File, sample: Sample) -> bool:
+    def matches(self, file: h5py.File, sample: SampledDatasets) -> bool:
         """Whether a file of another program, of which some data sets are given, has this layout."""
         return False
 
@@ -246,8 +244,8 @@ def is_number(text: str) -> bool:
 
 
 def _converted(
-    sentence: Sentence, array: Array, dtype: np.dtype[Any]
-) -> tuple[Array, Array | None]:
+    sentence: Sentence, array: AnyArray, dtype: np.dtype[Any]
+) -> tuple[AnyArray, AnyArray | None]:
     """C-contiguous values of the dtype, with scales for int8."""
     is_int8 = dtype == INT8
     try:

@@ -8,8 +8,9 @@ from typing import ClassVar
 
 import h5py
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import InputError, UsageError
-from elmo_cli.store.layouts.base import Array, Key, Sample, SentenceInfo, is_number
+from elmo_cli.store.layouts.base import Key, SampledDatasets, SentenceInfo, is_number
 from elmo_cli.store.layouts.sentence_datasets import NameLayout
 from elmo_cli.text.sentence import Sentence
 
@@ -57,7 +58,7 @@ class E2eCoref(NameLayout):
     def key_of(self, sentence: Sentence) -> Key | None:
         return None if sentence.document is None else (sentence.document, sentence.place)
 
-    def matches(self, file: h5py.File, sample: Sample) -> bool:
+    def matches(self, file: h5py.File, sample: SampledDatasets) -> bool:
         return _all_match(sample, r"[^/]/\d+$") and layers_are_last(sample)
 
 
@@ -99,7 +100,7 @@ class Lsgn(E2eCoref):
             return self.dataset_name(sentence)
         return super().key_of(sentence)
 
-    def matches(self, file: h5py.File, sample: Sample) -> bool:
+    def matches(self, file: h5py.File, sample: SampledDatasets) -> bool:
         if _all_match(sample, r"[^/]/\d+$"):
             return all(dataset.ndim > 1 for _, dataset in sample)
         return _all_match(sample, r":\d+$") and all(dataset.ndim == 3 for _, dataset in sample)
@@ -117,7 +118,7 @@ class Dygie(E2eCoref):
     def key_of_name(self, name: str) -> str:
         return name
 
-    def matches(self, file: h5py.File, sample: Sample) -> bool:
+    def matches(self, file: h5py.File, sample: SampledDatasets) -> bool:
         return _all_match(sample, r"_\d+$") and layers_are_last(sample)
 
 
@@ -136,12 +137,12 @@ def document_and_place(key: object) -> tuple[str, int] | None:
     return None
 
 
-def layers_are_last(sample: Sample) -> bool:
+def layers_are_last(sample: SampledDatasets) -> bool:
     """Whether arrays are (token, dim, layer) rather than (layer, token, dim)."""
     return all(dataset.ndim == 3 and dataset.shape[2] < dataset.shape[1] for _, dataset in sample)
 
 
-def _all_match(sample: Sample, pattern: str) -> bool:
+def _all_match(sample: SampledDatasets, pattern: str) -> bool:
     return all(re.search(pattern, name) for name, _ in sample)
 
 
@@ -182,14 +183,14 @@ class ManyLangs(NameLayout):
     def key_of(self, sentence: Sentence) -> Key:
         return sentence.tokens
 
-    def holds(self, array: Array, n_tokens: int, *, pooled: bool) -> bool:
+    def holds(self, array: AnyArray, n_tokens: int, *, pooled: bool) -> bool:
         is_one_layer = array.ndim == (1 if pooled else 2) or array.shape[0] == 1
         return is_one_layer and super().holds(array, n_tokens, pooled=pooled)
 
-    def to_file(self, array: Array, *, pooled: bool) -> Array:
+    def to_file(self, array: AnyArray, *, pooled: bool) -> AnyArray:
         return array.reshape(array.shape[-1 if pooled else -2 :])
 
-    def matches(self, file: h5py.File, sample: Sample) -> bool:
+    def matches(self, file: h5py.File, sample: SampledDatasets) -> bool:
         """Whether names are joined tokens with one vector each; lines may contain a tab too."""
         return any(
             dataset.ndim == 1 or len(name.split("\t")) == dataset.shape[-2]

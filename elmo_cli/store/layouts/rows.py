@@ -14,15 +14,15 @@ import h5py
 import numpy as np
 
 from elmo_cli import hdf5
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import EmbeddingsFileError
-from elmo_cli.isolate import CORRUPT_HINT
+from elmo_cli.messages import CORRUPT_HINT
 from elmo_cli.store.layouts.base import (
-    Array,
     Facts,
     Handle,
     Key,
     Layout,
-    Sample,
+    SampledDatasets,
     SentenceInfo,
     SentenceReader,
     Stored,
@@ -58,7 +58,7 @@ class Rows:
         if kind not in kinds.split() or len(self.shape) not in n_axes:
             raise self.corrupt(f"has {self.dtype} in shape {self.shape}")
 
-    def read(self, begin: int, end: int, layer: int | None = None) -> Array:
+    def read(self, begin: int, end: int, layer: int | None = None) -> AnyArray:
         """Read rows `begin` to `end` as a new array; of one index of the second axis if given."""
         if not 0 <= begin <= end <= self.shape[0]:
             raise self.corrupt(f"has no rows {begin} to {end}, it ends at {self.shape[0]}")
@@ -117,7 +117,7 @@ class TypeReader(SentenceReader):
     def array_type(self, handle: Handle) -> tuple[tuple[int, ...], np.dtype[Any]]:
         return self._rows.shape[1:], self._rows.dtype
 
-    def stored(self, handle: Handle, layer: int | None = None) -> tuple[Array, None]:
+    def stored(self, handle: Handle, layer: int | None = None) -> tuple[AnyArray, None]:
         return self._rows.read(int(handle), int(handle) + 1), None
 
     @cached_property
@@ -137,16 +137,16 @@ class BilmTypes(RowLayout):
     def identity(self, sentence: Sentence) -> bytes:
         return b""  # the file records nothing of a type but its row
 
-    def to_file(self, array: Array, *, pooled: bool) -> Array:
+    def to_file(self, array: AnyArray, *, pooled: bool) -> AnyArray:
         return array.reshape(1, -1)
 
-    def from_file(self, values: Array, *, pooled: bool) -> Array:
+    def from_file(self, values: AnyArray, *, pooled: bool) -> AnyArray:
         return np.asarray(values[0])
 
-    def holds(self, array: Array, n_tokens: int, *, pooled: bool) -> bool:
+    def holds(self, array: AnyArray, n_tokens: int, *, pooled: bool) -> bool:
         return array.ndim <= 2 and array.size == array.shape[-1]
 
-    def matches(self, file: h5py.File, sample: Sample) -> bool:
+    def matches(self, file: h5py.File, sample: SampledDatasets) -> bool:
         return [(name, dataset.ndim) for name, dataset in sample] == [(self.rows_name, 2)]
 
 
@@ -185,7 +185,7 @@ class FlatReader(SentenceReader):
         *layers, dim = vectors.shape[1:]
         return (*layers, *(() if self.pooled else (end - begin,)), dim), vectors.dtype
 
-    def stored(self, handle: Handle, layer: int | None = None) -> tuple[Array, Array | None]:
+    def stored(self, handle: Handle, layer: int | None = None) -> tuple[AnyArray, AnyArray | None]:
         rows = *self._span(int(handle)), layer
         values = self._rows("vectors").read(*rows)
         return values, self._rows("scales").read(*rows) if values.dtype == INT8 else None
@@ -201,7 +201,7 @@ class FlatReader(SentenceReader):
         return SentenceInfo(tokens, text, document, place, offset)
 
     @cached_property
-    def _keys(self) -> Array:
+    def _keys(self) -> AnyArray:
         return self._rows("keys").read(0, len(self))
 
     @cached_property
@@ -259,18 +259,18 @@ class Flat(RowLayout):
             known += [sentence.document, sentence.place, sentence.offset]
         return json.dumps(known).encode("ascii")
 
-    def to_file(self, array: Array, *, pooled: bool) -> Array:
+    def to_file(self, array: AnyArray, *, pooled: bool) -> AnyArray:
         if pooled:
             return array[np.newaxis]
         return array.swapaxes(0, 1) if array.ndim == 3 else array
 
-    def from_file(self, values: Array, *, pooled: bool) -> Array:
+    def from_file(self, values: AnyArray, *, pooled: bool) -> AnyArray:
         if pooled:
             return np.asarray(values[0])
         return np.ascontiguousarray(values.swapaxes(0, 1)) if values.ndim == 3 else values
 
     def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, sink: ValueSink) -> Facts:
-        columns = _Columns()
+        columns = _FlatColumns()
         attributes = super().write(file, map(columns.add, sentences), spec, sink)
         for name, values in columns.finished().items():
             dataset = hdf5.create_contiguous(file, name, values.shape, values.dtype)
@@ -279,7 +279,7 @@ class Flat(RowLayout):
         return attributes
 
 
-class _Columns:
+class _FlatColumns:
     """Collects what is known of the sentences besides their vectors, by name of the data set."""
 
     def __init__(self) -> None:
@@ -314,9 +314,9 @@ class _Columns:
             content += string.encode("utf-8", "surrogatepass")
             ends.append(len(content))
 
-    def finished(self) -> dict[str, Array]:
+    def finished(self) -> dict[str, AnyArray]:
         """The data sets in their order; lines and documents only where some sentence has one."""
-        found: dict[str, Array] = {}
+        found: dict[str, AnyArray] = {}
         if self._scales_shape is not None:
             found["scales"] = np.frombuffer(self._scales, "<f4").reshape(-1, *self._scales_shape)
 

@@ -12,11 +12,11 @@ import numpy as np
 from h5py import h5d, h5g, h5p, h5s, h5t
 
 from elmo_cli import hdf5
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import EmbeddingsFileError
-from elmo_cli.files import plural
+from elmo_cli.messages import plural
 from elmo_cli.store.layouts.base import (
     SENTENCE_MAP,
-    Array,
     Facts,
     Handle,
     Key,
@@ -77,7 +77,7 @@ class DatasetReader(SentenceReader):
             shape = shape[:-1] if shape[-1] == 1 else (shape[-1], *shape[:-1])
         return shape, dataset.dtype
 
-    def stored(self, handle: Handle, layer: int | None = None) -> tuple[Array, None]:
+    def stored(self, handle: Handle, layer: int | None = None) -> tuple[AnyArray, None]:
         dataset = self._dataset(str(handle))
         selection: Any = ()
         if layer is not None:
@@ -176,7 +176,7 @@ class DatasetWriter:
         self._starts: dict[str, tuple[int, ...]] = {"": ()}
         self._groups: list[tuple[int, ...]] = []  # of each sentence
 
-    def add(self, name: str, values: Array) -> None:
+    def add(self, name: str, values: AnyArray) -> None:
         """Create a data set of the shape of `values`, which go to the sink."""
         parent, _, leaf = name.rpartition("/")
         if parent != self._last[0]:
@@ -232,13 +232,13 @@ class DatasetLayout(Layout):
         """What a name says of its sentence; a ValueError if it is not the name of one."""
         return SentenceInfo()
 
-    def to_file(self, array: Array, *, pooled: bool) -> Array:
+    def to_file(self, array: AnyArray, *, pooled: bool) -> AnyArray:
         if not self.layers_last:
             return array
         has_layers = array.ndim == (2 if pooled else 3)
         return np.moveaxis(array, 0, -1) if has_layers else array[..., np.newaxis]
 
-    def from_file(self, values: Array, *, pooled: bool) -> Array:
+    def from_file(self, values: AnyArray, *, pooled: bool) -> AnyArray:
         if not self.layers_last:
             return values
         values = values[..., 0] if values.shape[-1] == 1 else np.moveaxis(values, -1, 0)

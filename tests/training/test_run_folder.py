@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from elmo_cli.errors import OutputError, ResumeError, UsageError
-from elmo_cli.lm.run_folder import LOCK_FILE, RunFolder
+from elmo_cli.training.run_folder import LOCK_FILE, RunFolder
 
 RUN = {
     "pretrain": ("recipe.json", "checkpoint.pt", "log.jsonl", "text.npz", "weights.hdf5"),

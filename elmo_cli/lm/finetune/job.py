@@ -11,7 +11,6 @@ import torch
 
 from elmo_cli.errors import ResumeError, SettingError
 from elmo_cli.files import write_text
-from elmo_cli.lm.checkpoint import as_resume_error
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.language_model import load_language_model, softmax_of
 from elmo_cli.lm.perplexity import Perplexity
@@ -22,6 +21,7 @@ from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.regular_files import read_json
 from elmo_cli.text.input import InputSettings
 from elmo_cli.text.vocabulary import Vocabulary
+from elmo_cli.training.tensors import as_resume_error
 
 # From short runs. bilm-tf continues Adagrad at 0.2 with its sums of squared gradients, which no
 # weight file contains; with new sums 0.2 would undo what the model has learned.

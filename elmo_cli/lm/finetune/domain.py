@@ -13,17 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from elmo_cli.arrays import Int64Array
 from elmo_cli.errors import InputError, TrainingError, UsageError
-from elmo_cli.lm.corpus import Corpus, Int64Array, overlap, read_corpus, without
-from elmo_cli.text.input import (
-    SUFFIXES,
-    InputReport,
-    InputSettings,
-    shorten_list,
-    without_compression_suffix,
-)
+from elmo_cli.lm.corpus import Corpus, overlap, read_corpus, without
+from elmo_cli.messages import shorten_list
+from elmo_cli.text.input import SUFFIXES, InputReport, InputSettings, without_compression_suffix
 
 _HELD_OUT_FRACTION = 0.05  # of the tokens, unless a held-out text is named
 _MIN_HALF = 3_000  # tokens of a half, unless it would be more than an eighth of the text
@@ -190,7 +185,7 @@ def _is_text(path: str) -> bool:
     return not name.startswith(".") and (is_compressed_text or bare.endswith(_SUFFIXES))
 
 
-def _divide(corpus: Corpus, source: str, fraction: float) -> tuple[npt.NDArray[np.int64], str]:
+def _divide(corpus: Corpus, source: str, fraction: float) -> tuple[Int64Array, str]:
     """The side of each sentence, (sentence,): 0 for training or a half; and what is held out.
 
     Args:
@@ -216,7 +211,7 @@ def _divide(corpus: Corpus, source: str, fraction: float) -> tuple[npt.NDArray[n
     raise TrainingError(what, hint)
 
 
-def _hold_out(corpus: Corpus, units: Int64Array, fraction: float) -> npt.NDArray[np.int64]:
+def _hold_out(corpus: Corpus, units: Int64Array, fraction: float) -> Int64Array:
     """Hold out some units; the side of each sentence. Equal units are on the same side.
 
     Args:

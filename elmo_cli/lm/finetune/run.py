@@ -10,8 +10,9 @@ from elmo_cli.errors import ResumeError
 from elmo_cli.files import write_text
 from elmo_cli.lm.checkpoint import TrainingProgress
 from elmo_cli.lm.distributed import ProcessGroup
-from elmo_cli.lm.domain import Domain, find_texts, read_domain
-from elmo_cli.lm.finetune_job import (
+from elmo_cli.lm.finetune.domain import Domain, find_texts, read_domain
+from elmo_cli.lm.finetune.fit_softmax import fit_softmax
+from elmo_cli.lm.finetune.job import (
     START_OVER,
     FinetuneJob,
     FinetuneRecord,
@@ -26,9 +27,6 @@ from elmo_cli.lm.finetune_job import (
 from elmo_cli.lm.language_model import LanguageModel, load_language_model
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.perplexity import Perplexity, perplexity
-from elmo_cli.lm.run_folder import FITTED_FILE, RECORD_FILE, RunFolder
-from elmo_cli.lm.settings import SILENT, Reporter
-from elmo_cli.lm.softmax import fit_softmax
 from elmo_cli.lm.step import TrainStep
 from elmo_cli.lm.stream import check_long_enough
 from elmo_cli.model.bilm import NextTokenSoftmax
@@ -42,6 +40,8 @@ from elmo_cli.pretrained.model_files import (
 )
 from elmo_cli.pretrained.warm_state import write_warm_state
 from elmo_cli.text.input import InputReport, check_inputs
+from elmo_cli.training.reporter import SILENT, Reporter
+from elmo_cli.training.run_folder import FITTED_FILE, RECORD_FILE, RunFolder
 from elmo_cli.weightfile.read import read_softmax
 from elmo_cli.weightfile.write import write_softmax
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from elmo_cli.errors import OutputError, ResumeError, UsageError
 from elmo_cli.files import TEMPORARY_SUFFIX, FileLock, output_errors
-from elmo_cli.lm.pretrain_config import RECIPE_FILE
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
 from elmo_cli.pretrained.model_files import (
     CARD_FILE,
@@ -22,9 +21,14 @@ from elmo_cli.pretrained.model_files import (
     VOCABULARY_FILE,
 )
 
-LOG_FILE, TEXT_FILE, LOCK_FILE = "log.jsonl", "text.npz", ".elmo-lock"
-RECORD_FILE, FITTED_FILE = "finetune.json", "fitted_softmax.hdf5"
-TASK_FILE, VECTORS_FOLDER = "task.json", "vectors"
+LOG_FILE = "log.jsonl"
+LOCK_FILE = ".elmo-lock"
+RECIPE_FILE = "recipe.json"  # of `elmo pretrain`
+TEXT_FILE = "text.npz"
+RECORD_FILE = "finetune.json"  # of `elmo finetune`
+FITTED_FILE = "fitted_softmax.hdf5"
+TASK_FILE = "task.json"  # of `elmo train`
+VECTORS_FOLDER = "vectors"
 _MODEL = (PARTS_FILE, STATE_FILE, OPTIONS_FILE, WEIGHTS_FILE, SOFTMAX_FILE, VOCABULARY_FILE)
 _RUN = (CHECKPOINT_FILE, LOG_FILE)
 _FILES = {  # files that a run writes; the last one marks its folder

@@ -1,0 +1,1 @@
+"""Fine-tuning a biLM on the text of a domain."""
