@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-import sys
+import os
+from typing import Any
 
 
 class ElmoError(Exception):
@@ -15,22 +16,31 @@ class ElmoError(Exception):
         problem: what is wrong, with both values, without a full stop.
         hint: what to do next; library parameters in backticks, such as `overwrite=True`. A
             traceback shows it as a note.
-        where: the file, line or setting that is wrong; "" if `problem` names it.
+        where: the file, line or setting that is wrong; "" if there is no single one.
         parameters: settings that the hint says to change.
     """
 
     exit_code = 1
 
     def __init__(
-        self, problem: str, hint: str = "", *, where: str = "", parameters: tuple[str, ...] = ()
+        self,
+        problem: str,
+        hint: str = "",
+        *,
+        where: str | os.PathLike[str] = "",
+        parameters: tuple[str, ...] = (),
     ) -> None:
         super().__init__(problem)
         self.problem = problem
         self.hint = hint
-        self.where = where
+        self.where = os.fspath(where)
         self.parameters = parameters
-        if hint and sys.version_info >= (3, 11):
+        if hint:
             self.add_note(f"hint: {hint}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Constructors differ, and an error of a child process is sent to its parent.
+        return _restored, (type(self), vars(self))
 
     @property
     def message(self) -> str:
@@ -39,6 +49,14 @@ class ElmoError(Exception):
 
     def __str__(self) -> str:
         return self.message
+
+
+def _restored(kind: type[ElmoError], fields: dict[str, Any]) -> ElmoError:
+    """Make an error from its pickled fields."""
+    error = kind.__new__(kind)
+    vars(error).update(fields)
+    error.args = (error.problem,)
+    return error
 
 
 class UsageError(ElmoError, ValueError):
@@ -95,8 +113,15 @@ class OutputError(ElmoError, OSError):
         resumable: an unfinished output is kept that the same run can resume.
     """
 
-    def __init__(self, message: str, hint: str = "", resumable: bool = False) -> None:
-        super().__init__(message, hint)
+    def __init__(
+        self,
+        problem: str,
+        hint: str = "",
+        *,
+        where: str | os.PathLike[str] = "",
+        resumable: bool = False,
+    ) -> None:
+        super().__init__(problem, hint, where=where)
         self.resumable = resumable
 
 

@@ -155,7 +155,7 @@ def output_errors(path: StrPath, *, resumable: bool = False) -> Iterator[None]:
             what, hint = f"there is no folder {folder}", f"`mkdir -p {folder}`"
         elif code == errno.ENOTDIR:
             what, hint = f"{folder} is not a folder", _OTHER_PATH
-        raise OutputError(f"{os.fspath(path)}: {what}", hint, resumable) from None
+        raise OutputError(what, hint, where=path, resumable=resumable) from None
 
 
 @contextmanager

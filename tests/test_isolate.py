@@ -28,7 +28,9 @@ def test_a_result_comes_back(result: object) -> None:
     assert run_isolated(lambda: result, [], InputError) == result
 
 
-@pytest.mark.parametrize("error", [OutputError("v: full", "free space", True), ValueError("bad")])
+@pytest.mark.parametrize(
+    "error", [OutputError("full", "free space", where="v", resumable=True), ValueError("bad")]
+)
 def test_an_error_keeps_its_type_message_and_hint(error: Exception) -> None:
     """It is pickled; the default would lose all but the message."""
 
