@@ -155,7 +155,7 @@ def embed(**values: Any) -> None:
     job = _job(chosen)
     if chosen.ray:
         _check_for_ray(job)
-        from elmo_cli.cli.embed_run import write_shards
+        from elmo_cli.cli.embed_jobs import write_shards
 
         write_shards(
             job,
@@ -233,15 +233,15 @@ def _run(job: EmbedJob, chosen: EmbedOptions, start_s: float) -> None:
     if not (chosen.is_stdout or chosen.dry_run):
         _check_folder(job.output)
     with console.loading():
-        from elmo_cli.cli import embed_run
+        from elmo_cli.cli import embed_jobs
 
-        embedder = embed_run.load_embedder(job, files, chosen.threads)
+        embedder = embed_jobs.load_embedder(job, files, chosen.threads)
     if chosen.is_stdout:
-        embed_run.write_stdout(job, embedder, chosen.stream)
+        embed_jobs.write_stdout(job, embedder, chosen.stream)
     elif chosen.dry_run:
-        embed_run.print_plans(jobs, embedder, time.monotonic() - start_s)
+        embed_jobs.print_plans(jobs, embedder, time.monotonic() - start_s)
     else:
-        embed_run.write_files(jobs, embedder)
+        embed_jobs.write_files(jobs, embedder)
 
 
 def _checked_jobs(job: EmbedJob) -> list[EmbedJob]:
