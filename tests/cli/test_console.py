@@ -17,7 +17,7 @@ from situations import Maker, Scene, file, hdf5, objects, stocked, zipped
 
 from elmo_cli.cli import console, main
 from elmo_cli.cli.task_options import TaskReporter
-from elmo_cli.messages import duration
+from elmo_cli.messages import INTERRUPTED_HINT, duration
 
 ESCAPE = "\x1b[31m\x9b2J"
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -95,45 +95,20 @@ def test_only_console_prints() -> None:
             assert not called.endswith((".stdout.write", ".stderr.write")), path.name
 
 
-@pytest.mark.parametrize("module", ["elmo_cli.errors", "elmo_cli.cli.main", "numpy"])
-def test_interrupted_in_an_import(module: str, scene: Scene) -> None:
-    """Libraries swallow an exception while they are imported, or are left half initialized."""
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_an_interrupt_outside_a_command_ends_with_two_lines(name: str) -> None:
+    """As while `cli.main` is imported; click handles an interrupt of a command."""
     program = (
-        "import os, signal, sys\n"
-        "class Interrupt:\n"
-        "    def find_spec(self, name, *_):\n"
-        "        try:\n"
-        f"            if name == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"
-        "        except BaseException:\n"
-        "            pass  # as some libraries do\n"
-        "sys.meta_path.insert(0, Interrupt())\n"
+        "import os, signal\n"
+        "import elmo_cli.cli.main as cli\n"
+        f"cli.main = lambda: os.kill(os.getpid(), signal.{name})\n"
         "from elmo_cli.__main__ import command; command()"
     )
-    words = [sys.executable, "-c", program, "embed", "-q", "a.txt", "-o", "b.hdf5"]
-    done = subprocess.run(words, capture_output=True, text=True)
-    assert done.returncode == 130
-    assert done.stderr.splitlines()[0] == "error: interrupted"
-    assert len(done.stderr.splitlines()) == 2
-    assert not Path("b.hdf5").exists()
-
-
-def test_interrupted_before_the_command() -> None:
-    """The script that pip installs runs code between the import and the call."""
-    program = "import os, signal, elmo_cli.__main__; os.kill(os.getpid(), signal.SIGINT)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert (done.returncode, done.stderr.splitlines()[0]) == (130, "error: interrupted")
-
-
-def test_little_is_imported_before_interrupts_are_handled() -> None:
-    program = (
-        "import os, sys; sys.path.insert(0, sys.argv[1])\n"
-        "before = set(sys.modules); import elmo_cli.__main__\n"
-        "print(*sorted(set(sys.modules) - before))"
-    )
-    repository = Path(console.__file__).parents[2]
-    words = [sys.executable, "-I", "-S", "-c", program, repository]  # without other startup code
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["__future__", "elmo_cli", "elmo_cli.__main__"]
+    assert done.returncode == 130
+    first_line, second_line = done.stderr.splitlines()
+    assert first_line == "error: interrupted"
+    assert second_line == f"hint: {INTERRUPTED_HINT}"
 
 
 @pytest.mark.parametrize(

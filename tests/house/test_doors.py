@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_all_public_names_can_be_imported():
     assert all(hasattr(elmo_cli, name) for name in elmo_cli.__all__)
-    assert set(elmo_cli._HOMES) | {"__version__"} == set(elmo_cli.__all__)
+    assert set(elmo_cli._MODULES) | {"__version__"} == set(elmo_cli.__all__)
     with pytest.raises(AttributeError):
         elmo_cli.no_such_name  # noqa: B018
 
