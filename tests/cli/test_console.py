@@ -111,6 +111,23 @@ def test_an_interrupt_outside_a_command_ends_with_two_lines(name: str) -> None:
     assert second_line == f"hint: {INTERRUPTED_HINT}"
 
 
+def test_windows_is_refused_in_two_lines() -> None:
+    """Instead of a traceback, because `import fcntl` fails there."""
+    program = (
+        "import sys\n"
+        "sys.platform = 'win32'\n"
+        "sys.modules['fcntl'] = None\n"
+        "from elmo_cli.__main__ import command; command()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 1
+    first_line, second_line = done.stderr.splitlines()
+    assert first_line.startswith("error: ")
+    assert "Windows" in first_line
+    assert second_line.startswith("hint: ")
+    assert "WSL" in second_line
+
+
 @pytest.mark.parametrize(
     ("seconds", "quiet", "expected"), [(0.1, False, 1), (0.1, True, 0), (0.0, False, 0)]
 )
