@@ -22,7 +22,9 @@ def command() -> None:
     Leaving by `os._exit` saves Python the second that it takes to destroy torch's objects.
     """
     if sys.platform == "win32":  # which lacks the module fcntl
-        _write_error("elmo does not run on Windows", "use it in WSL, the Windows Subsystem for Linux")
+        _write_error(
+            "elmo does not run on Windows", "use it in WSL, the Windows Subsystem for Linux"
+        )
         sys.exit(1)
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         # As Ctrl-C: cluster schedulers and `timeout` send SIGTERM.

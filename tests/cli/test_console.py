@@ -213,30 +213,89 @@ def test_a_message_about_a_task_ends_the_progress_before_it(
     assert "1 tokens of about 2 (50%)" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("no_color", "columns"), [("", 150), ("1", 80), ("1", 30)])
-def test_a_bar_takes_one_line_of_a_terminal(
-    no_color: str, columns: int, monkeypatch: pytest.MonkeyPatch, capsys
-) -> None:
+def frames(shown: str) -> list[str]:
+    """The texts of a bar's line, one for each time that it was drawn; without colors."""
+    uncolored = re.sub(r"\x1b\[[0-9;]*m", "", shown)
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n", uncolored).splitlines()
+    return [line for line in lines if line.strip()]
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Standard error is a terminal of 80 columns."""
     monkeypatch.setattr(console, "is_terminal", lambda stream: True)
     monkeypatch.setenv("FORCE_COLOR", "1")  # rich looks at the stream itself
     monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.setenv("NO_COLOR", no_color)
-    monkeypatch.setenv("COLUMNS", str(columns))
-    with console.ProgressDisplay(4, "tokens") as progress:
-        progress.update(2, 4, f"{ESCAPE}[b] of a text whose name is longer than a line of it")
+    monkeypatch.setenv("NO_COLOR", "")
+    monkeypatch.setenv("COLUMNS", "80")
+    return monkeypatch
+
+
+@pytest.mark.parametrize("columns", [150, 80, 30])
+def test_a_bar_takes_one_line_of_a_terminal(
+    columns: int, terminal: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal.setenv("COLUMNS", str(columns))
+    with console.ProgressDisplay(None, "tokens") as progress:
+        progress.update(2, 4, "of a text whose name is longer than a line of it")
         time.sleep(0.3)
     shown = capsys.readouterr().err
-    uncolored = re.sub(r"\x1b\[[0-9;]*m", "", shown)
-    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n", uncolored).splitlines()
-    text = max(lines, key=len)
+    text = frames(shown)[-1]
     assert "50%" in text
+    assert text.endswith(", 0 s elapsed")
     assert len(text) <= columns
-    assert text.endswith((" 0 s", "…") if columns < 60 else " 0 s")
-    assert columns < 100 or r"\x1b[31m\x9b2J[b] of" in text
-    if columns >= 60:
-        assert re.match(r"\W{10,40} ", text)  # the bar; spaces if there are no colors
+    if columns >= 80:
+        assert re.match("[━╸╺]{10,40} ", text)
     assert shown.count("\x1b[1A") == 1  # to the line that is removed at the end
-    assert bool(re.search(r"\x1b\[[0-9;]*3[0-8]", shown)) == (not no_color)
+
+
+@pytest.mark.parametrize("no_color", [True, False])
+def test_a_bar_is_colored_unless_no_color_is_set(
+    no_color: bool, terminal: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal.setenv("NO_COLOR", "1" if no_color else "")
+    with console.ProgressDisplay(4, "tokens") as progress:
+        progress.update(2, 4)
+    has_color = re.search(r"\x1b\[[0-9;]*3[0-8]", capsys.readouterr().err) is not None
+    assert has_color == (not no_color)
+
+
+def test_names_in_a_bar_are_plain_text(
+    terminal: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither control characters nor the markup of rich."""
+    with console.ProgressDisplay(None, "tokens") as progress:
+        progress.update(2, 4, f"{ESCAPE}[b]x[/b]")
+    assert r"\x1b[31m\x9b2J[b]x[/b]" in frames(capsys.readouterr().err)[-1]
+
+
+def test_a_bar_ends_at_100_percent(
+    terminal: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also if the last update came just before the end; and its figures have one unit each."""
+    with console.ProgressDisplay(None, "tokens", rate=2.0) as progress:
+        progress.begin("reading", "bytes")
+        progress.update(10, 10)
+        progress.begin("embedding", "tokens")
+        progress.update(0, 4)
+        progress.update(4, 4)
+    text = frames(capsys.readouterr().err)[-1]
+    assert re.fullmatch(
+        r"━+ embedding, 4 tokens of 4 \(100%\), [\d,]+ tokens/s, 0 s elapsed", text
+    ) or re.fullmatch(r"━+ embedding, 100%, [\d,]+ tokens/s, 0 s elapsed", text)
+
+
+def test_a_log_gets_no_bar(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line from time to time, whose end no control character marks."""
+    monkeypatch.setattr(console, "_LINE_EVERY_S", 0.02)
+    with console.ProgressDisplay(4, "tokens") as progress:
+        progress.update(2, 4)
+        time.sleep(0.1)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines
+    assert lines[-1].startswith("2 tokens of 4 (50%), ")
 
 
 @pytest.mark.parametrize(
