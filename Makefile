@@ -61,7 +61,7 @@ bench-train: install  ## time `elmo pretrain` on TEXT=a tokenized text, with ran
 
 OLD ?= HEAD
 NEW ?= .
-bench-paired: install  ## time `elmo embed` of two checkouts in turns: OLD=HEAD NEW=. TEXT=… [ARGS="--layout flat"]
+bench-paired: install  ## time a command of two checkouts in turns: OLD=HEAD NEW=. TEXT=… [ARGS="--command pretrain --pairs 15"]
 	$(BIN)/python benchmarks/speed/paired.py $(OLD) $(NEW) --text $(TEXT) $(ARGS)
 
 fuzz: DAMAGES = 500
