@@ -333,6 +333,32 @@ def test_other_errors(
 
 
 @pytest.mark.parametrize(
+    ("words", "variables", "hint"),
+    [
+        ([], {"ELMO_MODEL": "nope"}, "; $ELMO_MODEL is `nope`"),
+        ([], {"ELMO_MODEL": "original"}, "; $ELMO_MODEL is `original`"),
+        ([], {"ELMO_DEVICE": "abacus"}, "; $ELMO_DEVICE is `abacus`"),
+        (["-m", "nope"], {"ELMO_DEVICE": "cpu"}, "works too"),
+        (["-m", "nope"], {"ELMO_MODEL": "nope"}, "works too"),
+        (["--device", "abacus"], {"ELMO_DEVICE": "abacus"}, "if there is one"),
+    ],
+)
+def test_a_hint_names_the_variable_that_a_wrong_value_came_from(
+    words: list[str],
+    variables: dict[str, str],
+    hint: str,
+    scene: Scene,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A user may not remember it; but not where the command line has the same value."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    done = elmo("embed", "a.txt", "-o", "b.hdf5", *words)
+    assert done.code in (1, 2)
+    assert done.err.splitlines()[-1].endswith(hint)
+
+
+@pytest.mark.parametrize(
     ("variables", "expected"),
     [({}, "10000"), ({"GOMP_SPINCOUNT": "5"}, "5"), ({"OMP_WAIT_POLICY": "active"}, "None")],
 )
