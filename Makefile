@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-browser test-ray bench bench-plain bench-cluster bench-train bench-paired paper fuzz check format pretrain card dist clean
+.PHONY: help install demo test test-all test-browser test-ray coverage bench bench-plain bench-cluster bench-train bench-paired paper fuzz check format pretrain card dist clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -25,6 +25,12 @@ demo: install  ## embed the sample corpus with the bundled model and show the fi
 IN_MEMORY := $(if $(wildcard /dev/shm/.),TMPDIR=/dev/shm)
 test: install  ## the quick suite, in two processes
 	$(IN_MEMORY) $(BIN)/python -m pytest -n 2 --dist loadfile -m 'not slow and not ray and not browser'
+
+coverage: install  ## the quick suite with coverage, processes included; fails under 90 % of the lines of elmo_cli
+	rm -f .coverage .coverage.*
+	$(IN_MEMORY) $(BIN)/python -m coverage run -m pytest -n 2 --dist loadfile -m 'not slow and not ray and not browser'
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage report
 
 test-all: install  ## the whole suite, with what takes longer [REFERENCE=folder of the originals' outputs]
 	$(if $(REFERENCE),ELMO_REFERENCE=$(abspath $(REFERENCE))) $(BIN)/python -m pytest -m 'not ray'
@@ -55,7 +61,7 @@ bench-train: install  ## time `elmo pretrain` on TEXT=a tokenized text, with ran
 
 OLD ?= HEAD
 NEW ?= .
-bench-paired: install  ## time `elmo embed` of two checkouts in turns: OLD=HEAD NEW=. TEXT=… [ARGS="--layout flat"]
+bench-paired: install  ## time a command of two checkouts in turns: OLD=HEAD NEW=. TEXT=… [ARGS="--command pretrain --pairs 15"]
 	$(BIN)/python benchmarks/speed/paired.py $(OLD) $(NEW) --text $(TEXT) $(ARGS)
 
 fuzz: DAMAGES = 500
@@ -96,4 +102,4 @@ dist: install  ## build the wheel, the bundled model inside
 	$(BIN)/python -m build --wheel
 
 clean:  ## remove what was made, but not .venv
-	rm -rf build dist *.egg-info demo.hdf5 .pytest_cache .mypy_cache .ruff_cache
+	rm -rf build dist *.egg-info demo.hdf5 .pytest_cache .mypy_cache .ruff_cache .coverage .coverage.*

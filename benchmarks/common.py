@@ -7,7 +7,6 @@ import itertools
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +24,8 @@ SIZES = {
     "original": options_of(filters=_FILTERS, char_dim=16, cell=4096, projection=512, n_highway=2),
 }
 MEMORY = Path("/dev/shm") if Path("/dev/shm").is_dir() else None  # a file system in memory
+_MEASURED = Path(__file__).with_name("measured.py")
+_PEAK_UNITS_PER_MB = 1024**2 if sys.platform == "darwin" else 1024
 _NUMERIC = "0123456789.,%+-e"  # characters of a number
 ELMO = (sys.executable, "-m", "elmo_cli")
 
@@ -40,30 +41,33 @@ class Cost(NamedTuple):
 def parse_arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
     """The arguments of a script; `more` are those after `--`, for the `elmo` command."""
     words = sys.argv[1:]
-    at = words.index("--") if "--" in words else len(words)
-    return parser.parse_args(words[:at], argparse.Namespace(more=words[at + 1 :]))
+    n_own = words.index("--") if "--" in words else len(words)
+    more = words[n_own + 1 :]
+    return parser.parse_args(words[:n_own], argparse.Namespace(more=more))
 
 
 def run_timed(command: Sequence[object], **options: Any) -> Cost:
     """Run a command, and measure it from the start of its process to its end.
 
-    The peak memory of a child is at least that of this process when the child started.
-
     Args:
-        options: of `subprocess.Popen`.
+        options: of `subprocess.run`.
 
     Raises:
         SystemExit: the command failed.
     """
-    words = list(map(str, command))
-    begun = time.perf_counter()
-    process = subprocess.Popen(words, **options)
-    _, status, usage = os.wait4(process.pid, 0)
-    wall = time.perf_counter() - begun
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"failed with exit code {process.returncode}: {' '.join(words)}")
-    return Cost(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+    words = [str(word) for word in command]
+    reading, writing = os.pipe()
+    measured = [sys.executable, "-I", "-S", str(_MEASURED), str(writing), *words]
+    with os.fdopen(reading) as pipe:
+        try:
+            done = subprocess.run(measured, pass_fds=(writing,), **options)
+        finally:
+            os.close(writing)
+        figures = pipe.read().split()
+    if done.returncode:
+        raise SystemExit(f"failed with exit code {done.returncode}: {' '.join(words)}")
+    wall_s, cpu_s, peak = map(float, figures)
+    return Cost(wall=wall_s, cpu=cpu_s, peak=peak / _PEAK_UNITS_PER_MB)
 
 
 def model_path(name: str, folder: Path) -> str:
@@ -84,26 +88,35 @@ def write_text(sources: Iterable[str], n_tokens: int | None, path: Path) -> int:
 
     texts = list(sources)
     rounds = [texts] if n_tokens is None else itertools.repeat(texts)
-    total = 0
+    n_written = 0
     with path.open("w", encoding="utf-8") as file:
-        for sentence in itertools.chain.from_iterable(map(read_sentences, rounds)):
-            if n_tokens is not None and total >= n_tokens:
-                break
-            total += len(sentence.tokens)
-            file.write(" ".join(sentence.tokens) + "\n")
-    return total
+        for names in rounds:
+            for sentence in read_sentences(names):
+                if n_tokens is not None and n_written >= n_tokens:
+                    return n_written
+                n_written += len(sentence.tokens)
+                file.write(" ".join(sentence.tokens) + "\n")
+    return n_written
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """A Markdown table; columns of numbers are aligned to the right."""
-    cells = [[str(cell) for cell in row] for row in (header, *rows)]
-    widths = [max(3, *map(len, column)) for column in zip(*cells, strict=True)]
-    is_right = [not "".join(column[1:]).strip(_NUMERIC) for column in zip(*cells, strict=True)]
-    marks = ["-" * (w + 1) + (":" if r else "-") for w, r in zip(widths, is_right, strict=True)]
-    pads = [str.rjust if is_number else str.ljust for is_number in is_right]
-    lines = [
-        " | ".join(pad(cell, width) for pad, cell, width in zip(pads, row, widths, strict=True))
-        for row in cells
+    body = [[str(cell) for cell in row] for row in rows]
+    columns = [
+        _table_column(name, [row[number] for row in body]) for number, name in enumerate(header)
     ]
-    head, *body = [f"| {line} |" for line in lines]
-    return "\n".join([head, f"|{'|'.join(marks)}|", *body])
+    lines = []
+    for cells in zip(*columns, strict=True):
+        lines.append("|" + "|".join(cells) + "|")
+    return "\n".join(lines)
+
+
+def _table_column(name: str, cells: Sequence[str]) -> list[str]:
+    """The name, the line below it and the cells of a column, all of one width."""
+    is_number = "".join(cells).strip(_NUMERIC) == ""
+    width = max(3, len(name), *(len(cell) for cell in cells))
+    line = "-" * (width + 1) + (":" if is_number else "-")
+    padded = []
+    for cell in (name, *cells):
+        padded.append(f" {cell.rjust(width) if is_number else cell.ljust(width)} ")
+    return [padded[0], line, *padded[1:]]

@@ -10,13 +10,12 @@ Names are imported on first use, so that `import elmo_cli` does not import torch
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from elmo_cli.version import __version__
 
-# Importing `typing` or `importlib` would take most of the time before `__main__` handles Ctrl-C.
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from elmo_cli.dataset import EmbeddingsDataset as EmbeddingsDataset
     from elmo_cli.embed.embedder import Embedder as Embedder
     from elmo_cli.embed.run import embed_file as embed_file
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from elmo_cli.text.input import read_sentences as read_sentences
     from elmo_cli.text.sentence import Sentence as Sentence
 
-_HOMES = {
+_MODULES = {  # of each name
     "BiLM": "elmo_cli.model.bilm",
     "ElmoError": "elmo_cli.errors",
     "ElmoMix": "elmo_cli.model.mix",
@@ -43,15 +42,13 @@ _HOMES = {
     "read_sentences": "elmo_cli.text.input",
 }
 
-__all__ = ["__version__", *_HOMES]
+__all__ = ["__version__", *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'elmo_cli' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from types import FrameType
 
 from elmo_cli.messages import INTERRUPTED_HINT
 
@@ -22,26 +21,29 @@ def command() -> None:
 
     Leaving by `os._exit` saves Python the second that it takes to destroy torch's objects.
     """
+    if sys.platform == "win32":  # which lacks the module fcntl
+        _write_error(
+            "elmo does not run on Windows", "use it in WSL, the Windows Subsystem for Linux"
+        )
+        sys.exit(1)
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _interrupt)  # sent by cluster schedulers and by `timeout`
+        # As Ctrl-C: cluster schedulers and `timeout` send SIGTERM.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     gc.set_threshold(100_000)  # torch's modules are some hundred thousand objects, which all stay
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", _SPIN_COUNT)  # read when torch is imported
     try:
         code = _run()
     except KeyboardInterrupt:
-        _write_interrupted()
+        _write_error("interrupted", INTERRUPTED_HINT)
         code = 130
     atexit._run_exitfuncs()
     _flush()
     os._exit(code)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
 def _run() -> int:
+    """Run `cli.main.main` and return its exit code."""
     from elmo_cli.cli.main import main
 
     try:
@@ -51,11 +53,13 @@ def _run() -> int:
     return 0
 
 
-def _write_interrupted() -> None:
-    os.write(2, f"error: interrupted\nhint: {INTERRUPTED_HINT}\n".encode())
+def _write_error(message: str, hint: str) -> None:
+    """Write the two lines of an error; `sys.stderr` may be in use at an interrupt."""
+    os.write(2, f"error: {message}\nhint: {hint}\n".encode())
 
 
 def _flush() -> None:
+    """Write what Python has buffered, which `os._exit` would discard."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):  # reported by `main`, or closed
             stream.flush()

@@ -1,6 +1,23 @@
-"""The errors of elmo, as one small tree; each is also the built-in that older code would catch.
+"""The errors of elmo; `cli.main` prints them and exits with `exit_code`.
 
-`cli.main` prints them and exits with `exit_code`.
+Each is also the built-in error in parentheses, for code that catches that one:
+
+    ElmoError                       exit code 1, unless another one is named
+    ├── UsageError (ValueError)             settings that contradict each other; exit code 2
+    │   └── SettingError                    a setting with a value that it cannot have
+    ├── InputError (ValueError)             a text file
+    ├── OptionsError (ValueError)           an options.json
+    ├── WeightFileError (ValueError)        a weight file
+    ├── ModelError (LookupError)            a model that is missing or of another family
+    ├── DownloadError (OSError)
+    ├── EmbeddingsFileError (ValueError)    an embeddings file
+    │   └── UnfinishedError                 one whose run did not finish
+    ├── OutputError (OSError)               an output path
+    ├── ResumeError (ValueError)            an unfinished run with other settings or input
+    ├── DeviceError (RuntimeError)
+    ├── TrainingError (RuntimeError)        training that cannot start or has diverged
+    ├── StoppedError                        training that was stopped; exit code 130
+    └── SkippedError                        done, but input was left out; exit code 3
 """
 
 from __future__ import annotations
@@ -66,11 +83,10 @@ class UsageError(ElmoError, ValueError):
 
 
 class SettingError(UsageError):
-    """A setting with a value that it cannot have.
+    """A setting with a value that it cannot have; `where` and `parameters` name it.
 
     Attributes:
         name: of the setting, as a parameter of the library.
-        problem: what is wrong with its value, as a clause.
     """
 
     def __init__(self, name: str, problem: str, hint: str = "give another value") -> None:
@@ -119,9 +135,10 @@ class OutputError(ElmoError, OSError):
         hint: str = "",
         *,
         where: str | os.PathLike[str] = "",
+        parameters: tuple[str, ...] = (),
         resumable: bool = False,
     ) -> None:
-        super().__init__(problem, hint, where=where)
+        super().__init__(problem, hint, where=where, parameters=parameters)
         self.resumable = resumable
 
 

@@ -1,4 +1,8 @@
-"""Write files: check an output path, replace a file in one step, lock it, explain what failed."""
+"""Write files: check an output path, replace a file in one step, lock it, explain what failed.
+
+The locks are not those of the library filelock, which refuses a file system without locks (ENOLCK,
+EOPNOTSUPP) and also keeps a lock on a file that another process has renamed.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,9 @@ StrPath = str | os.PathLike[str]
 TEMPORARY_SUFFIX = ".part"
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # of a file system without locks
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_STDIN = 0  # descriptors
+_STDOUT = 1
+_COMPRESSED_SUFFIXES = (".gz", ".xz", ".bz2")
 _OTHER_PATH = "choose another output path"
 
 
@@ -45,19 +52,23 @@ def check_output_path(path: StrPath, *, overwrite: bool = False, regular: bool =
     """
     name = os.fspath(path)
     if os.path.isdir(path) or name.endswith(os.sep):
-        raise OutputError(f"{name}: is a folder", "name a file in it")
+        raise OutputError("is a folder", "name a file in it", where=path)
     is_file = os.path.isfile(path)
-    if os.path.exists(path) and not is_file:
-        if regular:
-            raise OutputError(f"{name}: not a regular file", "name a file on a disk")
+    is_pipe_or_device = os.path.exists(path) and not is_file
+    if is_pipe_or_device and regular:
+        raise OutputError("not a regular file", "name a file on a disk", where=path)
+    if is_pipe_or_device:
         return
     with output_errors(path):
         os.stat(os.path.join(resolve(path).parent, ""))
-    if name.lower().endswith((".gz", ".xz", ".bz2")):
-        hint = "choose a name without this suffix, and compress the file afterwards"
-        raise OutputError(f"{name}: would not be compressed, despite its suffix", hint)
+    if name.lower().endswith(_COMPRESSED_SUFFIXES):
+        raise OutputError(
+            "would not be compressed, despite its suffix",
+            "choose a name without this suffix, and compress the file afterwards",
+            where=path,
+        )
     if is_file and not overwrite:
-        raise OutputError(f"{name}: exists", f"`overwrite=True` replaces it; or {_OTHER_PATH}")
+        raise OutputError("exists", f"`overwrite=True` replaces it; or {_OTHER_PATH}", where=path)
 
 
 def check_distinct(
@@ -69,16 +80,30 @@ def check_distinct(
         inputs: files, or folders whose files are read.
         what: each of the inputs is, for the message.
     """
-    written = _identity(output, 1)
-    for name in (name for name in inputs if name):
-        for path in sorted(Path(name).iterdir()) if os.path.isdir(name) else [name]:
-            if written and written == _identity(path, 0):
+    written = _identity(output, _STDOUT)
+    if written is None:
+        return
+    for name in inputs:
+        if not name:
+            continue
+        for path in _files_in(name):
+            if _identity(path, _STDIN) == written:
                 also = "" if path == output else f" ({os.fspath(path)})"
-                raise UsageError(f"{os.fspath(output)}: is also {what}{also}", _OTHER_PATH)
+                raise UsageError(f"is also {what}{also}", _OTHER_PATH, where=output)
+
+
+def _files_in(path: StrPath) -> list[StrPath]:
+    """The entries of a folder, or the file itself."""
+    if os.path.isdir(path):
+        return [*sorted(Path(path).iterdir())]
+    return [path]
 
 
 def _identity(path: StrPath, standard_stream: int) -> tuple[int, int] | None:
-    """Device and inode of a regular file; None for anything else."""
+    """Device and inode of a regular file; None for anything else.
+
+    "-" is the file that the descriptor `standard_stream` leads to.
+    """
     with suppress(OSError, ValueError):
         status = os.stat(standard_stream if path == "-" else path)
         if stat.S_ISREG(status.st_mode):
@@ -124,7 +149,7 @@ def new_file(
 def publish(temporary: Path, path: StrPath, *, overwrite: bool, hint: str) -> None:
     """Rename a complete file to PATH; an OutputError if PATH was created meanwhile."""
     if not overwrite and os.path.lexists(resolve(path)):
-        raise OutputError(f"{os.fspath(path)}: was created by another process meanwhile", hint)
+        raise OutputError("was created by another process meanwhile", hint, where=path)
     os.replace(temporary, resolve(path))
 
 
@@ -138,31 +163,43 @@ def write_text(
 
 @contextmanager
 def output_errors(path: StrPath, *, resumable: bool = False) -> Iterator[None]:
-    """Turn an OSError into an OutputError that explains why PATH cannot be written; `resumable` as
-    in `OutputError`, and the hint says so. A BrokenPipeError stays what it is."""
+    """Turn an OSError into an OutputError that explains why PATH cannot be written.
+
+    A BrokenPipeError stays what it is.
+
+    Args:
+        resumable: as in `OutputError`; the hint says so.
+    """
     try:
         yield
     except (ElmoError, BrokenPipeError):
         raise
     except OSError as error:
-        folder, code, reason = resolve(path).parent, error.errno, error.strerror or error
-        what = f"cannot be written ({reason})"
-        hint = "choose an output path in a folder that you can write to"
-        if code in _NO_SPACE:
-            then = "`resume=True` continues after what is saved" if resumable else "run it again"
-            what, hint = f"no space left ({reason})", f"free some space, then {then}"
-        elif code == errno.ENOENT:
-            what, hint = f"there is no folder {folder}", f"`mkdir -p {folder}`"
-        elif code == errno.ENOTDIR:
-            what, hint = f"{folder} is not a folder", _OTHER_PATH
-        raise OutputError(what, hint, where=path, resumable=resumable) from None
+        problem, hint = _explain(error, resolve(path).parent, resumable=resumable)
+        raise OutputError(problem, hint, where=path, resumable=resumable) from None
+
+
+def _explain(error: OSError, folder: Path, *, resumable: bool) -> tuple[str, str]:
+    """Why a file in a folder cannot be written, and what to do next."""
+    reason = error.strerror or error
+    if error.errno in _NO_SPACE and resumable:
+        hint = "free some space, then `resume=True` continues after what is saved"
+        return f"no space left ({reason})", hint
+    if error.errno in _NO_SPACE:
+        return f"no space left ({reason})", "free some space, then run it again"
+    if error.errno == errno.ENOENT:
+        return f"there is no folder {folder}", f"`mkdir -p {folder}`"
+    if error.errno == errno.ENOTDIR:
+        return f"{folder} is not a folder", _OTHER_PATH
+    hint = "choose an output path in a folder that you can write to"
+    return f"cannot be written ({reason})", hint
 
 
 @contextmanager
 def os_errors_as(
-    error_class: type[ElmoError], path: StrPath, what: str, hint: str
+    error_class: type[ElmoError], path: StrPath, problem: str, hint: str
 ) -> Iterator[None]:
-    """Turn an error of the system into one of ours about PATH; `what` says what cannot be done."""
+    """Turn an error of the system into one of ours about PATH; `problem` says what failed."""
     try:
         yield
     except ElmoError:
@@ -170,7 +207,7 @@ def os_errors_as(
     except OSError as error:
         if not error.strerror:  # a library has raised it about the content of a file
             raise
-        raise error_class(f"{path}: {what} ({error.strerror})", hint) from None
+        raise error_class(f"{problem} ({error.strerror})", hint, where=path) from None
 
 
 class FileLock:
@@ -181,7 +218,8 @@ class FileLock:
     """
 
     def __init__(self, path: StrPath) -> None:
-        self._path, self.descriptor = Path(path), -1
+        self.descriptor = -1
+        self._path = Path(path)
 
     def acquire(self, *, wait: bool = False, on_wait: Callable[[], None] | None = None) -> bool:
         """Lock the file, which is created if necessary; False if another process has the lock.
@@ -192,17 +230,18 @@ class FileLock:
         while self.descriptor < 0:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
             try:
-                if not _lock(descriptor, fcntl.LOCK_NB):
-                    if not wait:
-                        return False
+                is_locked = _try_lock(descriptor)
+                if not is_locked and not wait:
+                    return False
+                if not is_locked:
                     if on_wait is not None:
                         on_wait()
-                    _lock(descriptor)
+                    _flock(descriptor, fcntl.LOCK_EX)
                 # The process that held the lock may have renamed or removed the file.
                 if _is_at(descriptor, self._path):
-                    self.descriptor, descriptor = descriptor, -1
+                    self.descriptor = descriptor
             finally:
-                if descriptor >= 0:
+                if self.descriptor != descriptor:
                     os.close(descriptor)
         return True
 
@@ -236,8 +275,9 @@ def lock_own(path: Path, begins: bytes) -> FileLock:
     """
     lock = FileLock(path)
     if not lock.acquire():
-        raise OutputError(f"{path}: another process is writing it", f"wait; or {_OTHER_PATH}")
-    if not begins.startswith(os.pread(lock.descriptor, len(begins), 0).rstrip(b"\0")):
+        raise OutputError("another process is writing it", f"wait; or {_OTHER_PATH}", where=path)
+    beginning = os.pread(lock.descriptor, len(begins), 0).rstrip(b"\0")
+    if not begins.startswith(beginning):
         lock.release()
         raise not_ours(path)
     return lock
@@ -245,23 +285,31 @@ def lock_own(path: Path, begins: bytes) -> FileLock:
 
 def not_ours(path: StrPath) -> OutputError:
     """The error for a file of the user that has the name of a temporary file."""
-    what = "exists and is not an unfinished output of elmo"
-    return OutputError(f"{os.fspath(path)}: {what}", f"move it elsewhere, or {_OTHER_PATH}")
+    problem = "exists and is not an unfinished output of elmo"
+    return OutputError(problem, f"move it elsewhere, or {_OTHER_PATH}", where=path)
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
+    """Whether an open file still has this path."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
         return False
 
 
-def _lock(descriptor: int, flags: int = 0) -> bool:
+def _try_lock(descriptor: int) -> bool:
+    """Lock an open file, without waiting; whether no other process has the lock."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | flags)
+        _flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    return True
+
+
+def _flock(descriptor: int, operation: int) -> None:
+    """Call flock; a file system without locks counts as if the lock was free."""
+    try:
+        fcntl.flock(descriptor, operation)
     except OSError as error:
         if error.errno not in NO_LOCKS:
             raise
-    return True

@@ -11,22 +11,31 @@ _ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 
 def plural(n: int, noun: str) -> str:
     """A number with its noun: "1 sentence", "1,200 sentences"."""
-    return f"{n:,} {noun}" + "s" * (n != 1)
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def format_bytes(n_bytes: int) -> str:
     """Bytes as a person reads them: "12.3 GiB", "4.0 MiB", "17 bytes"."""
-    power = min(4, max(0, n_bytes.bit_length() - 1) // 10)
-    unit = ("bytes", "KiB", "MiB", "GiB", "TiB")[power]
-    return f"{n_bytes / 1024**power:.{min(power, 1)}f} {unit}"
+    if n_bytes < 1024:
+        return f"{n_bytes} bytes"
+    size = float(n_bytes)
+    for unit in ("KiB", "MiB", "GiB"):
+        size /= 1024
+        if size < 1024:
+            return f"{size:.1f} {unit}"
+    return f"{size / 1024:.1f} TiB"
 
 
 def duration(seconds: float) -> str:
     """Format seconds for people: "12 s", "3 min 20 s", "2 h 5 min"."""
-    minutes, rest = divmod(max(0, round(seconds)), 60)
-    if minutes >= 60:
-        return f"{minutes // 60:,} h {minutes % 60} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    n_seconds = max(0, round(seconds))
+    if n_seconds < 60:
+        return f"{n_seconds} s"
+    minutes, rest_s = divmod(n_seconds, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest_s} s"
+    hours, rest_min = divmod(minutes, 60)
+    return f"{hours:,} h {rest_min} min"
 
 
 def shortened(text: str, most: int = 40) -> str:
@@ -36,7 +45,9 @@ def shortened(text: str, most: int = 40) -> str:
 
 def shorten_list(names: Sequence[str]) -> str:
     """Names of texts for a message, of many only the first."""
-    return ", ".join(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1:,} more"
+    if len(names) <= 3:
+        return ", ".join(names)
+    return f"{names[0]} and {len(names) - 1:,} more"
 
 
 def tsv_line(*cells: object) -> str:

@@ -23,7 +23,7 @@ from elmo_cli.files import (
 from elmo_cli.messages import tsv_line
 
 
-def during(path: Path, *, overwrite: bool) -> Iterator[str]:
+def lines_during_another_run(path: Path, *, overwrite: bool) -> Iterator[str]:
     """Lines during which another run writes the same file from its beginning to its end."""
     yield "one\n" * 100_000
     write_text(path, ["other\n"], overwrite=overwrite)
@@ -34,12 +34,14 @@ def test_a_file_that_appears_meanwhile_is_kept_and_so_is_the_output(tmp_path: Pa
     """Nobody asked to overwrite it, and the output may be hours of work; nor is it a mixture."""
     path = tmp_path / "v.txt"
     with pytest.raises(OutputError, match=r"v\.txt: was created by another process") as caught:
-        write_text(path, during(path, overwrite=False), overwrite=False)
+        write_text(path, lines_during_another_run(path, overwrite=False), overwrite=False)
     assert path.read_text() == "other\n"
     (kept,) = set(tmp_path.iterdir()) - {path}
     assert kept.read_text() == "one\n" * 100_000 + "two\n"
     assert str(kept) in caught.value.hint
-    write_text(path, during(path, overwrite=True))  # the last of two runs wins, and whole
+    write_text(
+        path, lines_during_another_run(path, overwrite=True)
+    )  # the last of two runs wins, and whole
     assert path.read_text() == "one\n" * 100_000 + "two\n"
 
 
@@ -133,8 +135,9 @@ def test_an_output_that_is_also_read(
     (tmp_path / "model").mkdir()
     for name in ("hard", "model/weights"):
         os.link(tmp_path / "v", tmp_path / name)
+    paths = [None if name is None else tmp_path / name for name in inputs]
     with pytest.raises(UsageError, match=message):
-        check_distinct(tmp_path / output, [name and tmp_path / name for name in inputs])
+        check_distinct(tmp_path / output, paths)
     check_distinct(tmp_path / output, [tmp_path / "a", None, tmp_path / "none", "/dev/null"])
 
 
@@ -173,7 +176,8 @@ def test_errors_of_the_system(codes: tuple[int, ...], message: str) -> None:
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:
     """Two writers of one file would write over each other's bytes."""
-    first, second = FileLock(tmp_path / "lock"), FileLock(tmp_path / "lock")
+    first = FileLock(tmp_path / "lock")
+    second = FileLock(tmp_path / "lock")
     assert first.acquire()
     assert not second.acquire()
     waited: list[str] = []
@@ -190,28 +194,48 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
 
 def test_a_lock_on_a_replaced_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process that held the lock renamed the file: its successor would write to that one."""
-    path, flock = tmp_path / "lock", fcntl.flock
+    path = tmp_path / "lock"
+    flock = fcntl.flock
 
-    def replaced(descriptor: int, how: int) -> None:
+    def flock_after_renaming(descriptor: int, operation: int) -> None:
         monkeypatch.setattr(fcntl, "flock", flock)
         path.rename(tmp_path / "old")
-        flock(descriptor, how)
+        flock(descriptor, operation)
 
-    monkeypatch.setattr(fcntl, "flock", replaced)
+    monkeypatch.setattr(fcntl, "flock", flock_after_renaming)
     lock = FileLock(path)
     assert lock.acquire()
     assert os.path.samestat(os.fstat(lock.descriptor), path.stat())
     lock.release()
 
 
-def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_file_system_without_locks(
+    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing could be written there at all."""
 
-    def no_locks(descriptor: int, how: int) -> None:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+    def no_locks(descriptor: int, operation: int) -> None:
+        raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(fcntl, "flock", no_locks)
-    assert FileLock(tmp_path / "lock").acquire()
+    lock = FileLock(tmp_path / "lock")
+    assert lock.acquire()
+    assert os.listdir(tmp_path) == ["lock"]
+    lock.release()
+
+
+def test_an_error_of_a_lock_is_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes could write one file."""
+
+    def fail(descriptor: int, operation: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(fcntl, "flock", fail)
+    lock = FileLock(tmp_path / "lock")
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        lock.acquire()
+    assert lock.descriptor == -1
 
 
 def test_a_cell_is_on_one_line() -> None:

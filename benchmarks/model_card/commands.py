@@ -35,7 +35,7 @@ def elmo(*words: object) -> Any:
     Raises:
         SystemExit: the command failed.
     """
-    command = [*ELMO, *map(str, words), "--json"]
+    command = [*ELMO, *(str(word) for word in words), "--json"]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if done.returncode:
         raise SystemExit(f"failed: {' '.join(command)}")

@@ -12,7 +12,7 @@ estimation".
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,10 @@ _FALLBACK = (0.5, 1.0, 1.5)
 Ids = npt.NDArray[Any]
 
 
+def _not_yet() -> Ids:
+    return np.empty(0)
+
+
 @dataclass(frozen=True)
 class Text:
     """Sentences with their boundaries, one after the other."""
@@ -35,23 +39,23 @@ class Text:
     history: Ids  # number of words of the same sentence before each position, (position,)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Order:
     """The n-grams of one length, numbered by their sorted keys; unigrams are numbered as words.
 
     Attributes, each (n-gram,):
         keys: the number of the n-gram without its last word, then that word.
-        suffixes: the number of the n-gram without its first word.
+        suffixes: the number of the n-gram without its first word; none for unigrams.
         probabilities: of the last word after the others, interpolated.
         left_over: the probability that the n-gram, as a history, leaves to the shorter history.
     """
 
     keys: Ids
     counts: Ids
-    suffixes: Ids
     starts_sentence: Ids
-    probabilities: Ids
-    left_over: Ids
+    suffixes: Ids = field(default_factory=_not_yet)
+    probabilities: Ids = field(default_factory=_not_yet)
+    left_over: Ids = field(default_factory=_not_yet)
 
 
 def estimate(text: Text, vocabulary: Vocabulary, n: int = 5) -> list[Order]:
@@ -76,20 +80,25 @@ def probabilities(orders: list[Order], text: Text) -> npt.NDArray[np.float64]:
         ends = np.flatnonzero(text.history >= n - 1)
         starts = ends - n + 1
         histories = numbers[starts]
-        found = _find(order.keys, histories, text.words[ends])
+        ngrams = _find(order.keys, histories, text.words[ends])
         left_over = np.where(histories >= 0, lower.left_over[histories], 1.0)
-        values[ends] = np.where(found >= 0, order.probabilities[found], left_over * values[ends])
+        values[ends] = np.where(ngrams >= 0, order.probabilities[ngrams], left_over * values[ends])
         numbers = np.full(len(text.words), -1, np.int64)
-        numbers[starts] = found
+        numbers[starts] = ngrams
     values[text.history == 0] = np.nan
     return values
 
 
 def _count(text: Text, vocabulary: Vocabulary, n: int) -> list[Order]:
-    words, n_types, none = text.words, len(vocabulary), np.empty(0)
-    types = np.arange(n_types)
-    counts = np.bincount(words, minlength=n_types)
-    orders = [Order(types, counts, none, types == vocabulary.begin, none, none)]
+    """The n-grams of all lengths up to n, with their counts; probabilities are still missing."""
+    words = text.words
+    types = np.arange(len(vocabulary))
+    unigrams = Order(
+        keys=types,
+        counts=np.bincount(words, minlength=len(types)),
+        starts_sentence=types == vocabulary.begin,
+    )
+    orders = [unigrams]
     numbers = words.astype(np.int32)  # of the shorter n-gram that begins at each position
     for k in range(2, n + 1):
         starts = (np.flatnonzero(text.history >= k - 1) - (k - 1)).astype(np.int32)
@@ -99,9 +108,14 @@ def _count(text: Text, vocabulary: Vocabulary, n: int) -> list[Order]:
             return_inverse=True,
             return_counts=True,
         )
-        at = starts[first]
-        begins = words[at] == vocabulary.begin
-        orders.append(Order(keys, counts.astype(np.int32), numbers[at + 1], begins, none, none))
+        first_starts = starts[first]
+        order = Order(
+            keys=keys,
+            counts=counts.astype(np.int32),
+            suffixes=numbers[first_starts + 1],
+            starts_sentence=words[first_starts] == vocabulary.begin,
+        )
+        orders.append(order)
         numbers = np.full(len(words), -1, np.int32)
         numbers[starts] = inverse
     return orders
@@ -114,36 +128,49 @@ def _key(histories: Ids, words: Ids) -> Ids:
 def _find(keys: Ids, histories: Ids, words: Ids) -> Ids:
     """The numbers of n-grams, -1 for those that the model does not have."""
     wanted = np.where(histories >= 0, _key(histories, words), -1)
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[at] == wanted, at, -1)
+    numbers = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[numbers] == wanted, numbers, -1)
 
 
 def _discounts(counts: Ids) -> Ids:
     """What is subtracted from each count."""
-    t1, t2, t3, t4 = (int((counts == k).sum()) for k in (1, 2, 3, 4))
-    discounts = _FALLBACK
-    if min(t1, t2, t3, t4) > 0:
-        y = t1 / (t1 + 2 * t2)
-        found = 1 - 2 * y * t2 / t1, 2 - 3 * y * t3 / t2, 3 - 4 * y * t4 / t3
-        if all(0 <= value <= k for k, value in enumerate(found, 1)):
-            discounts = found
-    return np.array([0.0, *discounts])[np.minimum(counts, 3)]
+    discounts = np.array([0.0, *_discounts_of_1_to_3(counts)])
+    return discounts[np.minimum(counts, 3)]
+
+
+def _discounts_of_1_to_3(counts: Ids) -> tuple[float, float, float]:
+    """The discounts of counts of 1, 2, and 3 or more, from the numbers of n-grams with a count."""
+    n_1, n_2, n_3, n_4 = (int((counts == count).sum()) for count in (1, 2, 3, 4))
+    if min(n_1, n_2, n_3, n_4) == 0:
+        return _FALLBACK
+    y = n_1 / (n_1 + 2 * n_2)
+    d_1 = 1 - 2 * y * n_2 / n_1
+    d_2 = 2 - 3 * y * n_3 / n_2
+    d_3 = 3 - 4 * y * n_4 / n_3
+    if 0 <= d_1 <= 1 and 0 <= d_2 <= 2 and 0 <= d_3 <= 3:
+        return d_1, d_2, d_3
+    return _FALLBACK
 
 
 def _set_unigrams(order: Order, vocabulary: Vocabulary) -> None:
-    discounts, total = _discounts(order.counts), order.counts.sum()
-    values = (order.counts - discounts + discounts.sum() / (len(vocabulary) - 1)) / total
+    discounts = _discounts(order.counts)
+    total = order.counts.sum()
+    for_each_type = discounts.sum() / (len(vocabulary) - 1)  # the uniform distribution
+    values = (order.counts - discounts + for_each_type) / total
     values[vocabulary.begin] = 0
     order.probabilities = values.astype(np.float32)
 
 
 def _interpolate(lower: Order, order: Order) -> None:
     """Set what the lower order leaves over as histories, and the probabilities of this order."""
-    discounts, histories = _discounts(order.counts), order.keys >> _WORD_BITS
+    discounts = _discounts(order.counts)
+    histories = order.keys >> _WORD_BITS
     n_histories = len(lower.keys)
     totals = np.bincount(histories, order.counts, n_histories)
+    subtracted = np.bincount(histories, discounts, n_histories)
     left_over = np.ones(n_histories)
-    np.divide(np.bincount(histories, discounts, n_histories), totals, left_over, where=totals > 0)
+    np.divide(subtracted, totals, left_over, where=totals > 0)
     values = (order.counts - discounts) / totals[histories]
     values += left_over[histories] * lower.probabilities[order.suffixes]
-    lower.left_over, order.probabilities = left_over.astype(np.float32), values.astype(np.float32)
+    lower.left_over = left_over.astype(np.float32)
+    order.probabilities = values.astype(np.float32)

@@ -62,18 +62,18 @@ def embedded_text(given: argparse.Namespace) -> Path:
     if not heldout:
         raise SystemExit(f"{given.data / 'pretrain' / 'heldout'}: no text")
     given.work.mkdir(parents=True, exist_ok=True)
-    samples = [
-        write_sample(source, given.work / f"sample-{source.name.partition('.')[0]}.txt")
-        for source in sorted((given.data / "pretrain" / "train").glob("*-001.txt.xz"))
-    ]
-    settings = "--tokenize", "--layers", LAYER
-    return embed(given, [*heldout, *samples], "neighbors.hdf5", *settings)
+    samples = []
+    for source in sorted((given.data / "pretrain" / "train").glob("*-001.txt.xz")):
+        stem = source.name.removesuffix(".txt.xz")
+        samples.append(write_sample(source, given.work / f"sample-{stem}.txt"))
+    texts = [*heldout, *samples]
+    return embed(given, texts, "neighbors.hdf5", "--tokenize", "--layers", LAYER)
 
 
-def rows_of(found: dict[str, Any]) -> list[list[str]]:
+def rows_of(facts: dict[str, Any]) -> list[list[str]]:
     """A row for each neighbor, the query in the first of them."""
     rows = []
-    for query in found["queries"]:
+    for query in facts["queries"]:
         source = shown(query)
         for neighbor in query["neighbors"]:
             rows.append([source, shown(neighbor), f"{neighbor['cosine']:.3f}"])
@@ -83,24 +83,34 @@ def rows_of(found: dict[str, Any]) -> list[list[str]]:
 
 def shown(occurrence: dict[str, Any]) -> str:
     """A token with its context."""
-    tokens, at = occurrence["tokens"], occurrence["position"]
-    first, end = max(0, at - CONTEXT), min(len(tokens), at + CONTEXT + 1)
-    words = ["…"] * (first > 0) + tokens[first:at] + [f"**{tokens[at]}**"] + tokens[at + 1 : end]
-    return " ".join(words + ["…"] * (end < len(tokens))).replace("|", "\\|")
+    tokens = occurrence["tokens"]
+    position = occurrence["position"]
+    first = max(0, position - CONTEXT)
+    end = position + CONTEXT + 1
+    words = [*tokens[first:position], f"**{tokens[position]}**", *tokens[position + 1 : end]]
+    if first > 0:
+        words.insert(0, "…")
+    if end < len(tokens):
+        words.append("…")
+    return " ".join(words).replace("|", "\\|")
 
 
 def main() -> None:
     given = parser_of(__doc__).parse_args()
     text = embedded_text(given)
-    words, sentences = zip(*(query.split(": ", 1) for query in QUERIES), strict=True)
     lines = given.work / "queries.txt"
-    lines.write_text("".join(f"{sentence}\n" for sentence in sentences), encoding="utf-8")
+    command: list[object] = ["neighbors", text]
+    with lines.open("w", encoding="utf-8") as file:
+        for key, query in enumerate(QUERIES):
+            word, sentence = query.split(": ", 1)
+            command.append(f"{key}:={word}")
+            file.write(f"{sentence}\n")
     queries = embed(given, [lines], "queries.hdf5", "--layers", LAYER)
-    command = ["neighbors", text, *(f"{key}:={word}" for key, word in enumerate(words))]
     command += ["--query-file", queries, "--layer", LAYER]
-    found, same_word = elmo(*command), elmo(*command, "--same-word")
-    header = ["source", f"nearest of {found['n_compared']:,} tokens", "cosine"]
-    print(table(header, rows_of(found)) + "\n")
+    all_words = elmo(*command)
+    same_word = elmo(*command, "--same-word")
+    header = ["source", f"nearest of {all_words['n_compared']:,} tokens", "cosine"]
+    print(table(header, rows_of(all_words)) + "\n")
     print(table(["source", "nearest of the same word", "cosine"], rows_of(same_word)))
 
 

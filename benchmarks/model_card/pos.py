@@ -32,42 +32,45 @@ def write_static(treebank: Path, glove: Path, output: Path) -> Path:
     with np.load(glove) as file:
         numbers = {word: number for number, word in enumerate(file["words"].tolist())}
         vectors = np.concatenate([file["vectors"], np.zeros_like(file["vectors"][:1])])
-    with h5py.File(output, "w") as made:
+    with h5py.File(output, "w") as embeddings:
         for key, sentence in enumerate(read_sentences(str(treebank))):
             rows = [numbers.get(token.lower(), -1) for token in sentence.tokens]
-            made[str(key)] = vectors[rows].astype(np.float32)
+            embeddings[str(key)] = vectors[rows].astype(np.float32)
     return output
 
 
 def probe(files: dict[str, Path], treebanks: dict[str, Path], tags: str) -> Any:
     """What `elmo probe` reports."""
-    words = [word for name in SPLITS for word in (f"--{name}", files[name], treebanks[name])]
+    words: list[object] = []
+    for name in SPLITS:
+        words += [f"--{name}", files[name], treebanks[name]]
     return elmo("probe", *words, "--label-column", tags)
 
 
 def row_of(name: str, figures: dict[str, Any], weight_decay: str = "") -> list[str]:
-    return [name, *(f"{figures[figure]:.2f}" for figure in FIGURES), weight_decay]
+    scores = [f"{figures[name]:.2f}" for name in FIGURES]
+    return [name, *scores, weight_decay]
 
 
 def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--tags", choices=("upos", "xpos"), default="xpos", help="[default: xpos]")
     given = parser.parse_args()
-    treebanks = {
-        name: given.data / "tasks" / "pos" / f"en_ewt-ud-{name}.conllu.xz" for name in SPLITS
-    }
+    folder = given.data / "tasks"
+    treebanks = {name: folder / "pos" / f"en_ewt-ud-{name}.conllu.xz" for name in SPLITS}
     files = {name: embed(given, [path], f"ewt-{name}.hdf5") for name, path in treebanks.items()}
-    found = probe(files, treebanks, given.tags)
-    layers = {f"layer {layer['name']}": layer for layer in found["layers"]}
-    glove = given.data / "tasks" / "glove" / "glove.6B.50d.subset.npz"
+    facts = probe(files, treebanks, given.tags)
+    layers = {f"layer {layer['name']}": layer for layer in facts["layers"]}
+    glove = folder / "glove" / "glove.6B.50d.subset.npz"
     if glove.exists():
-        static = {
-            name: write_static(path, glove, given.work / f"static-{name}.hdf5")
-            for name, path in treebanks.items()
-        }
-        layers["static, GloVe 6B 50d"] = probe(static, treebanks, given.tags)["layers"][0]
-    rows = [row_of("most frequent tag of the word form", found["majority_label_per_word"])]
-    rows += [row_of(name, of, f"{of['weight_decay']:.0e}") for name, of in layers.items()]
+        static_files = {}
+        for name, path in treebanks.items():
+            static_files[name] = write_static(path, glove, given.work / f"static-{name}.hdf5")
+        static_facts = probe(static_files, treebanks, given.tags)
+        layers["static, GloVe 6B 50d"] = static_facts["layers"][0]
+    rows = [row_of("most frequent tag of the word form", facts["majority_label_per_word"])]
+    for name, layer in layers.items():
+        rows.append(row_of(name, layer, f"{layer['weight_decay']:.0e}"))
     header = [f"{given.tags.upper()}, %", "test", "dev", "test, unseen word forms", "weight decay"]
     print(table(header, rows))
 

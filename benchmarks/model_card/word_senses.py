@@ -67,8 +67,11 @@ class Instance:
 
 def read_corpus(data: Path, keys: Path) -> tuple[list[list[str]], list[Instance]]:
     """Sentences and instances; a token with spaces in it becomes several."""
+    senses = {}
     with opened(keys) as lines:
-        senses = {name: tuple(found) for name, *found in map(str.split, lines)}
+        for line in lines:
+            name, *senses_of_name = line.split()
+            senses[name] = tuple(senses_of_name)
     sentences: list[list[str]] = []
     instances = []
     with opened(data) as file:
@@ -80,9 +83,15 @@ def read_corpus(data: Path, keys: Path) -> tuple[list[list[str]], list[Instance]
                 first = len(tokens)
                 tokens += (word.text or "").split()
                 if word.tag == "instance":
-                    name, lemma = word.attrib["id"], (word.attrib["lemma"], word.attrib["pos"])
-                    at = slice(first, len(tokens))
-                    instances.append(Instance(name, lemma, len(sentences), at, senses[name]))
+                    name = word.attrib["id"]
+                    instance = Instance(
+                        name=name,
+                        lemma=(word.attrib["lemma"], word.attrib["pos"]),
+                        sentence=len(sentences),
+                        tokens=slice(first, len(tokens)),
+                        senses=senses[name],
+                    )
+                    instances.append(instance)
             sentences.append(tokens)
             element.clear()
     return sentences, instances
@@ -97,6 +106,12 @@ def read_inventory(path: Path) -> Inventory:
             rests = [sense.rpartition("/")[0] for sense in senses.split(" ")]
             inventory[lemma, pos] = [f"{lemma}%{rest}" for rest in rests]
     return inventory
+
+
+def first_sense(inventory: Inventory, lemma: Lemma) -> str | None:
+    """WordNet's first sense of a lemma; None if WordNet does not have it."""
+    senses = inventory.get(lemma)
+    return senses[0] if senses else None
 
 
 def opened(path: Path, mode: str = "rt") -> IO[Any]:
@@ -127,13 +142,12 @@ def unit(vectors: Vectors) -> Vectors:
 
 def by_lemma(rows: Iterable[tuple[Lemma, str, Vectors]]) -> Senses:
     """Senses with their vectors, normalized, for each lemma."""
-    found: dict[Lemma, list[tuple[str, Vectors]]] = defaultdict(list)
+    names: dict[Lemma, list[str]] = defaultdict(list)
+    vectors: dict[Lemma, list[Vectors]] = defaultdict(list)
     for lemma, sense, vector in rows:
-        found[lemma].append((sense, vector))
-    return {
-        lemma: ([sense for sense, _ in pairs], unit(np.stack([vector for _, vector in pairs])))
-        for lemma, pairs in found.items()
-    }
+        names[lemma].append(sense)
+        vectors[lemma].append(vector)
+    return {lemma: (names[lemma], unit(np.stack(vectors[lemma]))) for lemma in names}
 
 
 def sense_means(instances: Sequence[Instance], vectors: Vectors) -> Senses:
@@ -145,7 +159,9 @@ def sense_means(instances: Sequence[Instance], vectors: Vectors) -> Senses:
     for number, instance in enumerate(instances):
         for sense in instance.senses:
             rows[instance.lemma, sense].append(number)
-    return by_lemma((*key, vectors[numbers].mean(0)) for key, numbers in rows.items())
+    return by_lemma(
+        (lemma, sense, vectors[numbers].mean(0)) for (lemma, sense), numbers in rows.items()
+    )
 
 
 def single_instances(instances: Sequence[Instance], vectors: Vectors) -> Senses:
@@ -160,24 +176,30 @@ def nearest(
     """The nearest sense of each instance; the default for a lemma without senses."""
     answers = list(default)
     for number, vector in enumerate(unit(vectors)):
-        if instances[number].lemma in senses:
-            names, rows = senses[instances[number].lemma]
-            answers[number] = names[int((rows @ vector).argmax())]
+        lemma = instances[number].lemma
+        if lemma in senses:
+            names, rows = senses[lemma]
+            cosines = rows @ vector
+            answers[number] = names[int(cosines.argmax())]
     return answers
 
 
 def accuracies(instances: Sequence[Instance], answers: Sequence[str | None]) -> dict[str, float]:
     """In percent: of each set, of all, of all but the development set, of each part of speech."""
-    is_right = np.array([a in one.senses for one, a in zip(instances, answers, strict=True)])
-    sets = np.array([one.name.partition(".")[0] for one in instances])
-    pos = np.array([one.lemma[1] for one in instances])
-    members = {name: sets == name for name in SETS}
-    members |= {"ALL": sets != "", f"ALL but {DEVELOPMENT}": sets != DEVELOPMENT}
-    members |= {f"ALL, {name}": pos == name for name in ("NOUN", "VERB", "ADJ", "ADV")}
-    return {
-        name: 100 * float(is_right[which].mean()) if which.any() else np.nan
-        for name, which in members.items()
-    }
+    is_right = []
+    for instance, answer in zip(instances, answers, strict=True):
+        is_right.append(answer in instance.senses)
+    sets = np.array([instance.name.partition(".")[0] for instance in instances])
+    parts_of_speech = np.array([instance.lemma[1] for instance in instances])
+    is_member = {name: sets == name for name in SETS}
+    is_member["ALL"] = np.ones(len(sets), bool)
+    is_member[f"ALL but {DEVELOPMENT}"] = sets != DEVELOPMENT
+    for name in ("NOUN", "VERB", "ADJ", "ADV"):
+        is_member[f"ALL, {name}"] = parts_of_speech == name
+    figures = {}
+    for name, mask in is_member.items():
+        figures[name] = 100 * float(np.array(is_right)[mask].mean()) if mask.any() else np.nan
+    return figures
 
 
 def embedded(
@@ -198,16 +220,19 @@ def main() -> None:
     vectors = embedded(given, "wsd-all", test_text, test)
     text, train = read_corpus(folder / "semcor.data.xml.xz", folder / "semcor.gold.key.txt.xz")
     train_vectors = embedded(given, "semcor", text, train)
-    first = [next(iter(inventory.get(instance.lemma, [])), None) for instance in test]
-    answers: dict[str, Any] = {"first sense": first}
+    first = [first_sense(inventory, instance.lemma) for instance in test]
+    answers: dict[str, list[str | None]] = {"first sense": first}
     for k, layer in enumerate(LAYERS):
         means = sense_means(train, train_vectors[:, k])
         single = single_instances(train, train_vectors[:, k])
-        for name, senses in (("sense means", means), ("one instance", single)):
-            answers[f"layer {layer}, {name}"] = nearest(test, vectors[:, k], senses, first)
-    found = {name: accuracies(test, one) for name, one in answers.items()}
-    columns = list(found["first sense"])
-    rows = [[name, *(f"{of[column]:.1f}" for column in columns)] for name, of in found.items()]
+        answers[f"layer {layer}, sense means"] = nearest(test, vectors[:, k], means, first)
+        answers[f"layer {layer}, one instance"] = nearest(test, vectors[:, k], single, first)
+    columns: list[str] = []
+    rows = []
+    for name, senses in answers.items():
+        figures = accuracies(test, senses)
+        columns = list(figures)
+        rows.append([name, *(f"{figure:.1f}" for figure in figures.values())])
     print(table(["F1", *columns], rows))
 
 

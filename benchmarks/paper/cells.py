@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 GLOVE = "glove/glove.6B.50d.subset.npz"
 SEEDS = (0, 1, 2)
@@ -14,7 +15,8 @@ EPOCHS = {"QA": 7, "SICK": 9, "SRL": 4}
 _MAX_EPOCHS = 30
 
 # Name of a column -> the settings of `elmo train` that differ from those of the task.
-WITHOUT, WITH = "no ELMo", "ELMo"
+WITHOUT = "no ELMo"
+WITH = "ELMo"
 VARIANTS: dict[str, dict[str, str]] = {
     WITHOUT: {"elmo.layers": "none"},
     WITH: {},
@@ -60,9 +62,16 @@ class TaskFiles:
     fraction: float = 1.0
 
 
-def _files(folder: str, name: str) -> tuple[str, str, str]:
-    train, dev, test = (f"{folder}/{name.format(split)}" for split in ("train", "dev", "test"))
-    return train, dev, test
+def _task(task: str, folder: str, name: str, score: str, **choices: Any) -> TaskFiles:
+    """The files of a folder, with the split in their name; `choices` are further fields."""
+    return TaskFiles(
+        task=task,
+        train=f"{folder}/{name.format('train')}",
+        dev=f"{folder}/{name.format('dev')}",
+        test=f"{folder}/{name.format('test')}",
+        score=score,
+        **choices,
+    )
 
 
 _PATIENT = {"lr_patience": "4", "patience": "8"}
@@ -71,12 +80,12 @@ _LONG = {"lr_patience": "8", "patience": "16", "epochs": "60"}
 _FAST = {**_PATIENT, "learning_rate": "0.002"}
 # fmt: off
 FILES = {
-    "NER": TaskFiles(
-        "ner", *_files("ner-wnut17", "{}.conll"), "f1", chosen=1, chosen_without=2,
+    "NER": _task(
+        "ner", "ner-wnut17", "{}.conll", "f1", chosen=1, chosen_without=2,
         tries=(_IMPATIENT, _PATIENT, _FAST, {**_PATIENT, "elmo.dropout": "0.2"}),
     ),
-    "NER, 10 %": TaskFiles(
-        "ner", *_files("ner-wnut17", "{}.conll"), "f1", chosen_without=5, fraction=0.1,
+    "NER, 10 %": _task(
+        "ner", "ner-wnut17", "{}.conll", "f1", chosen_without=5, fraction=0.1,
         tries=({**_PATIENT, "batch_size": "8"},
                {**_FAST, "batch_size": "8"},
                {**_FAST, "batch_size": "4"},
@@ -84,24 +93,24 @@ FILES = {
                {**_LONG, "batch_size": "8"},
                {**_LONG, "batch_size": "8", "learning_rate": "0.002"}),
     ),
-    "NER, BC5CDR": TaskFiles(
-        "ner", *_files("ner-bio", "{}.conll.xz"), "f1", chosen=1, chosen_without=1,
+    "NER, BC5CDR": _task(
+        "ner", "ner-bio", "{}.conll.xz", "f1", chosen=1, chosen_without=1,
         tries=({**_FAST, "epochs": "12"},
                {**_FAST, "epochs": "24"},
                {**_FAST, "elmo.where": "both", "epochs": "24"}),
     ),
-    "POS": TaskFiles(
-        "ner", *_files("pos", "en_ewt-ud-{}.conllu.xz"), "accuracy", chosen=2, chosen_without=1,
+    "POS": _task(
+        "ner", "pos", "en_ewt-ud-{}.conllu.xz", "accuracy", chosen=2, chosen_without=1,
         tries=({**_FAST, "epochs": "6"},
                {**_FAST, "elmo.dropout": "0.2", "epochs": "10"},
                {**_FAST, "elmo.dropout": "0.2", "elmo.where": "both", "epochs": "10"}),
     ),
-    "SST-5": TaskFiles(
-        "classification", *_files("sst5", "{}.txt.xz"), "accuracy",
+    "SST-5": _task(
+        "classification", "sst5", "{}.txt.xz", "accuracy",
         tries=({**_PATIENT, "epochs": "9"}, {**_PATIENT, "model": "bcn", "epochs": "7"}),
     ),
-    "SICK": TaskFiles(
-        "entailment", *_files("sick", "{}.jsonl.xz"), "accuracy", chosen=4, chosen_without=5,
+    "SICK": _task(
+        "entailment", "sick", "{}.jsonl.xz", "accuracy", chosen=4, chosen_without=5,
         tries=(_PATIENT,
                {**_PATIENT, "dropout": "0.35"},
                {**_IMPATIENT, "dropout": "0.5", "epochs": "20"},
@@ -110,11 +119,11 @@ FILES = {
                {**_PATIENT, "elmo.dropout": "0.2", "epochs": "24"},
                {**_PATIENT, "elmo.dropout": "0.1", "dropout": "0.1", "epochs": "24"}),
     ),
-    "SRL": TaskFiles("srl", *_files("srl-ewt", "{}.jsonl.xz"), "f1", fraction=0.25,
-                     tries=({**_PATIENT, "epochs": "6"},)),
-    "Coref": TaskFiles("coref", *_files("coref-litbank", "{}.conll.xz"), "f1",
-                       tries=(_PATIENT, _FAST), chosen_without=1),
-    "QA": TaskFiles("qa", *_files("qa-xquad", "{}.json"), "f1", tries=(_PATIENT,)),
+    "SRL": _task("srl", "srl-ewt", "{}.jsonl.xz", "f1", fraction=0.25,
+                 tries=({**_PATIENT, "epochs": "6"},)),
+    "Coref": _task("coref", "coref-litbank", "{}.conll.xz", "f1",
+                   tries=(_PATIENT, _FAST), chosen_without=1),
+    "QA": _task("qa", "qa-xquad", "{}.json", "f1", tries=(_PATIENT,)),
 }
 # fmt: on
 
@@ -175,9 +184,12 @@ class Cell:
         if self.variant not in NO_GLOVE:
             words += ["--word-vectors", data / GLOVE]
         for key, value in self.settings.items():
-            words += ["--preset", value] if key == "preset" else ["--set", f"{key}={value}"]
+            if key == "preset":
+                words += ["--preset", value]
+            else:
+                words += ["--set", f"{key}={value}"]
         words += ["--fraction", f"{self.fraction * files.fraction:g}", "--seed", self.seed]
-        return list(map(str, words))
+        return [str(word) for word in words]
 
     def embeddings(self, work: Path) -> Path:
         """Return the folder of the embeddings of its data files."""
@@ -193,8 +205,12 @@ def cells_of(part: str) -> list[Cell]:
             for number in range(len(files.tries))
             for variant in (WITHOUT, WITH)
         ]
-    tasks, variants = FIGURE_1 if part == "figure1" else TABLES[part]
-    fractions = FRACTIONS if part == "figure1" else (1.0,)
+    if part == "figure1":
+        tasks, variants = FIGURE_1
+        fractions = FRACTIONS
+    else:
+        tasks, variants = TABLES[part]
+        fractions = (1.0,)
     return [
         cell_of(part, task, variant, seed, fraction)
         for seed in SEEDS
@@ -207,17 +223,19 @@ def cells_of(part: str) -> list[Cell]:
 def try_of(task: str, variant: str, number: int) -> Cell:
     """Return the cell that tries `TaskFiles.tries[number]`."""
     settings = {**FILES[task].tries[number], **VARIANTS[variant]}
-    return Cell(task, variant, settings, SEEDS[0], is_try=True)
+    return Cell(task=task, variant=variant, settings=settings, seed=SEEDS[0], is_try=True)
 
 
 def cell_of(part: str, task: str, variant: str, seed: int, fraction: float = 1.0) -> Cell:
     """Return the cell of a table, or of "figure1"."""
     files = FILES[task]
-    chosen = files.tries[files.chosen_without if variant in NO_ELMO else files.chosen]
+    number = files.chosen_without if variant in NO_ELMO else files.chosen
+    chosen = files.tries[number]
     limit: Settings = {}
     if part == "published":
         chosen = {"preset": "paper"}
     elif part != "table1":  # too few epochs to stop early
         epochs = str(min(_MAX_EPOCHS, round(EPOCHS[task] / fraction)))
         limit = {"epochs": epochs, "patience": epochs}
-    return Cell(task, variant, {**chosen, **VARIANTS[variant], **limit}, seed, fraction)
+    settings = {**chosen, **VARIANTS[variant], **limit}
+    return Cell(task=task, variant=variant, settings=settings, seed=seed, fraction=fraction)

@@ -62,8 +62,11 @@ def read_results(path: Path) -> Results:
     """Read the results of the finished cells, by cell name; the last line of a cell counts."""
     if not path.exists():
         return {}
-    found = map(json.loads, path.read_text("utf-8").splitlines())
-    return {result["cell"]: result for result in found}
+    results = {}
+    for line in path.read_text("utf-8").splitlines():
+        result = json.loads(line)
+        results[result["cell"]] = result
+    return results
 
 
 def finished(
@@ -78,7 +81,7 @@ def scores_of(
     results: Results, part: str, task: str, variant: str, fraction: float = 1.0
 ) -> list[float]:
     """Return the test scores of the finished seeds."""
-    return [one["test"] for one in finished(results, part, task, variant, fraction)]
+    return [result["test"] for result in finished(results, part, task, variant, fraction)]
 
 
 def as_cell(scores: list[float]) -> str:
@@ -101,7 +104,8 @@ def difference(first: list[float], second: list[float]) -> str:
 
 def compared(scores: list[list[float]]) -> list[str]:
     """Format the scores of settings, and the difference of the last and the first."""
-    return [*map(as_cell, scores), difference(scores[0], scores[-1])]
+    cells = [as_cell(seeds) for seeds in scores]
+    return [*cells, difference(scores[0], scores[-1])]
 
 
 def table(results: Results, name: str) -> list[str]:
@@ -111,7 +115,8 @@ def table(results: Results, name: str) -> list[str]:
     for task in tasks:
         scores = [scores_of(results, name, task, variant) for variant in variants]
         if any(scores):
-            paper = ", ".join(f"{one:g}" for one in PAPER.get(name, {}).get(task, ()))
+            published = PAPER.get(name, {}).get(task, ())
+            paper = ", ".join(f"{score:g}" for score in published)
             lines.append(_row(task, *compared(scores), paper or "–"))
     return lines
 
@@ -120,8 +125,10 @@ def other_scores_table(results: Results) -> list[str]:
     """Return further scores of the runs of table 1 as a Markdown table."""
     lines = _head("task", "score", WITHOUT, WITH, "difference")
     for task, score in OTHER_SCORES:
-        both = [finished(results, "table1", task, variant) for variant in (WITHOUT, WITH)]
-        scores = [[one["scores"][score] for one in found] for found in both]
+        scores = []
+        for variant in (WITHOUT, WITH):
+            runs = finished(results, "table1", task, variant)
+            scores.append([run["scores"][score] for run in runs])
         lines.append(_row(task, score.replace("_", " "), *compared(scores)))
     return lines
 
@@ -130,8 +137,10 @@ def figure_1_table(results: Results) -> list[str]:
     """Return the scores of figure 1 as a Markdown table."""
     lines = _head("task", "training data", WITHOUT, WITH, "difference")
     for task, fraction in itertools.product(FIGURE_1[0], FRACTIONS):
-        both = [scores_of(results, "figure1", task, variant, fraction) for variant in FIGURE_1[1]]
-        lines.append(_row(task, f"{fraction:.0%}", *compared(both)))
+        scores = []
+        for variant in FIGURE_1[1]:
+            scores.append(scores_of(results, "figure1", task, variant, fraction))
+        lines.append(_row(task, f"{fraction:.0%}", *compared(scores)))
     return lines
 
 
@@ -142,9 +151,9 @@ def tries_table(results: Results) -> list[str]:
         if len(files.tries) == 1:
             continue
         for number, changes in enumerate(files.tries):
-            cells = [task, ", ".join(f"`{key}={one}`" for key, one in changes.items()) or "none"]
-            sides = ((WITHOUT, files.chosen_without), (WITH, files.chosen))
-            for variant, chosen in sides:
+            settings = ", ".join(f"`{name}={value}`" for name, value in changes.items())
+            cells = [task, settings or "none"]
+            for variant, chosen in ((WITHOUT, files.chosen_without), (WITH, files.chosen)):
                 result = results.get(try_of(task, variant, number).name)
                 score = f"{result['dev']:.1f}" if result else "not run"
                 cells.append(f"**{score}**" if number == chosen else score)
@@ -156,21 +165,24 @@ def cost_table(results: Results) -> list[str]:
     """Return the mean CPU time and epochs of the runs of table 1."""
     lines = _head("task", "variant", "CPU seconds", "epochs", "best epoch")
     for task, variant in itertools.product(*TABLES["table1"]):
-        if found := finished(results, "table1", task, variant):
-            keys = ("cpu_s", "epochs", "best_epoch")
-            numbers = (f"{mean(one[key] for one in found):.0f}" for key in keys)
-            lines.append(_row(task, variant, *numbers))
+        runs = finished(results, "table1", task, variant)
+        if not runs:
+            continue
+        means = []
+        for key in ("cpu_s", "epochs", "best_epoch"):
+            means.append(f"{mean(run[key] for run in runs):.0f}")
+        lines.append(_row(task, variant, *means))
     return lines
 
 
 def tables(results: Results) -> dict[str, list[str]]:
     """Return all tables as Markdown, by title."""
-    found = {title: table(results, name) for name, title in TITLES.items()}
-    found["Table 1, other scores"] = other_scores_table(results)
-    found["Figure 1: scores by the amount of training data"] = figure_1_table(results)
-    found["Settings compared on dev"] = tries_table(results)
-    found["Cost of a run of table 1"] = cost_table(results)
-    return found
+    by_title = {title: table(results, name) for name, title in TITLES.items()}
+    by_title["Table 1, other scores"] = other_scores_table(results)
+    by_title["Figure 1: scores by the amount of training data"] = figure_1_table(results)
+    by_title["Settings compared on dev"] = tries_table(results)
+    by_title["Cost of a run of table 1"] = cost_table(results)
+    return by_title
 
 
 def _head(*names: str) -> list[str]:
@@ -190,33 +202,49 @@ def draw(results: Results, folder: Path) -> None:
     figure = Figure(figsize=(8, 3.2), layout="constrained")
     for axes, task in zip(figure.subplots(1, len(tasks)), tasks, strict=True):
         for variant, style in zip(variants, ("o--", "s-"), strict=True):
-            found = [(f, scores_of(results, "figure1", task, variant, f)) for f in FRACTIONS]
-            points = [(100 * f, mean(s), stdev(s)) for f, s in found if len(s) == len(SEEDS)]
-            if points:
-                x, y, deviations = zip(*points, strict=True)
-                axes.errorbar(x, y, deviations, fmt=style, capsize=3, markersize=4, label=variant)
+            percentages = []
+            means = []
+            deviations = []
+            for fraction in FRACTIONS:
+                scores = scores_of(results, "figure1", task, variant, fraction)
+                if len(scores) == len(SEEDS):
+                    percentages.append(100 * fraction)
+                    means.append(mean(scores))
+                    deviations.append(stdev(scores))
+            if percentages:
+                axes.errorbar(
+                    percentages,
+                    means,
+                    deviations,
+                    fmt=style,
+                    capsize=3,
+                    markersize=4,
+                    label=variant,
+                )
         axes.set(xscale="log", title=task, xlabel="training data (%)", ylabel="test score")
-        axes.set_xticks([100 * f for f in FRACTIONS], [f"{100 * f:g}" for f in FRACTIONS])
+        ticks = [100 * fraction for fraction in FRACTIONS]
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axes.minorticks_off()
         if axes.has_data():
             axes.legend()
     figure.savefig(folder / "figure1.svg")
-    draw_layer_weights(
-        [mix for task in TABLES["table1"][0] for mix in _mixes(results, task)],
-        folder / "figure2.svg",
-    )
+    mixes = []
+    for task in TABLES["table1"][0]:
+        mixes += _mixes(results, task)
+    draw_layer_weights(mixes, folder / "figure2.svg")
 
 
 def _mixes(results: Results, task: str) -> list[LayerWeights]:
     """Return the layer weights averaged over seeds, for "input" and "output"."""
-    found = [one["mix"] for one in finished(results, "table1", task, WITH)]
-    return [
-        LayerWeights(
-            f"{task}, {where}",
-            tuple(map(mean, zip(*(mix[where]["weights"] for mix in found), strict=True))),
-        )
-        for where in (found[0] if found else {})
-    ]
+    mixes = [run["mix"] for run in finished(results, "table1", task, WITH)]
+    if not mixes:
+        return []
+    averaged = []
+    for where in mixes[0]:
+        weights_of_seeds = [mix[where]["weights"] for mix in mixes]
+        by_layer = zip(*weights_of_seeds, strict=True)
+        averaged.append(LayerWeights(f"{task}, {where}", tuple(mean(layer) for layer in by_layer)))
+    return averaged
 
 
 def main() -> None:

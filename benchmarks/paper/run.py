@@ -44,11 +44,14 @@ def train(cell: Cell, data: Path, work: Path, device: str) -> dict[str, Any]:
 
 def evaluate(cell: Cell, data: Path, work: Path, device: str) -> dict[str, Any]:
     """Return the scores of a trained cell on test."""
-    files, folder = FILES[cell.task], work / "runs" / cell.name
+    files = FILES[cell.task]
+    folder = work / "runs" / cell.name
     words = [*ELMO, "evaluate", folder, "--test", data / files.test, "--json", "-q"]
     words += ["--embeddings", cell.embeddings(work), "--device", device]
-    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=True)
-    scores = {key: one for key, one in json.loads(done.stdout).items() if isinstance(one, float)}
+    command = [str(word) for word in words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    facts = json.loads(done.stdout)
+    scores = {name: score for name, score in facts.items() if isinstance(score, float)}
     return {"test": scores[files.score], "scores": scores}
 
 
@@ -74,18 +77,24 @@ def main() -> None:
     results = read_results(RESULTS)
 
     def run(cell: Cell) -> None:
-        known = results.get(cell.name)
-        if known and ("test" in known or cell.is_try):
+        known = results.get(cell.name, {})
+        is_finished = bool(known) and (cell.is_try or "test" in known)
+        if is_finished:
             return
-        result = results[cell.name] = run_cell(cell, given.data, given.work, given.device)
+        result = run_cell(cell, given.data, given.work, given.device)
+        results[cell.name] = result
         with RESULTS.open("a", encoding="utf-8") as file:
             file.write(json.dumps(result) + "\n")
         print(f"{cell.name}: dev {result['dev']:.2f}, {result['cpu_s']} CPU s", flush=True)
 
-    cells = [cell for part in given.parts for cell in cells_of(part)]
-    unique = {cell.name: cell for cell in cells if given.task in (None, cell.task)}
+    cells = {}  # by name: parts share some
+    for part in given.parts:
+        for cell in cells_of(part):
+            if given.task in (None, cell.task):
+                cells[cell.name] = cell
     with ThreadPoolExecutor(given.jobs) as pool:
-        list(pool.map(run, unique.values()))
+        for _ in pool.map(run, cells.values()):
+            pass  # raise the error of a cell
 
 
 if __name__ == "__main__":

@@ -18,13 +18,16 @@ import statistics
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from benchmarks.common import ELMO, SIZES, model_path, run_timed, table, write_text
 
 WORKERS = 2
-ALONE, ON_RAY = ("--threads", 2), ("--ray", "--workers", WORKERS, "--threads", 1)
-NAMES = {ALONE: "one process, 2 threads", ON_RAY: f"{WORKERS} workers, 1 thread each"}
+ALONE = "one process, 2 threads"
+ON_RAY = f"{WORKERS} workers, 1 thread each"
+OPTIONS = {
+    ALONE: ["--threads", 2],
+    ON_RAY: ["--ray", "--workers", WORKERS, "--threads", 1],
+}
 
 
 def main() -> None:
@@ -42,22 +45,24 @@ def main() -> None:
 
 def side_by_side(given: argparse.Namespace, folder: Path) -> str:
     """The table of one process and of a cluster, run in turns."""
-    text, line = folder / "text.txt", folder / "line.txt"
-    model = model_path(given.size or given.model, folder)
+    text = folder / "text.txt"
+    line = folder / "line.txt"
+    name = given.size or given.model
+    model = model_path(name, folder)
     n_tokens = write_text(given.texts, given.tokens, text)
     line.write_text("One line .\n", encoding="utf-8")
-    starts = {kind: embed(line, model, kind, folder) for kind in NAMES}
-    rates: dict[Any, list[float]] = {kind: [] for kind in NAMES}
+    starts_s = {kind: embed(line, model, words, folder) for kind, words in OPTIONS.items()}
+    rates: dict[str, list[float]] = {kind: [] for kind in OPTIONS}
     for _ in range(given.rounds):
-        for kind, start in starts.items():
-            seconds = embed(text, model, kind, folder) - start
+        for kind, words in OPTIONS.items():
+            seconds = embed(text, model, words, folder) - starts_s[kind]
             rates[kind].append(n_tokens / seconds)
-    rows = [
-        [name, f"{starts[kind]:.1f}", *(f"{rate:,.0f}" for rate in rates[kind])]
-        for kind, name in NAMES.items()
-    ]
-    header = [given.size or given.model, "start and end, s"]
+    header = [name, "start and end, s"]
     header += [f"tokens/s, run {number + 1}" for number in range(given.rounds)]
+    rows = []
+    for kind in OPTIONS:
+        shown_rates = [f"{rate:,.0f}" for rate in rates[kind]]
+        rows.append([kind, f"{starts_s[kind]:.1f}", *shown_rates])
     ratio = statistics.median(rates[ON_RAY]) / statistics.median(rates[ALONE])
     return f"{n_tokens:,} tokens\n{table(header, rows)}\nratio {ratio:.2f}"
 

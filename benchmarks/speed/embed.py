@@ -21,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from benchmarks.common import (
@@ -49,7 +50,8 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, metavar="N", help="length of the text in tokens")
     parser.add_argument("--folder", default=MEMORY, help="for the output  [default: /dev/shm]")
     given = parse_arguments(parser)
-    for name, text in itertools.product(given.size + given.model or ["small"], given.texts):
+    models = given.size + given.model
+    for name, text in itertools.product(models or ["small"], given.texts):
         with tempfile.TemporaryDirectory(dir=given.folder) as folder:
             run = Run(name, text, Path(folder), given)
             figures = {**run.command(), **run.computing()}
@@ -62,24 +64,27 @@ class Run:
     """The measurements of one model on one text; files are written to `folder`."""
 
     def __init__(self, name: str, text: str, folder: Path, given: argparse.Namespace) -> None:
-        self.model, self.folder, self.more = model_path(name, folder), folder, given.more
-        self.device, self.precisions = given.device, given.precision
+        self.model = model_path(name, folder)
+        self.folder = folder
+        self.more = given.more
+        self.device = given.device
+        self.precisions = given.precision
         self.text = folder / "text.txt"
         write_text([text], given.tokens, self.text)
         self.sentences = [list(sentence.tokens) for sentence in read_sentences(str(self.text))]
-        self.n_tokens = sum(map(len, self.sentences))
+        self.n_tokens = sum(len(tokens) for tokens in self.sentences)
 
     def command(self) -> dict[str, float]:
         """Measure the whole command, before this process holds a model itself."""
         line = self.folder / "line.txt"
         line.write_text(" ".join(self.sentences[0]) + "\n", encoding="utf-8")
-        start = min(self.embed(line).wall for _ in range(3))
+        start_s = min(self.embed(line).wall for _ in range(3))
         cost = self.embed(self.text)
         return {
             "elmo embed, tokens/s": self.n_tokens / cost.wall,
             "elmo embed, processor time, s": cost.cpu,
             "elmo embed, peak memory, MB": cost.peak,
-            "elmo embed of one sentence, s": start,
+            "elmo embed of one sentence, s": start_s,
         }
 
     def embed(self, text: Path) -> Cost:
@@ -91,7 +96,8 @@ class Run:
 
     def computing(self) -> dict[str, float]:
         """Measure an `Embedder` alone: no start, no reading, no writing."""
-        bilm, rate_before = load(self.model), product_rate(self.device)
+        bilm = load(self.model)
+        rate_before = product_rate(self.device)
         seconds = self.stream_seconds(bilm, layers="all")
         types_s = self.stream_seconds(bilm, layers="0")
         figures = {
@@ -120,29 +126,34 @@ class Run:
 
     def errors(self, bilm: BiLM, precision: str) -> list[float]:
         """Relative error of each layer's vectors beside float32, in percent."""
-        some = self.sentences[:_COMPARED]
-        exact, found = (
-            np.concatenate(self.embedder(bilm, precision=name).embed_batch(some)[0], axis=1)
-            for name in ("float32", precision)
-        )
-        errors = np.linalg.norm(found - exact, axis=-1) / np.linalg.norm(exact, axis=-1)
+        exact = self.vectors(bilm, "float32")
+        differences = self.vectors(bilm, precision) - exact
+        errors = np.linalg.norm(differences, axis=-1) / np.linalg.norm(exact, axis=-1)
         return [100 * float(error) for error in np.percentile(errors, 99, axis=1)]
+
+    def vectors(self, bilm: BiLM, precision: str) -> npt.NDArray[np.float32]:
+        """The vectors of the first sentences, (layer, token, dim)."""
+        embedder = self.embedder(bilm, precision=precision)
+        arrays, _ = embedder.embed_batch(self.sentences[:_COMPARED])
+        return np.concatenate(arrays, axis=1)
 
 
 def timed(work: Callable[[], object]) -> float:
     """Seconds of work, including what a GPU still has to do."""
-    start = time.perf_counter()
+    start_s = time.perf_counter()
     work()
     if torch.cuda.is_available():
         torch.cuda.synchronize()
-    return time.perf_counter() - start
+    return time.perf_counter() - start_s
 
 
 def product_rate(device: str) -> float:
     """GFLOP/s of a float32 product of two large square matrices, the best of 20."""
     side = 2048 if device == "cpu" else 8192
     matrix = torch.randn(side, side, device=device)
-    return 2 * side**3 / min(timed(lambda: matrix @ matrix) for _ in range(20)) / 1e9
+    n_operations = 2 * side**3
+    seconds = min(timed(lambda: matrix @ matrix) for _ in range(20))
+    return n_operations / seconds / 1e9
 
 
 if __name__ == "__main__":

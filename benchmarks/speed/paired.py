@@ -1,22 +1,27 @@
-"""Compare the speed of two checkouts of elmo: run `elmo embed` of both in turns on one text.
+"""Compare two checkouts of elmo: run one command of both in turns.
 
-    python benchmarks/speed/paired.py OLD NEW --text FILE [--pairs 7] [--layout allennlp] [-- ARG…]
+    python benchmarks/speed/paired.py OLD NEW --text FILE [--layout flat] [--pairs 7] [-- ARG…]
+    python benchmarks/speed/paired.py OLD NEW --command pretrain --text FILE [--max-steps 20]
+    python benchmarks/speed/paired.py OLD NEW --command help
 
 OLD and NEW are folders with a checkout, or git revisions, which are checked out into temporary
-worktrees. Arguments after `--` go to `elmo embed` of both. The options that the script itself
-passes (-o, -m, --layout, --dtype, -q) exist in every version.
+worktrees. Arguments after `--` go to the command of both. The options that the script itself passes
+to it exist in every version.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,32 +42,122 @@ from benchmarks.common import (
 )
 
 _ROWS = 4096  # compared at once
-UNITS = {"wall": "s", "cpu": "s", "peak": "MB"}
+_FIGURES = {"wall": "s", "cpu": "s", "peak": "MB"}  # of a Cost, with their units
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two checkouts, with the path that its command writes to."""
+
+    checkout: Path
+    output: Path
+
+    def run(self, command: TimedCommand) -> Cost:
+        """Run a command of the checkout in a process of its own."""
+        if self.output.is_dir():
+            shutil.rmtree(self.output)
+        self.output.unlink(missing_ok=True)
+        return run_timed(
+            [*ELMO, *command.words(self.output)],
+            cwd=self.checkout,
+            env={**os.environ, "PYTHONPATH": str(self.checkout)},
+            stdout=subprocess.DEVNULL,
+        )
+
+
+class TimedCommand(ABC):
+    """A command of elmo that is timed."""
+
+    @abstractmethod
+    def words(self, output: Path) -> list[str]:
+        """The arguments of `elmo`, to write to a path."""
+
+    @abstractmethod
+    def difference(self, old: Path, new: Path) -> str:
+        """How two outputs differ; "" if they are equal bit for bit."""
+
+
+@dataclass(frozen=True)
+class Embed(TimedCommand):
+    """`elmo embed`, whose outputs are embeddings files."""
+
+    text: Path
+    model: Path
+    layout: str
+    dtype: str
+    more: Sequence[str]
+
+    def words(self, output: Path) -> list[str]:
+        settings = ["-m", str(self.model), "--layout", self.layout, "--dtype", self.dtype]
+        return ["embed", str(self.text), "-o", str(output), "-q", *settings, *self.more]
+
+    def difference(self, old: Path, new: Path) -> str:
+        return file_difference(old, new)
+
+
+@dataclass(frozen=True)
+class Pretrain(TimedCommand):
+    """`elmo pretrain` of a new model, whose outputs are model folders."""
+
+    text: Path
+    options: Path
+    max_steps: int
+    seed: int
+    more: Sequence[str]
+
+    def words(self, output: Path) -> list[str]:
+        settings = ["--options-file", str(self.options), "--max-steps", str(self.max_steps)]
+        settings += ["--seed", str(self.seed)]
+        return ["pretrain", str(self.text), "-o", str(output), "-q", *settings, *self.more]
+
+    def difference(self, old: Path, new: Path) -> str:
+        return file_difference(old / "weights.hdf5", new / "weights.hdf5")
+
+
+class Help(TimedCommand):
+    """`elmo --help`, which shows how long a command takes to start; it has no output to compare."""
+
+    def words(self, output: Path) -> list[str]:
+        return ["--help"]
+
+    def difference(self, old: Path, new: Path) -> str:
+        return ""
 
 
 def main() -> None:
     given = _arguments()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=given.output_dir)))
-        checkouts = [stack.enter_context(checkout(name)) for name in (given.old, given.new)]
-        model = given.model or model_path(given.size, folder)
-        is_equal = [
-            compare(given, checkouts, layout, Path(model).resolve(), folder)
-            for layout in given.layout or ["allennlp"]
-        ]
-    sys.exit(0 if all(is_equal) else 1)
+        old = Side(stack.enter_context(checkout(given.old)), folder / "old")
+        new = Side(stack.enter_context(checkout(given.new)), folder / "new")
+        is_equal = True
+        for command in commands(given, folder):
+            is_equal &= compare(command, old, new, given.pairs)
+    sys.exit(0 if is_equal else 1)
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("old", metavar="OLD", help="folder or git revision")
     parser.add_argument("new", metavar="NEW", help="folder or git revision")
+    parser.add_argument(
+        "--command",
+        choices=("embed", "pretrain", "help"),
+        default="embed",
+        help="`elmo embed`, `elmo pretrain` or `elmo --help` [default: embed]",
+    )
     parser.add_argument("--text", type=Path, default=ROOT / "docs" / "sample.txt", metavar="FILE")
     parser.add_argument("--pairs", type=int, default=7, metavar="N", help="[default: 7]")
     parser.add_argument("--model", metavar="DIR", help="[default: random weights of --size]")
     parser.add_argument("--size", choices=SIZES, default="small", help="[default: small]")
-    parser.add_argument("--layout", action="append", help="may be repeated [default: allennlp]")
-    parser.add_argument("--dtype", default="float32", help="[default: float32]")
+    parser.add_argument(
+        "--layout", action="append", help="of embed; may be repeated [default: allennlp]"
+    )
+    parser.add_argument("--dtype", default="float32", help="of embed [default: float32]")
+    parser.add_argument(
+        "--max-steps", type=int, default=20, metavar="N", help="of pretrain [default: 20]"
+    )
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of pretrain [default: 1]")
     parser.add_argument(
         "--output-dir",
         type=Path,
@@ -76,6 +171,26 @@ def _arguments() -> argparse.Namespace:
     return given
 
 
+def commands(given: argparse.Namespace, folder: Path) -> Iterator[TimedCommand]:
+    """The commands to time: one, or one for each layout; models are written to a folder."""
+    if given.command == "help":
+        yield Help()
+        return
+    text = given.text.resolve()
+    model = Path(given.model or model_path(given.size, folder)).resolve()
+    if given.command == "pretrain":
+        yield Pretrain(
+            text=text,
+            options=model / "options.json",
+            max_steps=given.max_steps,
+            seed=given.seed,
+            more=given.more,
+        )
+        return
+    for layout in given.layout or ["allennlp"]:
+        yield Embed(text=text, model=model, layout=layout, dtype=given.dtype, more=given.more)
+
+
 @contextmanager
 def checkout(name: str) -> Iterator[Path]:
     """The folder of a checkout; a revision gets a worktree that is removed again."""
@@ -83,93 +198,107 @@ def checkout(name: str) -> Iterator[Path]:
         yield Path(name).resolve()
         return
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder) / "checkout"
+        path = Path(folder) / "checkout"
         git = ["git", "-C", str(ROOT), "worktree"]
-        subprocess.run([*git, "add", "--quiet", "--detach", str(place), name], check=True)
+        subprocess.run([*git, "add", "--quiet", "--detach", str(path), name], check=True)
         try:
-            yield place
+            yield path
         finally:
-            subprocess.run([*git, "remove", "--force", str(place)], check=True)
+            subprocess.run([*git, "remove", "--force", str(path)], check=True)
 
 
-def compare(
-    given: argparse.Namespace, checkouts: Sequence[Path], layout: str, model: Path, folder: Path
-) -> bool:
-    """Run the pairs of one layout and print their ratios; whether both outputs are equal."""
-    outputs = [folder / "old.hdf5", folder / "new.hdf5"]
-    words = ["-m", str(model), "--layout", layout, "--dtype", given.dtype, *given.more]
-
-    def run(k: int) -> Cost:
-        outputs[k].unlink(missing_ok=True)
-        return embed(checkouts[k], given.text.resolve(), outputs[k], words)
-
-    for k in (0, 1):  # not measured: it fills the caches, and its outputs are compared
-        run(k)
-    print(f"layout {layout}: {given.text.name}, {' '.join(words)}")
-    difference = vector_difference(*outputs)
-    comparison = f"differ: {difference}" if difference else "are equal"
-    print(f"  vectors of both outputs {comparison}", flush=True)
-    pairs = []
-    for number in range(given.pairs):
-        order = (0, 1) if number % 2 == 0 else (1, 0)
-        costs = {k: run(k) for k in order}
-        pairs.append((costs[0], costs[1]))
-        figures = "; ".join(
-            f"{name} {a:.2f} → {b:.2f} {UNITS[name]} ({b / a:.3f})"
-            for name, a, b in zip(Cost._fields, *pairs[-1], strict=True)
-        )
-        print(f"  pair {number + 1} ({'new' if order[0] else 'old'} first): {figures}", flush=True)
-    for output in outputs:
-        output.unlink()
-    for name in Cost._fields:
-        ratios = [getattr(new, name) / getattr(old, name) for old, new in pairs]
-        print(
-            f"  {name}: median NEW/OLD {statistics.median(ratios):.3f} "
-            f"({min(ratios):.3f} to {max(ratios):.3f}, {len(ratios)} pairs)"
-        )
+def compare(command: TimedCommand, old: Side, new: Side, n_pairs: int) -> bool:
+    """Run the pairs of a command and print their ratios; whether both outputs are equal."""
+    print(f"elmo {' '.join(command.words(Path('OUT')))}")
+    old.run(command)  # not measured: it fills the caches, and its output is compared
+    new.run(command)
+    difference = command.difference(old.output, new.output)
+    if difference:
+        print(f"  outputs differ: {difference}", flush=True)
+    elif old.output.exists():
+        print("  outputs are equal", flush=True)
+    old_costs = []
+    new_costs = []
+    for number in range(n_pairs):
+        is_old_first = number % 2 == 0
+        if is_old_first:
+            old_cost = old.run(command)
+            new_cost = new.run(command)
+        else:
+            new_cost = new.run(command)
+            old_cost = old.run(command)
+        old_costs.append(old_cost)
+        new_costs.append(new_cost)
+        first = "old" if is_old_first else "new"
+        figures = pair_figures(old_cost, new_cost)
+        print(f"  pair {number + 1} ({first} first): {figures}", flush=True)
+    for name in _FIGURES:
+        print(f"  {name}: {ratio_figures(old_costs, new_costs, name)}")
     return not difference
 
 
-def embed(checkout: Path, text: Path, output: Path, words: Sequence[str]) -> Cost:
-    """Run `elmo embed` of a checkout in a process of its own."""
-    environment = {**os.environ, "PYTHONPATH": str(checkout)}
-    command = [*ELMO, "embed", text, "-o", output, "-q", *words]
-    return run_timed(command, cwd=checkout, env=environment)
+def pair_figures(old: Cost, new: Cost) -> str:
+    """The costs of a pair of runs with their ratios."""
+    figures = []
+    for name, unit in _FIGURES.items():
+        before = getattr(old, name)
+        after = getattr(new, name)
+        figures.append(f"{name} {before:.2f} → {after:.2f} {unit} ({after / before:.3f})")
+    return "; ".join(figures)
 
 
-def vector_difference(old: Path, new: Path) -> str:
-    """How the vectors of two embeddings files differ; "" if they are equal bit for bit."""
-    with h5py.File(old, "r") as a, h5py.File(new, "r") as b:
-        first, second = vectors(a), vectors(b)
-        if only := sorted(first.keys() ^ second.keys()):
-            return f"{len(only)} data sets are in one file only, such as {only[0]}"
-        worst = max((difference(first[name], second[name]) for name in first), default=0.0)
-    return "" if worst == 0 else f"by up to {worst:.3g}"
+def ratio_figures(old_costs: Sequence[Cost], new_costs: Sequence[Cost], name: str) -> str:
+    """The median and the range of the ratios NEW/OLD of one figure."""
+    ratios = []
+    for old, new in zip(old_costs, new_costs, strict=True):
+        ratios.append(getattr(new, name) / getattr(old, name))
+    median = statistics.median(ratios)
+    return (
+        f"median NEW/OLD {median:.3f} ({min(ratios):.3f} to {max(ratios):.3f}, {len(ratios)} pairs)"
+    )
 
 
-def vectors(file: h5py.File) -> dict[str, h5py.Dataset]:
-    """The data sets of vectors: floats or int8, in two dimensions or more."""
-    found: dict[str, h5py.Dataset] = {}
+def file_difference(old: Path, new: Path) -> str:
+    """How the arrays of two HDF5 files differ; "" if they are equal bit for bit."""
+    with h5py.File(old, "r") as old_file, h5py.File(new, "r") as new_file:
+        old_arrays = float_arrays(old_file)
+        new_arrays = float_arrays(new_file)
+        in_one_file = sorted(old_arrays.keys() ^ new_arrays.keys())
+        if in_one_file:
+            return f"{len(in_one_file)} data sets are in one file only, such as {in_one_file[0]}"
+        largest = 0.0
+        for name, array in old_arrays.items():
+            largest = max(largest, array_difference(array, new_arrays[name]))
+    return "" if largest == 0 else f"by up to {largest:.3g}"
+
+
+def float_arrays(file: h5py.File) -> dict[str, h5py.Dataset]:
+    """The data sets of vectors or weights: floats or int8, in two dimensions or more."""
+    arrays: dict[str, h5py.Dataset] = {}
 
     def visit(name: str, item: Any) -> None:
         if isinstance(item, h5py.Dataset) and item.ndim >= 2 and item.dtype.kind in "fi":
-            found[name] = item
+            arrays[name] = item
 
     file.visititems(visit)
-    return found
+    return arrays
 
 
-def difference(a: h5py.Dataset, b: h5py.Dataset) -> float:
+def array_difference(old: h5py.Dataset, new: h5py.Dataset) -> float:
     """The largest absolute difference of two data sets; infinite where their shapes differ."""
-    if a.shape != b.shape or a.dtype != b.dtype:
+    if old.shape != new.shape or old.dtype != new.dtype:
         return float("inf")
-    worst = 0.0
-    for begin in range(0, len(a), _ROWS):
-        one, other = a[begin : begin + _ROWS], b[begin : begin + _ROWS]
-        if one.tobytes() != other.tobytes():
-            found = np.abs(one.astype(np.float64) - other.astype(np.float64)).max()
-            worst = max(worst, float(found), float(np.finfo(np.float64).tiny))
-    return worst
+    largest = 0.0
+    for begin in range(0, len(old), _ROWS):
+        old_rows = old[begin : begin + _ROWS]
+        new_rows = new[begin : begin + _ROWS]
+        if old_rows.tobytes() == new_rows.tobytes():
+            continue
+        differences = np.abs(old_rows.astype(np.float64) - new_rows.astype(np.float64))
+        # Bits may differ where values do not: 0.0 and -0.0.
+        tiny = float(np.finfo(np.float64).tiny)
+        largest = max(largest, float(differences.max()), tiny)
+    return largest
 
 
 if __name__ == "__main__":

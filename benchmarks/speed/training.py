@@ -39,10 +39,12 @@ def main() -> None:
     given = parse_arguments(parser)
     rows = []
     for size in given.size or ["small"]:
-        few, many = (pretrain(given, size, n) for n in (FEW, FEW + given.steps))
+        few = pretrain(given, size, FEW)
+        many = pretrain(given, size, FEW + given.steps)
         n_tokens = given.steps * given.batch_size * BPTT
-        rate, cpu = n_tokens / (many.wall - few.wall), (many.cpu - few.cpu) / given.steps
-        rows.append([size, f"{rate:,.0f}", f"{cpu:.3f}", f"{few.wall:.1f}", f"{many.peak:,.0f}"])
+        rate = n_tokens / (many.wall - few.wall)
+        cpu_s = (many.cpu - few.cpu) / given.steps
+        rows.append([size, f"{rate:,.0f}", f"{cpu_s:.3f}", f"{few.wall:.1f}", f"{many.peak:,.0f}"])
     header = ["", "tokens/s", "processor time per step, s", f"run of {FEW} steps, s", "peak, MB"]
     print(table(header, rows))
 

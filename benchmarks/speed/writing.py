@@ -9,7 +9,6 @@ one by one, as `elmo embed` writes them. A plain file of the same bytes shows wh
 from __future__ import annotations
 
 import argparse
-import itertools
 import os
 import tempfile
 from collections.abc import Callable
@@ -25,7 +24,8 @@ from elmo_cli import Sentence, open_embeddings
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.store.writer import EmbeddingsWriter
 
-N_TOKENS, BLOCK = 20, 1000  # tokens of a sentence, sentences of a block
+N_TOKENS = 20  # of a sentence
+BLOCK = 1000  # sentences
 KINDS = [("flat", "float32"), ("flat", "float16"), ("flat", "int8"), ("allennlp", "float32")]
 HEADER = ["", "written, MB of float32/s", "sentences/s", "bytes per value", "read, MB of float32/s"]
 
@@ -46,13 +46,22 @@ def main() -> None:
 
 def measure(path: Path, values: Any, n_blocks: int) -> list[list[str]]:
     """A row of figures for a plain file, and for every kind of embeddings file."""
-    n_bytes, n_sentences = n_blocks * values.nbytes, n_blocks * BLOCK
+    n_bytes = n_blocks * values.nbytes
+    n_sentences = n_blocks * BLOCK
+    n_values = n_bytes / 4
 
     def row(name: str, write_it: Callable[[], None], read_it: Callable[[], object]) -> list[str]:
-        written_s, size, read_s = timed(write_it), path.stat().st_size, timed(read_it)
+        written_s = timed(write_it)
+        size = path.stat().st_size
+        read_s = timed(read_it)
         path.unlink()
-        rates = [f"{n_bytes / written_s / 1e6:,.0f}", f"{n_sentences / written_s:,.0f}"]
-        return [name, *rates, f"{4 * size / n_bytes:.2f}", f"{n_bytes / read_s / 1e6:,.0f}"]
+        return [
+            name,
+            f"{n_bytes / written_s / 1e6:,.0f}",
+            f"{n_sentences / written_s:,.0f}",
+            f"{size / n_values:.2f}",
+            f"{n_bytes / read_s / 1e6:,.0f}",
+        ]
 
     rows = [row("a plain file", partial(write_plain, path, values, n_blocks), path.read_bytes)]
     for layout, dtype in KINDS:
@@ -71,12 +80,12 @@ def write_plain(path: Path, values: Any, n_blocks: int) -> None:
 def write(path: Path, spec: FileSpec, values: Any, n_blocks: int) -> None:
     """An embeddings file, from its creation to its final name."""
     tokens = tuple(f"word{n}" for n in range(N_TOKENS))
-    keys = itertools.count()
     with EmbeddingsWriter.open(path, spec) as writer:
-        for _ in range(n_blocks):
-            numbers = itertools.islice(keys, BLOCK)
-            block = [Sentence(tokens, key, f"{' '.join(tokens)} {key}") for key in numbers]
-            writer.append_block(block, np.split(values, BLOCK, 1), text_sha256="")
+        for number in range(n_blocks):
+            sentences = []
+            for key in range(number * BLOCK, (number + 1) * BLOCK):
+                sentences.append(Sentence(tokens, key, f"{' '.join(tokens)} {key}"))
+            writer.append_block(sentences, np.split(values, BLOCK, 1), text_sha256="")
         writer.finish({})
 
 
@@ -87,9 +96,9 @@ def read(path: Path) -> None:
 
 
 def timed(work: Callable[[], object]) -> float:
-    start = perf_counter()
+    start_s = perf_counter()
     work()
-    return perf_counter() - start
+    return perf_counter() - start_s
 
 
 if __name__ == "__main__":

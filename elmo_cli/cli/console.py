@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self, TextIO
 
 import click
 
@@ -20,13 +20,14 @@ from elmo_cli.files import StrPath
 from elmo_cli.messages import duration, plural
 
 if TYPE_CHECKING:
-    from rich.console import JustifyMethod, RenderableType
+    from rich.console import JustifyMethod
 
+    from elmo_cli.cli.progress_bar import ProgressBar
     from elmo_cli.text.input import InputReport
 
-_Self = TypeVar("_Self", bound="ProgressDisplay")
-_LINE_EVERY_S, _LOADING_S = 15.0, 0.5
-_BAR_WIDTH, _MIN_BAR_WIDTH = 40, 10
+_LINE_EVERY_S = 15.0  # lines of progress in a log
+_LOADING_S = 0.5  # less is not announced
+_SHORTEST_S = 1e-9  # of the time between two updates, which may be zero
 _LINE_END = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 _PARAMETER = re.compile(r"`([a-z_]+)(?:=([^`]*))?`")
 # C0 and C1 controls, which also start escape sequences; invalid UTF-8; bidi overrides.
@@ -51,22 +52,40 @@ def printable(text: object) -> str:
     File names, tokens, keys and attributes may contain any character. A line end is replaced by a
     space, and another control character by its Python escape, such as `\x1b`.
     """
-    return _UNSAFE.sub(lambda found: ascii(found[0])[1:-1], _LINE_END.sub(" ", str(text)))
+    on_one_line = _LINE_END.sub(" ", str(text))
+    return _UNSAFE.sub(_escaped, on_one_line)
+
+
+def _escaped(control: re.Match[str]) -> str:
+    return ascii(control[0])[1:-1]  # without quotes
 
 
 def with_options(text: str) -> str:
     """Name options of the running command in a message: `overwrite=True` is `--overwrite`."""
-    parameters = mode.context.command.params if mode.context else ()
-    options = {one.name: max(one.opts, key=len) for one in parameters}
+    options = _option_names()
 
-    def as_option(found: re.Match[str]) -> str:
-        name, value = found[1], (found[2] or "").strip("'\"")
-        option = options.get(name, options.get(f"label_{name}", ""))
-        if not option.startswith("-"):
-            return found[0]
-        return f"`{option}`" if value in ("", "True") else f"`{option} {value}`"
+    def as_option(parameter: re.Match[str]) -> str:
+        name = parameter[1]
+        value = (parameter[2] or "").strip("'\"")
+        option = options.get(name) or options.get(f"label_{name}")
+        if option is None:
+            return parameter[0]
+        if value in ("", "True"):
+            return f"`{option}`"
+        return f"`{option} {value}`"
 
     return _PARAMETER.sub(as_option, text)
+
+
+def _option_names() -> dict[str, str]:
+    """The longest name of each option of the running command, by the name of its parameter."""
+    if mode.context is None:
+        return {}
+    names = {}
+    for parameter in mode.context.command.params:
+        if isinstance(parameter, click.Option):
+            names[str(parameter.name)] = max(parameter.opts, key=len)
+    return names
 
 
 def alert(*lines: str) -> None:
@@ -116,11 +135,14 @@ def check_stdout() -> None:
 
 
 def _finite(fact: Any) -> Any:
+    """Replace the numbers that are not finite, also within lists and dicts, by None."""
     if isinstance(fact, Mapping):
         return {name: _finite(value) for name, value in fact.items()}
     if isinstance(fact, (list, tuple)):
         return [_finite(value) for value in fact]
-    return None if isinstance(fact, float) and not math.isfinite(fact) else fact
+    if isinstance(fact, float) and not math.isfinite(fact):
+        return None
+    return fact
 
 
 def print_row(cells: Iterable[object]) -> None:
@@ -146,8 +168,9 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: str =
         side: JustifyMethod = "right" if name == right else "left"
         aligned.add_column(name, overflow="fold", justify=side)
     for row in rows:
-        # A Text object: rich would interpret a token such as [b] as markup.
-        aligned.add_row(*(Text(printable(cell)) for cell in row))
+        # Text objects: rich would interpret a token such as [b] as markup.
+        cells = [Text(printable(cell)) for cell in row]
+        aligned.add_row(*cells)
     Console(highlight=False).print(aligned)
 
 
@@ -188,21 +211,35 @@ def write_lines(output: str, lines: Iterable[str], *, overwrite: bool) -> str:
 
 def print_truncated(report: InputReport) -> None:
     """Print how many tokens the model truncates."""
-    if report.first_truncated is not None:
-        token, source, line = report.first_truncated
-        n_cut = plural(report.truncated_tokens, "token")
-        what = f"cut {n_cut} to the length that the model reads; the first is"
-        warn(f"{what} `{token}` ({source}, line {line})")
+    if report.first_truncated is None:
+        return
+    token, source, line = report.first_truncated
+    n_cut = plural(report.truncated_tokens, "token")
+    warn(
+        f"cut {n_cut} to the length that the model reads; the first is `{token}` "
+        f"({source}, line {line})"
+    )
 
 
 def exit_if_skipped(*reports: InputReport, lists: Sequence[str] = ()) -> None:
     """Raise a SkippedError (exit code 3) if lines were skipped; the files `lists` list them."""
-    if skipped := [line for report in reports for line in report.skipped]:
-        source, line, why = skipped[0]
-        what = "1 line was" if len(skipped) == 1 else f"{len(skipped):,} lines were"
-        message = f"{what} left out, the first {source}, line {line}: {why}"
-        more = f"listed in {', '.join(lists)}" if lists else "`--on-error stop` stops at the first"
-        raise SkippedError(message, f"all others are done; {more}")
+    skipped = [line for report in reports for line in report.skipped]
+    if not skipped:
+        return
+    source, line, reason = skipped[0]
+    count = "1 line was" if len(skipped) == 1 else f"{len(skipped):,} lines were"
+    advice = f"listed in {', '.join(lists)}" if lists else "`--on-error stop` stops at the first"
+    raise SkippedError(
+        f"{count} left out, the first {source}, line {line}: {reason}",
+        f"all others are done; {advice}",
+    )
+
+
+class _Reading(NamedTuple):
+    """The number of completed units at a time of `time.monotonic`, in seconds."""
+
+    done: float
+    time_s: float
 
 
 class ProgressDisplay:
@@ -213,17 +250,23 @@ class ProgressDisplay:
         unit: "tokens", "bytes", …; "" shows the label alone.
         rate, is_estimate: expected units per second at first; whether totals are estimates.
     Attributes:
+        label: what is done in the present phase.
+        done, total: completed units of the phase, and all of them; None if unknown.
+        is_shown: whether there has been an update.
         poll: returns the completed units of a phase, for one that nobody updates.
     """
 
     def __init__(
         self, total: float | None, unit: str, *, rate: float = 0.0, is_estimate: bool = False
     ) -> None:
-        self._expected, self._is_estimate = rate, is_estimate
-        self.is_shown, self._stack = False, ExitStack()
+        self.is_shown = False
+        self._expected_rate = rate
+        self._is_estimate = is_estimate
+        self._stack = ExitStack()
+        self._bar: ProgressBar | None = None
         self.begin("", unit, total)
 
-    def __enter__(self: _Self) -> _Self:
+    def __enter__(self) -> Self:
         if self.total is not None:
             self.update(0, self.total)
         return self
@@ -237,77 +280,108 @@ class ProgressDisplay:
 
     def begin(self, label: str, unit: str, total: float | None = None) -> None:
         """Begin to show another phase of the same run."""
-        self.label, self._unit = label, unit
+        self.label = label
+        self.done = 0.0
+        self.total = total
         self.poll: Callable[[], float] | None = None
-        self.done, self.total, self._before, self._detail = 0.0, total, -1.0, ""
+        self._unit = unit
+        self._detail = ""
+        self._first: _Reading | None = None  # of this phase
+        self._last: _Reading | None = None
+        if self._bar is not None:
+            self._bar.update(0, total)
 
     def update(self, done: float, total: float | None, detail: str = "") -> None:
         """Set the completed and the total number of units; None if the total is unknown."""
-        self.done, self.total, self._updated_s = done, total, time.monotonic()
+        self.done = done
+        self.total = total
         self._detail = detail
-        if self._before < 0:
-            self._before, self._phase_s = done, self._updated_s
+        self._last = _Reading(done, time.monotonic())
+        if self._first is None:
+            self._first = self._last
         if not self.is_shown:
-            self.is_shown, self._start_s = True, self._updated_s
+            self.is_shown = True
             if not mode.quiet and is_terminal(sys.stderr):
                 self._show_bar()
             elif not mode.quiet:
                 self._start_lines()
+        if self._bar is not None:
+            self._bar.update(done, total)
 
     def text(self, width: float = math.inf) -> str:
         """Return label, counts, rate, time left and detail, shortened to `width` if possible."""
-        if (poll := self.poll) is not None:  # another thread may remove it
+        poll = self.poll  # once: another thread may remove it
+        if poll is not None:
             self.update(poll(), self.total)
-        n_done, left = self.done - self._before if self._before >= 0 else 0, ""
-        rate = n_done / max(1e-9, self._updated_s - self._phase_s) if n_done else self._expected
-        counts = brief = f"{self.done:,.0f} {self._unit}"
-        if self.total:
-            brief = f"{min(1.0, self.done / self.total):.0%}"
-            counts += f" of {'about ' * self._is_estimate}{self.total:,.0f} ({brief})"
-            if rate:
-                left_s = (self.total - self.done) / rate - (time.monotonic() - self._updated_s)
-                left = f", {duration(left_s)} left" if left_s >= 1 else ""
-        speed = f", {rate:,.0f} {self._unit}/s" if rate else ""
-        long, short = (f"{one}{speed}{left}" * bool(self._unit) for one in (counts, brief))
-        label, detail = self.label, self._detail
-        forms = ((label, long, detail), (label, short, detail), (label, short), (short or label,))
-        texts = [", ".join(filter(None, form)) for form in forms]
-        return next((text for text in texts if len(text) <= width), texts[-1])
+        if not self._unit:
+            versions = [[self.label, self._detail], [self.label]]
+        else:
+            rate = self._rate()
+            speed = f"{rate:,.0f} {self._unit}/s" if rate else ""
+            time_left = self._time_left(rate)
+            counts = self._counts()
+            brief = self._percentage() or counts
+            versions = [
+                [self.label, counts, speed, time_left, self._detail],
+                [self.label, brief, speed, time_left, self._detail],
+                [self.label, brief, speed, time_left],
+                [brief, speed, time_left],
+            ]
+        for parts in versions:
+            text = ", ".join(part for part in parts if part)
+            if len(text) <= width:
+                break
+        return text
+
+    def _counts(self) -> str:
+        counts = f"{self.done:,.0f} {self._unit}"
+        if not self.total:
+            return counts
+        about = "about " if self._is_estimate else ""
+        return f"{counts} of {about}{self.total:,.0f} ({self._percentage()})"
+
+    def _percentage(self) -> str:
+        if not self.total:
+            return ""
+        return f"{min(1.0, self.done / self.total):.0%}"
+
+    def _rate(self) -> float:
+        """Units per second since the first update; the expected rate until there is a second."""
+        first = self._first
+        last = self._last
+        if first is None or last is None or last.done == first.done:
+            return self._expected_rate
+        return (last.done - first.done) / max(_SHORTEST_S, last.time_s - first.time_s)
+
+    def _time_left(self, rate: float) -> str:
+        last = self._last
+        if last is None or not self.total or not rate:
+            return ""
+        since_update_s = time.monotonic() - last.time_s
+        left_s = (self.total - self.done) / rate - since_update_s
+        return f"{duration(left_s)} left" if left_s >= 1 else ""
+
+    def _show_bar(self) -> None:
+        from elmo_cli.cli.progress_bar import ProgressBar
+
+        def printable_text(width: int) -> str:
+            return printable(self.text(width))
+
+        self._bar = ProgressBar(printable_text, self.total)
+        self._stack.callback(self._bar.stop)
 
     def _start_lines(self) -> None:
         is_over = threading.Event()
 
         def print_lines() -> None:
             while not is_over.wait(_LINE_EVERY_S):
-                if self._before >= 0:  # this phase has been updated
+                if self._first is not None:  # this phase has been updated
                     note(self.text())
 
         thread = threading.Thread(target=print_lines, daemon=True)
         thread.start()
         self._stack.callback(thread.join)
         self._stack.callback(is_over.set)  # before the other
-
-    def _show_bar(self) -> None:
-        from rich.console import Console
-        from rich.live import Live
-        from rich.progress_bar import ProgressBar
-        from rich.table import Table
-        from rich.text import Text
-
-        console = Console(stderr=True)
-
-        def row() -> RenderableType:
-            since = f" {duration(time.monotonic() - self._start_s)}"
-            text = self.text(console.width - _MIN_BAR_WIDTH - 1 - len(since))
-            cells = Table.grid(padding=(0, 1))
-            cells.add_column(max_width=_BAR_WIDTH)  # a narrow terminal shortens the bar
-            cells.add_column(no_wrap=True, overflow="ellipsis")
-            moving = ProgressBar(self.total, self.done, pulse=not self.total)
-            cells.add_row(moving, Text(printable(text + since)))
-            return cells
-
-        live = Live(get_renderable=row, console=console, transient=True)
-        self._stack.enter_context(live)
 
 
 @contextmanager

@@ -6,10 +6,12 @@ import errno
 import os
 import sys
 import traceback
+from dataclasses import dataclass
 from importlib import import_module
 from io import TextIOWrapper
 
 import click
+from click.core import ParameterSource
 
 from elmo_cli.cli import console
 from elmo_cli.cli.console import with_options
@@ -50,7 +52,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(import_module(f"elmo_cli.cli.{cmd_name}"), cmd_name)
+        module = import_module(f"elmo_cli.cli.{cmd_name}")
+        command: click.Command = getattr(module, cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -79,9 +82,14 @@ def cli(debug: bool) -> None:
 
 
 def main(args: list[str] | None = None) -> None:
-    """Run the command line and exit: 0 done, 1 failed, 2 wrong command line, 3 done except for
-    skipped input, 130 interrupted."""
-    args, debug = _without_debug(sys.argv[1:] if args is None else args)
+    """Run the command line and exit.
+
+    The exit codes are 0 done, 1 failed, 2 wrong command line, 3 done except for skipped input, and
+    130 interrupted.
+    """
+    if args is None:
+        args = sys.argv[1:]
+    args, debug = _without_debug(args)
     if args[:1] == ["help"]:
         args = [*args[1:], "--help"]
     if isinstance(sys.stdout, TextIOWrapper):  # in a locale that lacks a character
@@ -90,11 +98,12 @@ def main(args: list[str] | None = None) -> None:
         cli.main(args, prog_name="elmo", standalone_mode=False)
         if sys.stdout is not None:  # as it is where it was closed before the start
             sys.stdout.flush()
-    except click.exceptions.Exit as done:
-        sys.exit(done.exit_code)
+    except click.exceptions.Exit as ended:
+        sys.exit(ended.exit_code)
     except (Exception, KeyboardInterrupt) as error:
         if debug and not isinstance(error, click.ClickException):
-            console.alert(*"".join(traceback.format_exception(error)).splitlines())
+            trace = "".join(traceback.format_exception(error))
+            console.alert(*trace.splitlines())
         sys.exit(_report(error))
     sys.exit(0)
 
@@ -103,7 +112,22 @@ def _without_debug(args: list[str]) -> tuple[list[str], bool]:
     """The arguments without `--debug`, which may be anywhere before `--`, and whether it is set."""
     n_words = args.index("--") if "--" in args else len(args)
     words = [word for word in args[:n_words] if word != "--debug"]
-    return words + args[n_words:], len(words) < n_words
+    has_debug = len(words) < n_words
+    return words + args[n_words:], has_debug
+
+
+@dataclass(frozen=True)
+class _Report:
+    """What is printed of an error, in two lines or, without a hint, in one."""
+
+    exit_code: int
+    message: str
+    hint: str
+
+    def print(self) -> None:
+        console.alert(f"error: {self.message}")
+        if self.hint:
+            console.alert(f"hint: {self.hint}")
 
 
 def _report(error: BaseException) -> int:
@@ -113,40 +137,68 @@ def _report(error: BaseException) -> int:
         return 2
     if isinstance(error, BrokenPipeError):
         return 1  # the reader, such as `head`, needs no more
-    code, message, hint = _explain(error)
-    console.alert(f"error: {message}", *([f"hint: {hint}"] if hint else []))
-    return code
+    report = _explain(error)
+    report.print()
+    return report.exit_code
 
 
-def _explain(error: BaseException) -> tuple[int, str, str]:
-    """Return the exit code, the message and the hint of an error."""
+def _explain(error: BaseException) -> _Report:
     if isinstance(error, ElmoError):
-        hint = "; ".join(filter(None, (error.hint, _variable_hint(error.message))))
-        return error.exit_code, with_options(error.message), with_options(hint)
+        return _explain_own(error)
     if isinstance(error, click.ClickException):
-        return 2, *_usage(error)
+        return _explain_usage(error)
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
-        return 130, "interrupted", INTERRUPTED_HINT
+        return _Report(130, "interrupted", INTERRUPTED_HINT)
     if _is_out_of_memory(error):
-        return 1, "out of memory", "choose a smaller `--batch-size` or a smaller model"
+        return _Report(1, "out of memory", "choose a smaller `--batch-size` or a smaller model")
     if isinstance(error, OSError) and error.strerror:
-        if error.filename is not None:
-            return 1, f"{error.filename}: {error.strerror}", "check the path and its permissions"
-        if error.errno in _NO_SPACE:
-            hint = "free some space, or redirect the output to another disk"
-            return 1, f"standard output: cannot be written ({error.strerror})", hint
-        return 1, error.strerror, "`elmo --debug …` shows where"
+        return _explain_system(error, error.strerror)
     hint = "internal error of elmo: please report it with the output of `elmo --debug …`"
-    return 1, f"{type(error).__name__}: {error}", hint
+    return _Report(1, f"{type(error).__name__}: {error}", hint)
 
 
-def _variable_hint(message: str) -> str:
-    """Which environment variable a value came from that a message names."""
-    for variable, option in (("ELMO_MODEL", "`"), ("ELMO_DEVICE", "device=")):
-        value = os.environ.get(variable)
-        if value and option + value in message:
-            return f"${variable} is `{value}`"
-    return ""
+def _explain_own(error: ElmoError) -> _Report:
+    """An error of the library, whose parameters become options of the command."""
+    message = with_options(error.problem)
+    if error.where:
+        message = f"{with_options(error.where)}: {message}"
+    hints = [with_options(error.hint), *_variable_hints(error)]
+    return _Report(error.exit_code, message, "; ".join(hint for hint in hints if hint))
+
+
+def _variable_hints(error: ElmoError) -> list[str]:
+    """The environment variables that gave the parameters of an error their values."""
+    context = console.mode.context
+    if context is None:
+        return []
+    hints = []
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        variable = parameter.envvar
+        source = context.get_parameter_source(name)
+        if name in error.parameters and source is ParameterSource.ENVIRONMENT:
+            hints.append(f"${variable} is `{os.environ[str(variable)]}`")
+    return hints
+
+
+def _explain_usage(error: click.ClickException) -> _Report:
+    """A message of click as one line without its type names and full stop."""
+    context = getattr(error, "ctx", None) or console.mode.context
+    message = error.format_message().replace("a valid integer range", "a whole number")
+    message = message.replace("a valid float range", "a number")
+    message = message.replace("\n", " ").replace(". (", " (").rstrip(".")
+    name = context.command_path if context else "elmo"
+    return _Report(2, message[:1].lower() + message[1:], f"see `{name} --help`")
+
+
+def _explain_system(error: OSError, reason: str) -> _Report:
+    """An error of a file, of standard output or of anything else of the system."""
+    if error.filename is not None:
+        return _Report(1, f"{error.filename}: {reason}", "check the path and its permissions")
+    if error.errno in _NO_SPACE:
+        hint = "free some space, or redirect the output to another disk"
+        return _Report(1, f"standard output: cannot be written ({reason})", hint)
+    return _Report(1, reason, "`elmo --debug …` shows where")
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
@@ -155,13 +207,3 @@ def _is_out_of_memory(error: BaseException) -> bool:
     from elmo_cli.engine.runtime import is_out_of_memory
 
     return is_out_of_memory(error)
-
-
-def _usage(error: click.ClickException) -> tuple[str, str]:
-    """Return a message of click as one line without its type names and full stop, and a hint."""
-    context = getattr(error, "ctx", None) or console.mode.context
-    message = error.format_message().replace("a valid integer range", "a whole number")
-    message = message.replace("a valid float range", "a number")
-    message = message.replace("\n", " ").replace(". (", " (").rstrip(".")
-    name = context.command_path if context else "elmo"
-    return message[:1].lower() + message[1:], f"see `{name} --help`"

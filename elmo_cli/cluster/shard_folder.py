@@ -157,7 +157,7 @@ class ObjectStoreFolder(ShardFolder):
         except Exception as error:  # each driver has classes of its own
             hint = "check the URL, the network, and the keys that may list, read and write there"
             if isinstance(error, ImportError):
-                hint = "`pip install '.[stores]'` in a clone, and the driver, on every machine"
+                hint = "install fsspec's driver for such URLs on every machine, such as s3fs"
             where, what = without_secrets(self._url), type(error).__name__
             if where == self._url:  # otherwise the message may contain parts of the secret
                 reason = " ".join((getattr(error, "strerror", None) or str(error)).split())

@@ -22,4 +22,5 @@ def check_choice(setting: str, value: object, choices: Sequence[str]) -> None:
 def check_device_name(name: str) -> None:
     """Raise a UsageError unless a device is auto, cpu, cuda, cuda:N or mps."""
     if not re.fullmatch("auto|cpu|mps|cuda(:[0-9]+)?", name):
-        raise UsageError(f"`device={name}`: not auto, cpu, cuda, cuda:N or mps", DEVICE_HINT)
+        problem = "not auto, cpu, cuda, cuda:N or mps"
+        raise UsageError(problem, DEVICE_HINT, where=f"`device={name}`", parameters=("device",))

@@ -58,9 +58,12 @@ def select_device(name: str) -> torch.device:
     kind, _, number = name.partition(":")
     n_devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if kind == "cuda" and int(number or 0) >= n_devices:
-        raise DeviceError(f"`device={name}`: {n_devices} CUDA devices are available", DEVICE_HINT)
+        problem = f"{n_devices} CUDA devices are available"
+        where = f"`device={name}`"
+        raise DeviceError(problem, DEVICE_HINT, where=where, parameters=("device",))
     if kind == "mps" and not torch.backends.mps.is_available():
-        raise DeviceError("`device=mps`: this machine or build of torch has no MPS", DEVICE_HINT)
+        problem = "this machine or build of torch has no MPS"
+        raise DeviceError(problem, DEVICE_HINT, where="`device=mps`", parameters=("device",))
     if kind == "cuda":
         torch.backends.cudnn.allow_tf32 = False
     return torch.device(kind, int(number)) if number else torch.device(kind)

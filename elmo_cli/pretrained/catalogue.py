@@ -98,7 +98,7 @@ def no_such_model(name: str, hint: str) -> ModelError:
     near = difflib.get_close_matches(name.lower(), _BY_NAME, n=1)
     if near:
         hint = f"did you mean `{_BY_NAME[near[0]].name}`? `elmo models list` shows all names"
-    return ModelError(f"no model named `{name}`", hint)
+    return ModelError(f"no model named `{name}`", hint, parameters=("model",))
 
 
 def _files(

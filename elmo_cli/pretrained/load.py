@@ -110,7 +110,8 @@ def installed_files(model: Model) -> ModelFiles:
     if folder is None:
         hint = f"{again}, or put its files into {model_dir(model)}; `./{model.name}` is a path"
         hint = hint if model.files else "install elmo-cli from its wheel"
-        raise ModelError(f"the model `{model.name}` is not on this machine", hint)
+        problem = f"the model `{model.name}` is not on this machine"
+        raise ModelError(problem, hint, parameters=("model",))
     for file in model.files:
         if problem := file.size_problem((folder / file.name).stat().st_size):
             raise ModelError(f"{folder / file.name}: {problem}", f"{again} downloads it again")

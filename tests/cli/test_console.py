@@ -17,7 +17,7 @@ from situations import CommandScene, Maker, file, hdf5, objects, stocked, zipped
 
 from elmo_cli.cli import console, main
 from elmo_cli.cli.task_options import TaskReporter
-from elmo_cli.messages import duration
+from elmo_cli.messages import INTERRUPTED_HINT, duration
 
 ESCAPE = "\x1b[31m\x9b2J"
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -95,45 +95,37 @@ def test_only_console_prints() -> None:
             assert not called.endswith((".stdout.write", ".stderr.write")), path.name
 
 
-@pytest.mark.parametrize("module", ["elmo_cli.errors", "elmo_cli.cli.main", "numpy"])
-def test_interrupted_in_an_import(module: str, scene: CommandScene) -> None:
-    """Libraries swallow an exception while they are imported, or are left half initialized."""
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_an_interrupt_outside_a_command_ends_with_two_lines(name: str) -> None:
+    """As while `cli.main` is imported; click handles an interrupt of a command."""
     program = (
-        "import os, signal, sys\n"
-        "class Interrupt:\n"
-        "    def find_spec(self, name, *_):\n"
-        "        try:\n"
-        f"            if name == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"
-        "        except BaseException:\n"
-        "            pass  # as some libraries do\n"
-        "sys.meta_path.insert(0, Interrupt())\n"
+        "import os, signal\n"
+        "import elmo_cli.cli.main as cli\n"
+        f"cli.main = lambda: os.kill(os.getpid(), signal.{name})\n"
         "from elmo_cli.__main__ import command; command()"
     )
-    words = [sys.executable, "-c", program, "embed", "-q", "a.txt", "-o", "b.hdf5"]
-    done = subprocess.run(words, capture_output=True, text=True)
-    assert done.returncode == 130
-    assert done.stderr.splitlines()[0] == "error: interrupted"
-    assert len(done.stderr.splitlines()) == 2
-    assert not Path("b.hdf5").exists()
-
-
-def test_interrupted_before_the_command() -> None:
-    """The script that pip installs runs code between the import and the call."""
-    program = "import os, signal, elmo_cli.__main__; os.kill(os.getpid(), signal.SIGINT)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert (done.returncode, done.stderr.splitlines()[0]) == (130, "error: interrupted")
+    assert done.returncode == 130
+    first_line, second_line = done.stderr.splitlines()
+    assert first_line == "error: interrupted"
+    assert second_line == f"hint: {INTERRUPTED_HINT}"
 
 
-def test_little_is_imported_before_interrupts_are_handled() -> None:
+def test_windows_is_refused_in_two_lines() -> None:
+    """Instead of a traceback, because `import fcntl` fails there."""
     program = (
-        "import os, sys; sys.path.insert(0, sys.argv[1])\n"
-        "before = set(sys.modules); import elmo_cli.__main__\n"
-        "print(*sorted(set(sys.modules) - before))"
+        "import sys\n"
+        "sys.platform = 'win32'\n"
+        "sys.modules['fcntl'] = None\n"
+        "from elmo_cli.__main__ import command; command()"
     )
-    repository = Path(console.__file__).parents[2]
-    words = [sys.executable, "-I", "-S", "-c", program, repository]  # without other startup code
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["__future__", "elmo_cli", "elmo_cli.__main__"]
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 1
+    first_line, second_line = done.stderr.splitlines()
+    assert first_line.startswith("error: ")
+    assert "Windows" in first_line
+    assert second_line.startswith("hint: ")
+    assert "WSL" in second_line
 
 
 @pytest.mark.parametrize(
@@ -221,30 +213,89 @@ def test_a_message_about_a_task_ends_the_progress_before_it(
     assert "1 tokens of about 2 (50%)" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("no_color", "columns"), [("", 150), ("1", 80), ("1", 30)])
-def test_a_bar_takes_one_line_of_a_terminal(
-    no_color: str, columns: int, monkeypatch: pytest.MonkeyPatch, capsys
-) -> None:
+def frames(shown: str) -> list[str]:
+    """The texts of a bar's line, one for each time that it was drawn; without colors."""
+    uncolored = re.sub(r"\x1b\[[0-9;]*m", "", shown)
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n", uncolored).splitlines()
+    return [line for line in lines if line.strip()]
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Standard error is a terminal of 80 columns."""
     monkeypatch.setattr(console, "is_terminal", lambda stream: True)
     monkeypatch.setenv("FORCE_COLOR", "1")  # rich looks at the stream itself
     monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.setenv("NO_COLOR", no_color)
-    monkeypatch.setenv("COLUMNS", str(columns))
-    with console.ProgressDisplay(4, "tokens") as progress:
-        progress.update(2, 4, f"{ESCAPE}[b] of a text whose name is longer than a line of it")
+    monkeypatch.setenv("NO_COLOR", "")
+    monkeypatch.setenv("COLUMNS", "80")
+    return monkeypatch
+
+
+@pytest.mark.parametrize("columns", [150, 80, 30])
+def test_a_bar_takes_one_line_of_a_terminal(
+    columns: int, terminal: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal.setenv("COLUMNS", str(columns))
+    with console.ProgressDisplay(None, "tokens") as progress:
+        progress.update(2, 4, "of a text whose name is longer than a line of it")
         time.sleep(0.3)
     shown = capsys.readouterr().err
-    uncolored = re.sub(r"\x1b\[[0-9;]*m", "", shown)
-    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n", uncolored).splitlines()
-    text = max(lines, key=len)
+    text = frames(shown)[-1]
     assert "50%" in text
+    assert text.endswith(", 0 s elapsed")
     assert len(text) <= columns
-    assert text.endswith((" 0 s", "…") if columns < 60 else " 0 s")
-    assert columns < 100 or r"\x1b[31m\x9b2J[b] of" in text
-    if columns >= 60:
-        assert re.match(r"\W{10,40} ", text)  # the bar; spaces if there are no colors
+    if columns >= 80:
+        assert re.match("[━╸╺]{10,40} ", text)
     assert shown.count("\x1b[1A") == 1  # to the line that is removed at the end
-    assert bool(re.search(r"\x1b\[[0-9;]*3[0-8]", shown)) == (not no_color)
+
+
+@pytest.mark.parametrize("no_color", [True, False])
+def test_a_bar_is_colored_unless_no_color_is_set(
+    no_color: bool, terminal: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal.setenv("NO_COLOR", "1" if no_color else "")
+    with console.ProgressDisplay(4, "tokens") as progress:
+        progress.update(2, 4)
+    has_color = re.search(r"\x1b\[[0-9;]*3[0-8]", capsys.readouterr().err) is not None
+    assert has_color == (not no_color)
+
+
+def test_names_in_a_bar_are_plain_text(
+    terminal: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither control characters nor the markup of rich."""
+    with console.ProgressDisplay(None, "tokens") as progress:
+        progress.update(2, 4, f"{ESCAPE}[b]x[/b]")
+    assert r"\x1b[31m\x9b2J[b]x[/b]" in frames(capsys.readouterr().err)[-1]
+
+
+def test_a_bar_ends_at_100_percent(
+    terminal: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also if the last update came just before the end; and its figures have one unit each."""
+    with console.ProgressDisplay(None, "tokens", rate=2.0) as progress:
+        progress.begin("reading", "bytes")
+        progress.update(10, 10)
+        progress.begin("embedding", "tokens")
+        progress.update(0, 4)
+        progress.update(4, 4)
+    text = frames(capsys.readouterr().err)[-1]
+    assert re.fullmatch(
+        r"━+ embedding, 4 tokens of 4 \(100%\), [\d,]+ tokens/s, 0 s elapsed", text
+    ) or re.fullmatch(r"━+ embedding, 100%, [\d,]+ tokens/s, 0 s elapsed", text)
+
+
+def test_a_log_gets_no_bar(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line from time to time, whose end no control character marks."""
+    monkeypatch.setattr(console, "_LINE_EVERY_S", 0.02)
+    with console.ProgressDisplay(4, "tokens") as progress:
+        progress.update(2, 4)
+        time.sleep(0.1)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines
+    assert lines[-1].startswith("2 tokens of 4 (50%), ")
 
 
 @pytest.mark.parametrize(
@@ -279,6 +330,32 @@ def test_other_errors(
     first, second = done.err.splitlines()
     assert first.startswith(f"error: {message}")
     assert hint in second
+
+
+@pytest.mark.parametrize(
+    ("words", "variables", "hint"),
+    [
+        ([], {"ELMO_MODEL": "nope"}, "; $ELMO_MODEL is `nope`"),
+        ([], {"ELMO_MODEL": "original"}, "; $ELMO_MODEL is `original`"),
+        ([], {"ELMO_DEVICE": "abacus"}, "; $ELMO_DEVICE is `abacus`"),
+        (["-m", "nope"], {"ELMO_DEVICE": "cpu"}, "works too"),
+        (["-m", "nope"], {"ELMO_MODEL": "nope"}, "works too"),
+        (["--device", "abacus"], {"ELMO_DEVICE": "abacus"}, "if there is one"),
+    ],
+)
+def test_a_hint_names_the_variable_that_a_wrong_value_came_from(
+    words: list[str],
+    variables: dict[str, str],
+    hint: str,
+    scene: Scene,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A user may not remember it; but not where the command line has the same value."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    done = elmo("embed", "a.txt", "-o", "b.hdf5", *words)
+    assert done.code in (1, 2)
+    assert done.err.splitlines()[-1].endswith(hint)
 
 
 @pytest.mark.parametrize(

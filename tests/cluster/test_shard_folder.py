@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -144,7 +143,7 @@ DECODED = OSError("user pass/word")  # of a driver that decodes the password
     [
         ("file/shards/", {}, "file/shards/.elmo-trial: ", "another output path"),
         ("nope://user:x/y@b/", {}, "nope://***@b/: ValueError", "the URL"),
-        ("gone://b/", {}, "gone://b/: get it (ImportError)", ".[stores]"),
+        ("gone://b/", {}, "gone://b/: get it (ImportError)", "install fsspec's driver"),
         ("s3://bucket/", {"put": FORBIDDEN}, "s3://bucket/.elmo-trial: Forbidden (", "keys"),
         ("s3://bucket/", {"list": FORBIDDEN}, "s3://bucket/: Forbidden (PermissionE", "keys"),
         ("store://user:pass%2Fword@b/", {"list": DECODED}, "store://***@b/: OSError", "keys"),
@@ -160,15 +159,6 @@ def test_folders_that_are_refused_before_work(
     assert error.value.message.startswith(says)
     assert hint in error.value.hint
     assert not any(secret in error.value.message for secret in ("user", "pass", "word"))
-
-
-def test_a_local_folder_needs_no_fsspec(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is an extra."""
-    monkeypatch.setitem(sys.modules, "fsspec.core", None)
-    open_shard_folder("near").check_writable()
-    with pytest.raises(OutputError) as error:
-        open_shard_folder("memory://b/")
-    assert ".[stores]" in error.value.hint
 
 
 @pytest.mark.parametrize(
