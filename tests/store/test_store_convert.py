@@ -13,7 +13,8 @@ import pytest
 from embedding_files import BARE, DIM, FILES, NESTED, array, documents, foreign, lines, made, write
 
 from elmo_cli.errors import ElmoError, EmbeddingsFileError, OutputError, UsageError
-from elmo_cli.store.convert import convert, write_copy
+from elmo_cli.store.convert import convert
+from elmo_cli.store.derived_file import write_derived_file
 from elmo_cli.store.inspection import verify
 from elmo_cli.store.layouts import LAYOUTS
 from elmo_cli.store.reader import open_embeddings
@@ -237,7 +238,7 @@ def test_rows_of_different_shapes(tmp_path: Path) -> None:
     """Values of a sentence would be read as those of its neighbor."""
     pairs = [(one, array(one, layers)) for one, layers in zip(lines()[:2], (3, 2), strict=True)]
     with pytest.raises(EmbeddingsFileError, match="9 vectors of one shape, found 9 of 2"):
-        write_copy(tmp_path / "a.hdf5", FileSpec(layout="flat"), pairs, {}, n_rows=9)
+        write_derived_file(tmp_path / "a.hdf5", FileSpec(layout="flat"), pairs, {}, n_rows=9)
 
 
 COREF = {f"{doc}/{i}": np.full((i + 1, DIM, 3), i, "f4") for doc in ("nw:a:0", "b") for i in (0, 1)}

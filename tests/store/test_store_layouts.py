@@ -19,8 +19,8 @@ from hypothesis.extra import numpy as hnp
 from elmo_cli.errors import EmbeddingsFileError, InputError, OutputError, UsageError
 from elmo_cli.hdf5 import dataset_names
 from elmo_cli.store.digests import tokens_digest, tokens_sha256
-from elmo_cli.store.layouts import LAYOUTS, StoredSentence, UniqueNames, layout_of_spec
-from elmo_cli.store.layouts.allennlp import _CollectedLines, split_line
+from elmo_cli.store.layouts import LAYOUTS, UniqueNames, layout_of_spec
+from elmo_cli.store.layouts.allennlp import CollectedLines, split_line
 from elmo_cli.store.quantization import dequantize, quantize
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.store.spec import FileSpec
@@ -182,10 +182,9 @@ TOKENS = st.lists(st.text("ab \t\u00a0", max_size=3), max_size=4)
 @given(st.lists(TOKENS, max_size=3), st.booleans())
 def test_text_is_tokens_is_never_said_wrongly(texts: list[list[str]], pooled: bool) -> None:
     """JSON lines and CoNLL-U may hold `10 000`; its parts would be embedded, or kept as tokens."""
-    collected = _CollectedLines(pooled=pooled)
+    collected = CollectedLines(pooled=pooled)
     for key, tokens in enumerate(texts):
-        one = Sentence(tuple(tokens), key, " ".join(tokens))
-        collected.add(StoredSentence(one, np.zeros(0), None, 0))
+        collected.add(Sentence(tuple(tokens), key, " ".join(tokens)))
     for tokens in texts if collected.are_tokens else ():
         line, n_tokens = " ".join(tokens), None if pooled else len(tokens)
         assert (tokens and not line) or split_line(line, n_tokens) == tuple(tokens)

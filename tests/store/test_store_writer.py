@@ -19,7 +19,7 @@ from hypothesis import strategies as some
 from writer_runs import SETTINGS, WAYS, append, array, run, sentences, spec
 
 from elmo_cli.errors import ElmoError, InputError, OutputError, ResumeError
-from elmo_cli.store.convert import write_copy
+from elmo_cli.store.derived_file import write_derived_file
 from elmo_cli.store.layouts import layout_of_spec
 from elmo_cli.store.log_lines import CommittedProgress, is_finished, log_path, read_log
 from elmo_cli.store.reader import open_embeddings
@@ -126,7 +126,7 @@ def test_any_fact_comes_back(value: object) -> None:
 def test_long_facts(out: Path) -> None:
     """Thousands of sources and millions of checksums are one attribute each."""
     facts = {"sources": [[f"é{number}.txt", number] for number in range(20_000)], "n": [1] * 10**5}
-    write_copy(out, spec("bilm"), [], facts, n_rows=0)
+    write_derived_file(out, spec("bilm"), [], facts, n_rows=0)
     found = attributes(out)
     assert {name: found[name] for name in facts} == facts
 
@@ -165,11 +165,11 @@ def test_a_temporary_file_of_the_user_stays(tmp_path: Path, out: Path) -> None:
     temporary = tmp_path / "out.hdf5.tmp"
     for left_by_kill in (b"", bytes(100), b"\x89HDF\r\n\x1a\n" + bytes(50)):
         temporary.write_bytes(left_by_kill)
-        write_copy(out, spec("bilm"), [], {}, n_rows=0, overwrite=True)
+        write_derived_file(out, spec("bilm"), [], {}, n_rows=0, overwrite=True)
         assert names(tmp_path) == ["out.hdf5"]
     temporary.write_bytes(b"precious")
     with pytest.raises(OutputError, match="is not an unfinished output of elmo"):
-        write_copy(out, spec("bilm"), [], {}, n_rows=0, overwrite=True)
+        write_derived_file(out, spec("bilm"), [], {}, n_rows=0, overwrite=True)
     assert temporary.read_bytes() == b"precious"
 
 
