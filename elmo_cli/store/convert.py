@@ -222,12 +222,13 @@ def _check_axes(source: Embeddings, sentence: Sentence, array: AnyArray) -> None
 
 def _selected(selection: LayerSelection, sentence: Sentence, array: AnyArray) -> AnyArray:
     """Select or sum the layers of an array; sums are float32."""
-    if not selection.is_sum:
-        return selection.apply(array)
+    if selection.is_sum:
+        array = array.astype("f4")
     try:
         with np.errstate(over="raise"):
-            return selection.apply(array.astype("f4"))
+            selected: AnyArray = selection.apply(array)
     except FloatingPointError:
         problem = "the sum of its layers is beyond float32"
         hint = "choose smaller weights in `layers`"
         raise OutputError(problem, hint, where=sentence.where) from None
+    return selected

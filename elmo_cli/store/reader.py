@@ -235,9 +235,8 @@ class Embeddings(Mapping[Key, AnyArray]):
             yield f"it has {plural(n_checksums, 'checksum')}, expected {n_sentences}"
 
         digests = attributes.get("token_digests")
-        n_digests = np.size(digests)
-        if digests is not None and n_digests != n_read:
-            yield f"it has {plural(n_digests, 'token digest')}, expected {n_read}"
+        if digests is not None and np.size(digests) != n_read:
+            yield f"it has {plural(np.size(digests), 'token digest')}, expected {n_read}"
 
         dtype = attributes.get("dtype")
         if n_sentences and dtype is not None and str(self.stored_dtype) != dtype:

@@ -24,8 +24,10 @@ from elmo_cli.store.layouts.base import (
     ValueSink,
     is_number,
 )
-from elmo_cli.store.layouts.documents import Dygie, E2eCoref, Lsgn, ManyLangs
-from elmo_cli.store.layouts.rows import BilmTypes, Flat
+from elmo_cli.store.layouts.bilm_types import BilmTypes
+from elmo_cli.store.layouts.documents import Dygie, E2eCoref, Lsgn
+from elmo_cli.store.layouts.flat import Flat
+from elmo_cli.store.layouts.manylangs import ManyLangs
 from elmo_cli.store.layouts.unique_names import UniqueNames
 from elmo_cli.store.spec import SCHEMA, FileSpec
 from elmo_cli.weightfile.describe import kind_of_weights
@@ -142,7 +144,9 @@ def _recognized(file: h5py.File) -> Layout:
 
 
 def _may_be_embeddings(dataset: h5py.Dataset) -> bool:
-    return dataset.dtype.kind == "f" and 1 <= dataset.ndim <= 3
+    kind: str = dataset.dtype.kind
+    n_axes: int = dataset.ndim
+    return kind == "f" and 1 <= n_axes <= 3
 
 
 def _shown(sample: SampledDatasets) -> str:

@@ -1,15 +1,14 @@
-"""Layouts that name data sets by document (e2e-coref, lsgn, dygie) or tokens (manylangs)."""
+"""e2e-coref, lsgn, dygie: layouts that name data sets by document and number."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import ClassVar
 
 import h5py
 
-from elmo_cli.arrays import AnyArray
-from elmo_cli.errors import InputError, UsageError
+from elmo_cli.errors import UsageError
 from elmo_cli.store.layouts.base import Key, SampledDatasets, SentenceInfo, is_number
 from elmo_cli.store.layouts.sentence_datasets import NameLayout
 from elmo_cli.text.sentence import Sentence
@@ -127,59 +126,6 @@ class Dygie(E2eCoref):
         return _all_match(sample, r"_\d+$") and layers_are_last(sample)
 
 
-class ManyLangs(NameLayout):
-    """Tokens joined by TAB, `.` and `/` spelled out; the first of equal sentences is kept."""
-
-    name = "manylangs"
-    needs = frozenset({"tokens", "one layer"})
-    records = frozenset({"tokens"})
-    keeps_first = True
-    hint = "leave out sentences without tokens; layout allennlp takes any"
-
-    def dataset_name(self, sentence: Sentence) -> str:
-        name = _join_tokens(sentence.tokens)
-        if sentence.tokens and _split_tokens(name) != sentence.tokens:
-            raise InputError(
-                "`$period$`, `$backslash$` or a TAB in a token would be read as something else",
-                "layout allennlp takes any token",
-                where=sentence.where,
-            )
-        return name
-
-    def key_of(self, sentence: Sentence) -> Key:
-        return sentence.tokens
-
-    def names_for(self, key: Key) -> Iterator[str]:
-        if isinstance(key, str):
-            yield key
-            yield _join_tokens(key.split("\t"))
-            yield _join_tokens(key.split())
-        elif isinstance(key, tuple):
-            yield _join_tokens(map(str, key))
-
-    def sentence_info(self, name: str) -> SentenceInfo:
-        tokens = _split_tokens(name)
-        return SentenceInfo(tokens=tokens, text=" ".join(tokens))
-
-    def to_file(self, array: AnyArray, *, pooled: bool) -> AnyArray:
-        return array.reshape(array.shape[-1 if pooled else -2 :])
-
-    def holds(self, array: AnyArray, n_tokens: int, *, pooled: bool) -> bool:
-        has_layer_axis = array.ndim != (1 if pooled else 2)
-        if has_layer_axis and array.shape[0] != 1:
-            return False
-        return super().holds(array, n_tokens, pooled=pooled)
-
-    def matches(self, file: h5py.File, sample: SampledDatasets) -> bool:
-        """Whether names are joined tokens with one vector each; lines may contain a tab too."""
-        for name, dataset in sample:
-            is_spelled = "\t" in name or "$period$" in name or "$backslash$" in name
-            is_pooled = dataset.ndim == 1
-            if is_spelled and (is_pooled or len(name.split("\t")) == dataset.shape[-2]):
-                return True
-        return False
-
-
 def is_ontonotes(document: str) -> bool:
     """Whether a document key is like those of OntoNotes, such as `bc/cctv/00/cctv_0000_12`."""
     return re.fullmatch(r".*/.*_[0-9]+", document, re.DOTALL) is not None
@@ -211,13 +157,3 @@ def _split_name(name: str, separator: str) -> tuple[str, int]:
     if not is_number(number):
         raise ValueError(f"{name!r} is not the name of a sentence, it ends with {number!r}")
     return document, int(number)
-
-
-def _join_tokens(tokens: Iterable[str]) -> str:
-    """The name of a sentence in the layout of ELMoForManyLangs."""
-    return "\t".join(tokens).replace(".", "$period$").replace("/", "$backslash$")
-
-
-def _split_tokens(name: str) -> tuple[str, ...]:
-    """Reverse `_join_tokens`."""
-    return tuple(name.replace("$backslash$", "/").replace("$period$", ".").split("\t"))
