@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import product
 
 HEAD_BYTES = 512  # enough for every entry below
 
@@ -68,8 +67,10 @@ def identify(head: bytes) -> FileType | None:
 
     With fewer bytes, fewer types are recognized.
     """
-    head = head[:HEAD_BYTES]
-    return next((kind for magic, kind in _MAGIC if re.match(magic, head, re.DOTALL)), None)
+    for magic, kind in _MAGIC:
+        if re.match(magic, head[:HEAD_BYTES], re.DOTALL):
+            return kind
+    return None
 
 
 def identify_foreign_model(names: Iterable[str], head: bytes = b"") -> FileType | None:
@@ -78,5 +79,8 @@ def identify_foreign_model(names: Iterable[str], head: bytes = b"") -> FileType 
         return FileType("a web page", _WEB_PAGE_HINT)
     if identify(head) == LFS_POINTER:
         return LFS_POINTER
-    found = product(names, _FOREIGN_MODELS.items())
-    return next((kind for name, (pattern, kind) in found if re.fullmatch(pattern, name)), None)
+    for name in names:
+        for pattern, kind in _FOREIGN_MODELS.items():
+            if re.fullmatch(pattern, name):
+                return kind
+    return None

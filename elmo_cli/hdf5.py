@@ -7,7 +7,6 @@ contiguous, so that its values can be mapped into memory, and written without HD
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Iterator
@@ -75,9 +74,13 @@ def reading(path: StrPath, error_class: type[ElmoError], part: str = "") -> Iter
 
 def reason_of(error: Exception) -> str:
     """An error of h5py in one line."""
-    known = (reason for words, reason in _REASONS.items() if words in str(error))
-    system = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else ""
-    return next(known, system or (str(error) or type(error).__name__).splitlines()[0])
+    text = str(error)
+    for words, reason in _REASONS.items():
+        if words in text:  # h5py gives no codes for its own errors
+            return reason
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno)
+    return text.splitlines()[0] if text else type(error).__name__
 
 
 def open_dataset(group: h5py.Group, name: str) -> h5py.Dataset:
@@ -89,17 +92,20 @@ def open_dataset(group: h5py.Group, name: str) -> h5py.Dataset:
             or went through a filter that may lose some, or corrupt.
     """
     path = name.encode("utf-8", "surrogatepass")
-    found = h5g.open(group.id, b"/") if path.startswith(b"/") else group.id
-    for part in filter(None, path.split(b"/")):
-        if not isinstance(found, h5g.GroupID) or b"\0" in part:
+    opened = h5g.open(group.id, b"/") if path.startswith(b"/") else group.id
+    for part in path.split(b"/"):
+        if not part:
+            continue
+        if not isinstance(opened, h5g.GroupID) or b"\0" in part:
             raise NoSuchNameError(name)
-        _check_link(found, part, name)
-        found = h5o.open(found, part)
-    if not isinstance(found, h5d.DatasetID):
+        _check_link(opened, part, name)
+        opened = h5o.open(opened, part)
+    if not isinstance(opened, h5d.DatasetID):
         raise NoSuchNameError(name)
-    if problem := _storage_problem(found):
+    problem = _storage_problem(opened)
+    if problem:
         raise OSError(f"{name!r} {problem}")
-    return h5py.Dataset(found, readonly=True)
+    return h5py.Dataset(opened, readonly=True)
 
 
 def read_dataset(dataset: h5py.Dataset, selection: Any = ()) -> AnyArray:
@@ -118,10 +124,12 @@ def read_dataset(dataset: h5py.Dataset, selection: Any = ()) -> AnyArray:
 def mapped_values(dataset: h5py.Dataset) -> AnyArray | None:
     """The values as a memory map; None where they are not contiguous or cannot be mapped."""
     offset = dataset.id.get_offset()  # None where the values are not contiguous
-    if offset is not None and dataset.dtype.kind in "fiu" and dataset.size:
-        with suppress(OSError, ValueError):  # a file system that cannot map files
-            name, shape = dataset.file.filename, dataset.shape
-            return np.memmap(name, dataset.dtype, "r", int(offset), shape).view(np.ndarray)
+    if offset is None or dataset.dtype.kind not in "fiu" or not dataset.size:
+        return None
+    path = dataset.file.filename
+    with suppress(OSError, ValueError):  # a file system that cannot map files
+        mapped = np.memmap(path, dataset.dtype, "r", int(offset), dataset.shape)
+        return mapped.view(np.ndarray)
     return None
 
 
@@ -129,8 +137,10 @@ def create_contiguous(
     file: h5py.File, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> h5py.Dataset:
     """Create a contiguous data set in the root, with space for its values and no values yet."""
-    space, kind = h5s.create_simple(shape), h5t.py_create(dtype)
-    return h5py.Dataset(h5d.create(file.id, name.encode("ascii"), kind, space, contiguous()))
+    space = h5s.create_simple(shape)
+    stored_type = h5t.py_create(dtype)
+    encoded = name.encode("ascii")
+    return h5py.Dataset(h5d.create(file.id, encoded, stored_type, space, contiguous()))
 
 
 def contiguous() -> h5p.PropDCID:
@@ -149,20 +159,22 @@ def dataset_names(group: h5py.Group, limit: int | None = None) -> Iterator[str]:
     They are in the order of their creation where a group tracks it, otherwise in natural order. A
     link other than a hard one or a corrupt group is an OSError, a name not in UTF-8 a ValueError.
     """
-    entered, pending = set(), [""]
+    entered = set()  # addresses of groups; a corrupt file may have a circle of them
+    pending = [""]
     while pending:  # not by recursion: a key with a thousand `/` makes as many groups
         path = pending.pop()
-        if name := path.encode():
+        encoded = path.encode()
+        if encoded:
             try:
-                _check_link(group.id, name, path)
+                _check_link(group.id, encoded, path)
             except NoSuchNameError:
                 raise OSError(f"{path!r} is listed in a group that does not have it") from None
-        info = h5o.get_info(group.id, name or b".")
+        info = h5o.get_info(group.id, encoded or b".")
         if info.type == h5o.TYPE_DATASET:
             yield path
         elif info.type == h5o.TYPE_GROUP and info.addr not in entered:
             entered.add(info.addr)
-            members = _names(h5py.Group(h5g.open(group.id, name or b".")), limit)
+            members = _names(h5py.Group(h5g.open(group.id, encoded or b".")), limit)
             pending += [f"{path}/{member}" if path else member for member in reversed(members)]
 
 
@@ -172,18 +184,20 @@ def sample_datasets(group: h5py.Group, n: int) -> list[tuple[str, h5py.Dataset]]
 
 
 def _names(group: h5py.Group, limit: int | None) -> list[str]:
-    found: list[bytes] = []
+    """The names in a group, or up to `limit` of them."""
+    names: list[bytes] = []
     order = group.id.get_create_plist().get_link_creation_order()
 
     def take(name: bytes) -> bool | None:
-        found.append(name)
-        return len(found) == limit or None  # anything but None ends the iteration
+        names.append(name)
+        is_enough = len(names) == limit
+        return True if is_enough else None  # anything but None ends the iteration
 
     if limit is None and order & h5p.CRT_ORDER_TRACKED:
         group.id.links.iterate(take, idx_type=h5.INDEX_CRT_ORDER)
-        return [name.decode() for name in found]
+        return [name.decode() for name in names]
     group.id.links.iterate(take, order=h5.ITER_NATIVE)  # the order that costs least
-    return sorted((name.decode() for name in found), key=_natural)
+    return sorted((name.decode() for name in names), key=_natural)
 
 
 def _natural(name: str) -> tuple[str, str]:
@@ -203,17 +217,30 @@ def _check_link(group: Any, part: bytes, name: str) -> None:
 
 
 def _storage_problem(dataset: Any) -> str:
-    n_bytes = dataset.get_space().get_simple_extent_npoints() * dataset.get_type().get_size()
+    """Why the values of a data set may not be what was written; "" if they are."""
+    n_values = dataset.get_space().get_simple_extent_npoints()
+    n_bytes = n_values * dataset.get_type().get_size()
+    if n_bytes == 0:
+        return ""
     # Most data sets are contiguous; HDF5 knows no offset for any other, nor for external storage.
-    if not n_bytes or (dataset.get_offset() is not None and dataset.get_storage_size() >= n_bytes):
+    is_contiguous = dataset.get_offset() is not None
+    if is_contiguous and dataset.get_storage_size() >= n_bytes:
         return ""
     properties = dataset.get_create_plist()
     if properties.get_layout() == h5d.VIRTUAL or properties.get_external_count():
         return "has external or virtual storage: its values would come from another file"
     is_whole = dataset.get_storage_size() >= n_bytes
     if properties.get_layout() == h5d.CHUNKED:
-        if {properties.get_filter(i)[0] for i in range(properties.get_nfilters())} - _LOSSLESS:
+        filters = {properties.get_filter(i)[0] for i in range(properties.get_nfilters())}
+        if not filters <= _LOSSLESS:
             return "is stored with a filter that may not be lossless"
-        sizes = zip(dataset.shape, properties.get_chunk(), strict=True)
-        is_whole = dataset.get_num_chunks() >= math.prod(-(-n // chunk) for n, chunk in sizes)
+        is_whole = dataset.get_num_chunks() >= _count_chunks(dataset.shape, properties.get_chunk())
     return "" if is_whole else "was not written in full"
+
+
+def _count_chunks(shape: tuple[int, ...], chunk_shape: tuple[int, ...]) -> int:
+    """The number of chunks that cover a shape."""
+    n_chunks = 1
+    for size, chunk_size in zip(shape, chunk_shape, strict=True):
+        n_chunks *= -(-size // chunk_size)  # rounded up
+    return n_chunks

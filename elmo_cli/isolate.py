@@ -24,8 +24,10 @@ from elmo_cli.messages import CORRUPT_HINT
 
 Result = TypeVar("Result")
 # Limits of a child, far above what readers need: a fixed part, and one per byte of its files.
-MIN_MEMORY, MEMORY_PER_BYTE = 256 << 20, 16
-MIN_CPU_SECONDS, CPU_SECONDS_PER_BYTE = 6, 1e-5
+MIN_MEMORY = 256 << 20  # bytes
+MEMORY_PER_BYTE = 16
+MIN_CPU_SECONDS = 6
+CPU_SECONDS_PER_BYTE = 1e-5
 
 
 def run_isolated(
@@ -54,14 +56,22 @@ def run_isolated(
     try:
         error, value = pickle.loads(answer)
     except (EOFError, pickle.UnpicklingError):
-        what = f"reading it takes more memory than {MEMORY_PER_BYTE} times its size"
-        if os.WIFSIGNALED(status) or status == 0:
-            by = signal.Signals(os.WTERMSIG(status)).name if status else "no answer"
-            what = f"its reader crashed ({by})"
-        raise error_class(f"{', '.join(map(str, files))}: {what}", CORRUPT_HINT) from None
+        where = ", ".join(map(str, files))
+        raise error_class(_reason_of_no_answer(status), CORRUPT_HINT, where=where) from None
+    if isinstance(error, ElmoError):
+        raise error
     if error is not None:
-        raise error from (None if isinstance(error, ElmoError) else RuntimeError(value))
+        raise error from RuntimeError(value)  # the traceback of the child
     return cast("Result", value)
+
+
+def _reason_of_no_answer(status: int) -> str:
+    """Why a child has sent nothing, by its wait status."""
+    if status == 0:
+        return "its reader crashed (no answer)"
+    if os.WIFSIGNALED(status):
+        return f"its reader crashed ({signal.Signals(os.WTERMSIG(status)).name})"
+    return f"reading it takes more memory than {MEMORY_PER_BYTE} times its size"
 
 
 def _run_child(work: Callable[[], object], files: Sequence[StrPath], pipe: int) -> NoReturn:
@@ -72,7 +82,8 @@ def _run_child(work: Callable[[], object], files: Sequence[StrPath], pipe: int) 
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         with suppress(AttributeError):  # Linux only: PR_SET_PDEATHSIG, end with a killed parent
             ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-        _set_limits(sum(os.path.getsize(file) for file in files if os.path.exists(file)))
+        n_bytes = sum(os.path.getsize(file) for file in files if os.path.exists(file))
+        _set_limits(n_bytes)
         try:
             answer = pickle.dumps((None, work()))
         except MemoryError:
@@ -86,10 +97,13 @@ def _run_child(work: Callable[[], object], files: Sequence[StrPath], pipe: int) 
 
 
 def _set_limits(n_bytes: int) -> None:
-    limits = {resource.RLIMIT_CPU: int(MIN_CPU_SECONDS + CPU_SECONDS_PER_BYTE * n_bytes)}
+    cpu_seconds = int(MIN_CPU_SECONDS + CPU_SECONDS_PER_BYTE * n_bytes)
+    limits = {resource.RLIMIT_CPU: cpu_seconds}
     with suppress(OSError):  # macOS has no /proc
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        limits[resource.RLIMIT_AS] = used + MIN_MEMORY + MEMORY_PER_BYTE * n_bytes
+        n_pages = int(Path("/proc/self/statm").read_text().split()[0])
+        in_use = n_pages * resource.getpagesize()
+        limits[resource.RLIMIT_AS] = in_use + MIN_MEMORY + MEMORY_PER_BYTE * n_bytes
     for kind, limit in limits.items():
+        _, hard_limit = resource.getrlimit(kind)
         with suppress(OSError, ValueError):  # a lower one holds already
-            resource.setrlimit(kind, (limit, resource.getrlimit(kind)[1]))
+            resource.setrlimit(kind, (limit, hard_limit))

@@ -13,6 +13,9 @@ from typing import Any
 from elmo_cli.errors import ElmoError
 from elmo_cli.files import StrPath
 
+_MAX_SETTINGS_BYTES = 1 << 20
+_CHUNK_BYTES = 1 << 20
+
 
 def is_regular(path: StrPath) -> bool:
     """Whether a path is a regular file, a folder or missing: opening it neither waits nor lasts."""
@@ -25,7 +28,7 @@ def is_regular(path: StrPath) -> bool:
 def check_regular(path: StrPath, error_class: type[ElmoError]) -> None:
     """Raise `error_class` for a pipe, a socket or a device."""
     if not is_regular(path):
-        raise error_class(f"{path!s}: not a regular file", "copy its content to a file")
+        raise error_class("not a regular file", "copy its content to a file", where=path)
 
 
 def read_json(path: StrPath, error_class: type[ElmoError], hint: str) -> Any:
@@ -33,25 +36,27 @@ def read_json(path: StrPath, error_class: type[ElmoError], hint: str) -> Any:
     check_regular(path, error_class)
     try:
         with open(path, "rb") as file:
-            content = file.read((1 << 20) + 1)
+            content = file.read(_MAX_SETTINGS_BYTES + 1)
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise error_class(f"{path!s}: can't be read ({error.strerror or error})", hint) from None
-    if len(content) > 1 << 20:
-        raise error_class(f"{path!s}: larger than 1 MiB, so no settings", hint)
+        problem = f"can't be read ({error.strerror or error})"
+        raise error_class(problem, hint, where=path) from None
+    if len(content) > _MAX_SETTINGS_BYTES:
+        raise error_class("larger than 1 MiB, so no settings", hint, where=path)
     try:
         return json.loads(content.decode("utf-8-sig"), object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as error:
-        raise error_class(f"{path!s}: not JSON ({error})", hint) from None
+        raise error_class(f"not JSON ({error})", hint, where=path) from None
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object; ValueError for a key twice, of which parsers keep one value silently."""
     members = dict(pairs)
     if len(members) < len(pairs):
-        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        raise ValueError(f"the key {twice[:40]!r} occurs twice in one object")
+        counts = Counter(name for name, _ in pairs)
+        [(repeated, _)] = counts.most_common(1)
+        raise ValueError(f"the key {repeated[:40]!r} occurs twice in one object")
     return members
 
 
@@ -59,6 +64,6 @@ def sha256_of_file(path: StrPath) -> str:
     """The sha256 of a file's bytes, in hexadecimal."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
-        while chunk := file.read(1 << 20):
+        while chunk := file.read(_CHUNK_BYTES):
             digest.update(chunk)
     return digest.hexdigest()

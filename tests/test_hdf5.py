@@ -43,6 +43,10 @@ def with_properties(change: Callable[[Any], object]) -> Make:
     return make
 
 
+def compact(properties: Any) -> None:
+    properties.set_layout(h5py.h5d.COMPACT)
+
+
 def nbit(properties: Any) -> None:
     properties.set_chunk((2, 6))
     properties.set_shuffle()  # the first of two filters is lossless
@@ -59,6 +63,11 @@ def virtual(file: h5py.File) -> None:
     layout = h5py.VirtualLayout(VALUES.shape, "f4")
     layout[:] = h5py.VirtualSource("missing.hdf5", "y", VALUES.shape)
     file.create_virtual_dataset("x", layout)
+
+
+def hard_link(file: h5py.File) -> None:
+    file["y"] = VALUES
+    file["x"] = file["y"]
 
 
 def links(file: h5py.File) -> None:
@@ -86,8 +95,8 @@ READ: dict[str, Make] = {
     "chunked": created(data=VALUES, chunks=(3, 4)),
     "gzip and more": created(data=VALUES, compression="gzip", shuffle=True, fletcher32=True),
     "lzf": created(data=VALUES, compression="lzf"),
-    "compact": with_properties(lambda properties: properties.set_layout(h5py.h5d.COMPACT)),
-    "hard link": lambda file: (file.update({"y": VALUES}), file.update({"x": file["y"]})),
+    "compact": with_properties(compact),
+    "hard link": hard_link,
 }
 
 
@@ -103,7 +112,10 @@ def test_values_that_are_not_in_the_file_are_refused(case: str, tmp_path: Path) 
     make, part = REFUSED[case]
     with open_made(tmp_path, make) as file:
         # To follow an external link in a path may open a device that never answers.
-        for name in ("x", "/x", *(("out/x", "/out/deeper/x") if make is links else ())):
+        names = ["x", "/x"]
+        if make is links:
+            names += ["out/x", "/out/deeper/x"]
+        for name in names:
             with (
                 pytest.raises(EmbeddingsFileError, match=part) as raised,
                 reading(file.filename, EmbeddingsFileError),
@@ -125,8 +137,13 @@ def test_values_that_are_in_the_file_are_read(case: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("name", ["", "/", "y", "x/y", "group/y", "a\0b", "\ud800", "group"])
 def test_a_name_that_does_not_exist_is_a_key_error(name: str, tmp_path: Path) -> None:
     """Callers try several names for a key; `reading` lets it pass."""
+
+    def make(file: h5py.File) -> None:
+        file["x"] = VALUES
+        file["group/x"] = VALUES
+
     with (
-        open_made(tmp_path, lambda f: f.update({"x": VALUES, "group/x": VALUES})) as file,
+        open_made(tmp_path, make) as file,
         pytest.raises(NoSuchNameError),
         reading(file.filename, InputError),
     ):

@@ -22,6 +22,14 @@ def crash() -> None:
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
+def loop() -> int:
+    return sum(range(10**13))  # like HDF5, it looks for no signal
+
+
+def take_memory() -> int:
+    return len(bytes(1 << 30))
+
+
 @pytest.mark.parametrize("result", [None, {"a": 1}, b"." * (1 << 20)], ids=["0", "dict", "long"])
 def test_a_result_comes_back(result: object) -> None:
     """A pipe holds 64 KiB; a sample of vectors has many MB."""
@@ -51,8 +59,8 @@ def test_an_error_keeps_its_type_message_and_hint(error: Exception) -> None:
     ("work", "part"),
     [
         (crash, "crashed (SIGSEGV)"),
-        (lambda: sum(range(10**13)), "crashed (SIGXCPU)"),  # like HDF5, it looks for no signal
-        (lambda: len(bytes(1 << 30)), "more memory than 16"),
+        (loop, "crashed (SIGXCPU)"),
+        (take_memory, "more memory than 16"),
     ],
     ids=["crash", "loop", "memory"],
 )
@@ -117,7 +125,8 @@ except KeyboardInterrupt:
 )
 def test_a_child_ends_with_its_parent(by: int, code: int, cleans: bool, tmp_path: Path) -> None:
     """After Ctrl-C it removes its temporary files; after `kill -9` it writes no more."""
-    started, cleaned = tmp_path / "started", tmp_path / "cleaned"
+    started = tmp_path / "started"
+    cleaned = tmp_path / "cleaned"
     program = subprocess.Popen([sys.executable, "-c", _CHILD_OF_A_PROGRAM, started, cleaned])
     while not started.exists():
         time.sleep(0.01)

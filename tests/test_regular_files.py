@@ -62,7 +62,8 @@ READERS = {
 @pytest.mark.parametrize("reader", READERS)
 def test_a_pipe_or_a_device_is_refused_at_once(reader: str, tmp_path: Path) -> None:
     """A pipe would be waited for, a device read until memory ends."""
-    fifo, device = tmp_path / "fifo.json", tmp_path / "device.json"
+    fifo = tmp_path / "fifo.json"
+    device = tmp_path / "device.json"
     os.mkfifo(fifo)
     device.symlink_to("/dev/zero")
     for path in (fifo, device):

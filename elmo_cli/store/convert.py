@@ -1,42 +1,23 @@
-"""convert: an embeddings file in another layout, dtype or selection of layers; and write_copy."""
+"""convert: an embeddings file in another layout, dtype or selection of layers."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import EmbeddingsFileError, OutputError, UsageError
-from elmo_cli.files import (
-    StrPath,
-    check_distinct,
-    check_output_path,
-    lock_own,
-    output_errors,
-    publish,
-    resolve,
-)
+from elmo_cli.files import StrPath, check_distinct
 from elmo_cli.messages import CORRUPT_HINT, plural
-from elmo_cli.store.digests import tokens_digest
+from elmo_cli.store.derived_file import write_derived_file
 from elmo_cli.store.layers import LayerSelection, stored_layers
-from elmo_cli.store.layouts import (
-    Layout,
-    StoredSentence,
-    UniqueNames,
-    ValueSink,
-    layout_of_spec,
-)
-from elmo_cli.store.output_file import write_at, write_hdf5
+from elmo_cli.store.layouts import Layout, layout_of_spec
 from elmo_cli.store.reader import Embeddings
-from elmo_cli.store.spec import DTYPES, WRITER_ATTRIBUTES, FileSpec
+from elmo_cli.store.spec import DTYPES, FileSpec, other_attributes
 from elmo_cli.text.sentence import Sentence
-
-_HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
 def convert(
@@ -61,85 +42,42 @@ def convert(
     """
     check_distinct(os.fspath(out), [os.fspath(path)])
     with Embeddings(path) as source:
-        target = _target(source, layout or source.layout)
-        selection = _selection(source, target, layers)
-        spec = _spec(source, target, dtype, selection)
-        shapes = map(source.reader.shape, source.reader.handles)
-        is_of_tokens = source.unit == "tokens"
-        done = write_copy(
+        target = _target_layout(source, layout or source.layout)
+        selection = _layer_selection(source, target, layers)
+        spec = _target_spec(source, target, dtype, selection)
+        summary = write_derived_file(
             out,
             spec,
-            _sentences(source, selection, has_layer_axis="one layer" not in target.needs),
+            _converted_sentences(source, target, selection),
             _attributes(source, target, spec),
-            n_rows=sum((0, *shape)[-2] for shape in shapes) if is_of_tokens else len(source),
+            n_rows=_count_rows(source),
             overwrite=overwrite,
         )
-        n = source.count("duplicate_sentences") + source.count("skipped_sentences")
-        what = f"lacks {plural(n, 'sentence')} of the text; the new keys do not count them"
-        is_numbered = source.is_keyed_by_name and target.keyed_by == "number"
-        return {**done, "warnings": [f"{source.path}: {what}"] if n and is_numbered else []}
+        return {**summary, "warnings": _warnings(source, target)}
 
 
-def write_copy(
-    out: StrPath,
-    spec: FileSpec,
-    sentences: Iterable[tuple[Sentence, AnyArray]],
-    attributes: Mapping[str, Any],
-    *,
-    n_rows: int,
-    overwrite: bool = False,
-) -> dict[str, Any]:
-    """Write sentences of other files into one, by way of OUT.tmp, which the next run replaces.
-
-    Args:
-        n_rows: of all vectors: types, sentences of a pooled file, or tokens.
-    Returns:
-        output, layout, dtype, sentences, tokens, bytes, sentence_map.
-    """
-    check_output_path(out, overwrite=overwrite, regular=True)
-    layout, digests, temporary = layout_of_spec(spec), bytearray(), Path(f"{resolve(out)}.tmp")
-    names = UniqueNames(layout)
-
-    def stored() -> Iterator[StoredSentence]:
-        for sentence, values in sentences:
-            digests.extend(tokens_digest(sentence.tokens))
-            if names.add(sentence):
-                yield layout.store(sentence, values, spec)
-
-    def put(address: int, values: AnyArray) -> None:
-        write_at(lock.descriptor, values.reshape(-1).view(np.uint8).data, address)
-
-    with output_errors(out):
-        lock = lock_own(temporary, _HDF5_SIGNATURE)
-        try:
-            sink = ValueSink(n_rows, put)
-            write_hdf5(temporary, spec, stored(), digests, attributes, sink)
-            os.fsync(lock.descriptor)
-            publish(temporary, out, overwrite=overwrite, hint="`overwrite=True` replaces it")
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        finally:
-            lock.release()
-    with Embeddings(out) as written:
-        return {
-            "output": os.fspath(out),
-            "layout": written.layout,
-            "dtype": spec.dtype,
-            "sentences": len(written),
-            "tokens": written.attributes["tokens"],
-            "bytes": Path(out).stat().st_size,
-            "sentence_map": written.reader.has_map,
-        }
+def _warnings(source: Embeddings, target: Layout) -> list[str]:
+    """That numbers count the sentences of the file, where they should count those of the text."""
+    n_left_out = source.count("duplicate_sentences") + source.count("skipped_sentences")
+    becomes_numbered = source.is_keyed_by_name and target.keyed_by == "number"
+    if not n_left_out or not becomes_numbered:
+        return []
+    lacks = f"lacks {plural(n_left_out, 'sentence')} of the text"
+    return [f"{source.path}: {lacks}; the new keys do not count them"]
 
 
-def other_attributes(attributes: Mapping[str, Any], spec: FileSpec) -> dict[str, Any]:
-    """The attributes of a file of ours that are no settings and not the writer's."""
-    own = WRITER_ATTRIBUTES | spec.to_attributes().keys()
-    return {name: value for name, value in attributes.items() if name not in own}
+def _count_rows(source: Embeddings) -> int:
+    """The number of vectors of a file, each with all its layers."""
+    if source.unit != "tokens":
+        return len(source)
+    n_tokens = 0
+    for handle in source.reader.handles:
+        shape = source.reader.shape(handle)
+        n_tokens += shape[-2] if len(shape) > 1 else 0
+    return n_tokens
 
 
-def _target(source: Embeddings, name: str) -> Layout:
+def _target_layout(source: Embeddings, name: str) -> Layout:
     """The layout of the new file, if the source records what it needs."""
     target = layout_of_spec(FileSpec(layout=name))
     if name == source.layout:  # names stay as they are
@@ -149,102 +87,148 @@ def _target(source: Embeddings, name: str) -> Layout:
     if (target.unit == "types") != (source.unit == "types"):
         missing = [f"vectors of {target.unit}"]
     if missing and len(source):
+        lacks = f"this {source.layout} file does not record {' and '.join(missing)}"
         raise UsageError(
-            f"{source.path}: this {source.layout} file does not record {' and '.join(missing)}, "
-            f"which {name} needs",
+            f"{lacks}, which {name} needs",
             f"embed the text with `layout={name}`",
+            where=source.path,
         )
     return target
 
 
-def _selection(source: Embeddings, target: Layout, layers: str | None) -> LayerSelection | None:
+def _layer_selection(
+    source: Embeddings, target: Layout, layers: str | None
+) -> LayerSelection | None:
     """What is kept of each array; None for all of it."""
     name = "".join((layers or "all").split())
-    needs_one, n_layers, owner = "one layer" in target.needs, source.n_layers, str(source.path)
-    if name == "all" and (n_layers is None or not needs_one):
+    where = f"`layers={name}`"
+    needs_one_layer = "one layer" in target.needs
+    n_layers = source.n_layers
+    if name == "all" and (n_layers is None or not needs_one_layer):
         return None
     if n_layers is None:
-        what = f"`layers={name}`: {owner} has no layers to select from"
-        raise UsageError(what, "leave out `layers`")
-    available = stored_layers(source) or range(n_layers)
-    is_whole = not str(source.attributes.get("layers")).replace(",", "").isdecimal()
-    n_of_model = n_layers if is_whole else None
-    selection = LayerSelection.parse(name, available, n_of_model, drop_axis=needs_one, owner=owner)
-    what, hint = "", "embed the text with these layers"
-    if needs_one and selection.n_kept > 1:
-        what = f"layout {target.name} holds one layer, not {selection.n_kept}"
+        problem = f"{source.path} has no layers to select from"
+        raise UsageError(problem, "leave out `layers`", where=where)
+    names_some_layers = str(source.attributes.get("layers")).replace(",", "").isdecimal()
+    selection = LayerSelection.parse(
+        name,
+        stored_layers(source) or range(n_layers),
+        None if names_some_layers else n_layers,
+        drop_axis=needs_one_layer,
+        owner=str(source.path),
+    )
+    if needs_one_layer and selection.n_kept > 1:
+        problem = f"layout {target.name} holds one layer, not {selection.n_kept}"
         hint = "select one of the layers, top, average or a mix"
-    elif selection.is_sum and source.attributes.get("pool") == "max":
-        what = f"{owner} has maxima over sentences, of which no sum can be made"
-    if what:
-        raise UsageError(f"`layers={name}`: {what}", hint)
+        raise UsageError(problem, hint, where=where)
+    if selection.is_sum and source.attributes.get("pool") == "max":
+        problem = f"{source.path} has maxima over sentences, of which no sum can be made"
+        raise UsageError(problem, "embed the text with these layers", where=where)
     return selection
 
 
-def _spec(
+def _target_spec(
     source: Embeddings, target: Layout, dtype: str | None, selection: LayerSelection | None
 ) -> FileSpec:
     """The settings of the new file."""
-    settings = dict(source.spec.run_settings) if source.attributes else {}
-    held = str(source.stored_dtype or source.attributes.get("dtype"))
+    can_choose_keys = target.supports_sentence_keys
+    is_keyed_by_name = target.keyed_by == "name"
     if dtype is None:
-        is_kept = held in DTYPES and (held != "int8" or target.supports_int8)
-        dtype = held if is_kept else "float32"
-    if selection is not None and selection.name != "all":
-        settings["layers"] = selection.name
-    is_sum = selection is not None and selection.is_sum
-    if held in ("float16", "int8") and (is_sum or held != dtype):
-        settings["rounded_from"] = ",".join(filter(None, [settings.get("rounded_from"), held]))
-    can_choose, is_by_line = target.supports_sentence_keys, target.keyed_by == "name"
-    infos = (source.info(key) for key in islice(source, 1))
-    has_lines = source.reader.has_map or any(info.text is not None for info in infos)
+        dtype = _kept_dtype(source, target)
     spec = FileSpec(
-        target.name,
-        keys="sentence" if can_choose and is_by_line else "number",
-        forget_sentences=can_choose and not is_by_line and not has_lines,
+        layout=target.name,
+        keys="sentence" if can_choose_keys and is_keyed_by_name else "number",
+        forget_sentences=can_choose_keys and not is_keyed_by_name and not _has_lines(source),
         dtype=dtype,
         first_sentence=source.first_sentence,
-        run_settings=settings,
+        run_settings=_run_settings(source, dtype, selection),
     )
     layout_of_spec(spec)  # refuses a dtype that the layout does not support
     return spec
 
 
+def _stored_dtype(source: Embeddings) -> str:
+    return str(source.stored_dtype or source.attributes.get("dtype"))
+
+
+def _kept_dtype(source: Embeddings, target: Layout) -> str:
+    """The dtype of the source, or float32 if the new file cannot have it."""
+    stored = _stored_dtype(source)
+    is_supported = stored in DTYPES and (stored != "int8" or target.supports_int8)
+    return stored if is_supported else "float32"
+
+
+def _has_lines(source: Embeddings) -> bool:
+    """Whether a file records lines, so that there can be a map."""
+    if source.reader.has_map:
+        return True
+    first = next(source.infos(), None)
+    return first is not None and first.text is not None
+
+
+def _run_settings(
+    source: Embeddings, dtype: str, selection: LayerSelection | None
+) -> dict[str, Any]:
+    """The settings of the run, with those that change: `layers` and `rounded_from`."""
+    settings = dict(source.spec.run_settings) if source.attributes else {}
+    stored = _stored_dtype(source)
+    if selection is not None and selection.name != "all":
+        settings["layers"] = selection.name
+    is_sum = selection is not None and selection.is_sum
+    if stored in ("float16", "int8") and (is_sum or stored != dtype):
+        earlier = settings.get("rounded_from")
+        settings["rounded_from"] = f"{earlier},{stored}" if earlier else stored
+    return settings
+
+
 def _attributes(source: Embeddings, target: Layout, spec: FileSpec) -> dict[str, Any]:
     """The attributes that are no settings: those of the source, and what only it knows."""
-    theirs = source.attributes
-    kept = other_attributes(theirs, spec)
+    attributes = other_attributes(source.attributes, spec)
     if not source.order_is_known:
-        kept["order_unknown"] = True
+        attributes["order_unknown"] = True
     if target.keeps_first:
-        kept["duplicate_sentences"] = source.count("duplicate_sentences")
+        attributes["duplicate_sentences"] = source.count("duplicate_sentences")
     elif source.unit == "sentences":
-        kept["tokens"] = source.count("tokens")
-    if "token_digests" in theirs or "tokens" not in target.needs:
-        kept["token_digests"] = theirs.get("token_digests")
-    return kept
+        attributes["tokens"] = source.count("tokens")
+    if "token_digests" in source.attributes or "tokens" not in target.needs:
+        attributes["token_digests"] = source.attributes.get("token_digests")
+    return attributes
 
 
-def _sentences(
-    source: Embeddings, selection: LayerSelection | None, *, has_layer_axis: bool
+def _converted_sentences(
+    source: Embeddings, target: Layout, selection: LayerSelection | None
 ) -> Iterator[tuple[Sentence, AnyArray]]:
-    """The sentences with what is kept of their arrays, all of which must have the same axes."""
-    layers = () if source.n_layers is None else (source.n_layers,)
+    """The sentences with what is kept of their arrays."""
     # A layer selected by its number has an axis in the layouts that can hold several layers.
-    adds_axis = source.n_layers is None and bool(stored_layers(source)) and has_layer_axis
+    is_numbered_layer = source.n_layers is None and bool(stored_layers(source))
+    needs_layer_axis = is_numbered_layer and "one layer" not in target.needs
     for sentence, array in source.sentences():
-        axes = array.shape[:-2] if source.unit == "tokens" else array.shape[:-1]
-        if (*axes, array.shape[-1]) != (*layers, source.dim):
-            what = f"shape {array.shape}, others have layers {source.n_layers}, dim {source.dim}"
-            raise EmbeddingsFileError(f"{sentence.where}: {what}", CORRUPT_HINT)
+        _check_axes(source, sentence, array)
         if selection is not None:
-            array = array.astype("f4") if selection.is_sum else array
-            try:
-                with np.errstate(over="raise"):
-                    array = selection.apply(array)
-            except FloatingPointError:
-                what = f"{sentence.where}: the sum of its layers is beyond float32"
-                raise OutputError(what, "choose smaller weights in `layers`") from None
-        elif adds_axis:
-            array = array[np.newaxis]
-        yield sentence, array
+            yield sentence, _selected(selection, sentence, array)
+        else:
+            yield sentence, array[np.newaxis] if needs_layer_axis else array
+
+
+def _check_axes(source: Embeddings, sentence: Sentence, array: AnyArray) -> None:
+    """Check that an array has the layers and the dim of the first one."""
+    layers = array.shape[:-2] if source.unit == "tokens" else array.shape[:-1]
+    expected_layers = () if source.n_layers is None else (source.n_layers,)
+    if layers != expected_layers or array.shape[-1] != source.dim:
+        others = f"others have layers {source.n_layers}, dim {source.dim}"
+        problem = f"shape {array.shape}, {others}"
+        raise EmbeddingsFileError(problem, CORRUPT_HINT, where=sentence.where)
+
+
+def _selected(selection: LayerSelection, sentence: Sentence, array: AnyArray) -> AnyArray:
+    """Select or sum the layers of an array; sums are float32."""
+    if selection.is_sum:
+        array = array.astype("f4")
+    try:
+        with np.errstate(over="raise"):
+            selected: AnyArray = selection.apply(array)
+    except FloatingPointError:
+        problem = "the sum of its layers is beyond float32"
+        hint = "choose smaller weights in `layers`"
+        raise OutputError(problem, hint, where=sentence.where) from None
+    return selected

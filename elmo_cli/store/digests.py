@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 from elmo_cli.arrays import AnyArray
 
+DIGEST_BYTES = 8  # of the tokens of one sentence
+
 
 def checksum(identity: bytes, values: AnyArray, scales: AnyArray | None = None) -> int:
     """CRC-32 of the identity of a sentence, its values and its scales, as the file holds them."""
@@ -20,10 +22,10 @@ def checksum(identity: bytes, values: AnyArray, scales: AnyArray | None = None) 
 
 
 def tokens_digest(tokens: Sequence[str]) -> bytes:
-    """8 bytes that identify a sequence of tokens, wherever they come from; see SCHEMA.md."""
+    """Bytes that identify a sequence of tokens, wherever they come from; see SCHEMA.md."""
     lengths = struct.pack(f"<{len(tokens) + 1}Q", len(tokens), *map(len, tokens))
     text = "".join(tokens).encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(lengths + text, digest_size=8).digest()
+    return hashlib.blake2b(lengths + text, digest_size=DIGEST_BYTES).digest()
 
 
 def tokens_sha256(digests: bytes) -> str:

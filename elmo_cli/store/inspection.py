@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -43,9 +43,7 @@ def describe(path: StrPath) -> dict[str, Any]:
     path = Path(path)
     kind = kind_of_file(path)
     if kind == "unfinished":
-        spec, _, progress = read_log(path)
-        facts: dict[str, Any] = {"settings": spec.to_attributes(), "is_complete": False}
-        facts |= {"sentences": progress.sentences, "tokens": progress.tokens}
+        facts = _unfinished_facts(path)
     elif kind == "embeddings":
         with Embeddings(path) as embeddings:
             facts = _facts(embeddings)
@@ -55,31 +53,48 @@ def describe(path: StrPath) -> dict[str, Any]:
     return {"kind": kind, "path": str(path), "bytes": path.stat().st_size, **facts}
 
 
-def _facts(embeddings: Embeddings) -> dict[str, Any]:
-    attributes = {
-        name: value
-        for name, value in embeddings.attributes.items()
-        if not isinstance(value, np.ndarray) and name != "repeated_lines"  # one per sentence
+def _unfinished_facts(part: Path) -> dict[str, Any]:
+    log = read_log(part)
+    return {
+        "settings": log.spec.to_attributes(),
+        "is_complete": False,
+        "sentences": log.progress.sentences,
+        "tokens": log.progress.tokens,
     }
-    tokens, sources = attributes.get("tokens"), attributes.get("sources")
-    are_pairs = isinstance(sources, list) and all(
-        isinstance(one, list) and len(one) == 2 for one in sources
-    )
-    keys = islice(embeddings, _N_SAMPLES)
+
+
+def _facts(embeddings: Embeddings) -> dict[str, Any]:
+    attributes = {}
+    for name, value in embeddings.attributes.items():
+        is_per_sentence = isinstance(value, np.ndarray) or name == "repeated_lines"
+        if not is_per_sentence:
+            attributes[name] = value
+    n_tokens = attributes.get("tokens")
+    samples = []
+    for key in islice(embeddings, _N_SAMPLES):
+        samples.append({"key": key, "shape": list(embeddings.shape(key))})
     return {
         "layout": embeddings.layout,
         "complete": True if attributes else None,
         "sentences": len(embeddings),
-        "tokens": tokens if type(tokens) is int else None,
+        "tokens": n_tokens if type(n_tokens) is int else None,
         "n_layers": embeddings.n_layers,
         "dim": embeddings.dim,
         "dtype": str(embeddings.stored_dtype or attributes.get("dtype")),
         "sentence_map": embeddings.reader.has_map,
         "checksums": "sentence_crc32" in embeddings.attributes,
-        "sources": sources if are_pairs else None,
+        "sources": _pairs(attributes.get("sources")),
         "attributes": attributes,
-        "samples": [{"key": key, "shape": list(embeddings.shape(key))} for key in keys],
+        "samples": samples,
     }
+
+
+def _pairs(value: Any) -> list[Any] | None:
+    """The value if it is a list of pairs, as elmo writes the sources."""
+    if not isinstance(value, list):
+        return None
+    are_pairs = all(isinstance(item, list) and len(item) == 2 for item in value)
+    return value if are_pairs else None
 
 
 def kind_of_file(path: Path) -> str:
@@ -96,17 +111,19 @@ def kind_of_file(path: Path) -> str:
 def python_example(path: StrPath) -> list[str]:
     """Lines of Python that read the first sentence of an embeddings file into `array`, if any."""
     with Embeddings(path) as embeddings:
-        if (key := next(iter(embeddings), None)) is None:
+        key = next(iter(embeddings), None)
+        if key is None:
             return []
         axes = ["layer", "token", "dim"] if embeddings.unit == "tokens" else ["layer", "dim"]
-        axes = axes[-len(embeddings.shape(key)) :]
-        has_tokens = embeddings.tokens(key) is not None
-        return [
+        n_axes = len(embeddings.shape(key))
+        lines = [
             "from elmo_cli import open_embeddings",
             f"with open_embeddings({os.fspath(path)!r}) as embeddings:",
-            f"    array = embeddings[{key!r}]  # axes: {', '.join(axes)}",
-            *([f"    tokens = embeddings.tokens({key!r})"] if has_tokens else []),
+            f"    array = embeddings[{key!r}]  # axes: {', '.join(axes[-n_axes:])}",
         ]
+        if embeddings.tokens(key) is not None:
+            lines.append(f"    tokens = embeddings.tokens({key!r})")
+        return lines
 
 
 @dataclass
@@ -117,14 +134,19 @@ class Problems:
     count: int = 0
     tokens: int | None = None
 
+    def add(self, problem: str) -> None:
+        """Count a problem, and list it as long as there is room."""
+        self.count += 1
+        if len(self.listed) < MAX_LISTED:
+            self.listed.append(problem)
+
     def add_all(self, problems: Iterable[str]) -> None:
-        """Count problems, list them as long as there is room, and an error that ends them too."""
+        """Add problems, and an error that ends them too."""
         try:
             for problem in problems:
-                self.count += 1
-                self.listed += [problem] * (len(self.listed) < MAX_LISTED)
+                self.add(problem)
         except EmbeddingsFileError as error:
-            self.add_all([error.problem])
+            self.add(error.problem)
 
 
 def verify(path: StrPath) -> Problems:
@@ -136,50 +158,72 @@ def verify(path: StrPath) -> Problems:
     Raises:
         EmbeddingsFileError: the file can't be opened, or holds neither embeddings nor weights.
     """
-    path, found = Path(path), Problems()
+    path = Path(path)
+    problems = Problems()
     kind = kind_of_file(path)
     if kind == "unfinished":
-        found.add_all([f"unfinished: {plural(read_log(path)[2].sentences, 'sentence')} committed"])
+        n_committed = read_log(path).progress.sentences
+        problems.add(f"unfinished: {plural(n_committed, 'sentence')} committed")
     elif kind != "embeddings":
         with reading(path, EmbeddingsFileError), open_hdf5(path) as file:
-            found.add_all(weight_problems(file))
+            problems.add_all(weight_problems(file))
     else:
         with Embeddings(path) as embeddings:
-            found.add_all(embeddings.problems())
-            found.add_all(_sentences(embeddings, found))
-    return found
+            problems.add_all(embeddings.problems())
+            try:
+                _check_sentences(embeddings, problems)
+            except EmbeddingsFileError as error:  # the others cannot be read
+                problems.add(error.problem)
+    return problems
 
 
-def _sentences(embeddings: Embeddings, found: Problems) -> Iterator[str]:
-    """Problems of the sentences, and of the number of their tokens, which `found` gets."""
-    reader, attributes = embeddings.reader, embeddings.attributes
+def _check_sentences(embeddings: Embeddings, problems: Problems) -> None:
+    """Read all sentences; add what is wrong with them or their number of tokens, which is kept."""
+    reader = embeddings.reader
     # Which checksum belongs to which sentence is not known if one of them is missing.
-    has_checksums = len(attributes.get("sentence_crc32", ())) == len(embeddings)
+    has_checksums = len(embeddings.attributes.get("sentence_crc32", ())) == len(embeddings)
+    has_token_axis = embeddings.unit == "tokens"
+    can_count = embeddings.unit != "sentences"
+    n_tokens = 0
     axes: tuple[int, ...] | None = None  # that all arrays share
-    tokens, can_count, by_token = 0, embeddings.unit != "sentences", embeddings.unit == "tokens"
     for position, handle in enumerate(reader.handles):
         name = embeddings.name_of(handle)
         try:
-            (values, scales), shape = reader.stored(handle), reader.shape(handle)
+            values, scales = reader.stored(handle)
+            shape = reader.shape(handle)
             is_intact = not has_checksums or embeddings.is_intact(position, handle, values, scales)
         except EmbeddingsFileError as error:
-            yield f"{name}: {error.problem}"
+            problems.add(f"{name}: {error.problem}")
             can_count = False
             continue
+
         floats = values if scales is None else scales
-        if wrong := int(floats.size - np.isfinite(floats).sum()):
-            yield f"{name}: not finite: {wrong} of {plural(floats.size, 'value')}"
+        n_not_finite = int(floats.size - np.isfinite(floats).sum())
+        if n_not_finite:
+            of_values = f"{n_not_finite} of {plural(floats.size, 'value')}"
+            problems.add(f"{name}: not finite: {of_values}")
         if not is_intact:
-            yield f"{name}: corrupt: its key, tokens or values do not match their checksum"
-        can_count &= len(shape) > 1 or not by_token
-        tokens += shape[-2] if by_token and can_count else 1
-        own = (*shape[:-2], shape[-1]) if by_token else shape
-        axes = axes or own
-        if own != axes:
-            yield f"{name}: shape {shape}, others have axes of {' and '.join(map(str, axes))}"
-    found.tokens = tokens if can_count else None
-    if can_count and not np.array_equal(attributes.get("tokens", tokens), tokens):
-        yield f"it has {plural(tokens, 'token')}, its attribute says {attributes['tokens']}"
+            problems.add(f"{name}: corrupt: its key, tokens or values do not match their checksum")
+
+        if not has_token_axis:
+            n_tokens += 1
+        elif len(shape) > 1:
+            n_tokens += shape[-2]
+        else:
+            can_count = False
+
+        own_axes = (*shape[:-2], shape[-1]) if has_token_axis else shape
+        if axes is None:
+            axes = own_axes
+        if own_axes != axes:
+            expected = " and ".join(map(str, axes))
+            problems.add(f"{name}: shape {shape}, others have axes of {expected}")
+
+    if can_count:
+        problems.tokens = n_tokens
+        n_recorded = embeddings.attributes.get("tokens", n_tokens)
+        if not np.array_equal(n_recorded, n_tokens):
+            problems.add(f"it has {plural(n_tokens, 'token')}, its attribute says {n_recorded}")
 
 
 def compare_with_text(path: StrPath, sentences: Iterable[Sentence]) -> Problems:
@@ -190,40 +234,47 @@ def compare_with_text(path: StrPath, sentences: Iterable[Sentence]) -> Problems:
     Raises:
         UsageError: the file records neither tokens nor how many there are.
     """
-    found = Problems()
+    problems = Problems()
     with Embeddings(path) as embeddings:
         has_tokens = embeddings.unit == "tokens" or "tokens" in embeddings.records
         if not has_tokens and "token_digests" not in embeddings.attributes:
-            what = f"{embeddings.path}: records neither tokens nor how many a sentence has"
-            raise UsageError(what, "a text can be compared with a file of vectors of tokens")
-        found.add_all(_differences(embeddings, sentences))
-    return found
+            problem = "records neither tokens nor how many a sentence has"
+            hint = "a text can be compared with a file of vectors of tokens"
+            raise UsageError(problem, hint, where=embeddings.path)
+        problems.add_all(_differences(embeddings, sentences))
+    return problems
 
 
 def _differences(embeddings: Embeddings, sentences: Iterable[Sentence]) -> Iterator[str]:
-    reader, n, n_missing = embeddings.reader, 0, 0
-    positions = {handle: i for i, handle in enumerate(reader.handles)}
-    seen: set[Handle] = set()
+    reader = embeddings.reader
+    positions = {handle: position for position, handle in enumerate(reader.handles)}
+    compared: set[Handle] = set()
+    n_in_text = 0
+    n_missing = 0  # of those in the text
     for sentence in sentences_of_shard(embeddings, sentences):
-        n += 1
+        n_in_text += 1
         try:
             handle = reader.find(embeddings.key_of(sentence))
         except KeyError:
-            what = f"not in the file, {plural(len(sentence.tokens), 'token')} in the text"
             n_missing += 1
-        else:
-            position = positions.get(handle, len(positions))
-            what = _difference(embeddings, handle, position, sentence.tokens)
-            seen.add(handle)
-        if what:
-            yield f"sentence {sentence.key}: {what}"
+            length = plural(len(sentence.tokens), "token")
+            yield f"sentence {sentence.key}: not in the file, {length} in the text"
+            continue
+        compared.add(handle)
+        position = positions.get(handle, len(positions))
+        difference = _difference(embeddings, handle, position, sentence.tokens)
+        if difference:
+            yield f"sentence {sentence.key}: {difference}"
+
     n_read = len(embeddings) + embeddings.count("duplicate_sentences")
-    if n != n_read:
+    n_not_compared = len(embeddings) - len(compared)
+    if n_in_text != n_read:
         shard = embeddings.attributes.get("shard")
-        of_shard = f" for shard {shard}" if shard is not None else ""
-        yield f"the file was made from {plural(n_read, 'sentence')}, the text has {n:,}{of_shard}"
-    elif (n_left := len(embeddings) - len(seen)) > n_missing:
-        yield f"the text lacks {plural(n_left, 'sentence')} of the file"
+        of_shard = "" if shard is None else f" for shard {shard}"
+        made_from = f"the file was made from {plural(n_read, 'sentence')}"
+        yield f"{made_from}, the text has {n_in_text:,}{of_shard}"
+    elif n_not_compared > n_missing:
+        yield f"the text lacks {plural(n_not_compared, 'sentence')} of the file"
 
 
 def _difference(embeddings: Embeddings, handle: Handle, position: int, expected: Tokens) -> str:
@@ -244,14 +295,14 @@ def _is_digest_of(tokens: Tokens, digests: AnyArray | None, position: int) -> bo
     """Whether the digest at a position is that of some tokens; true without digests."""
     if digests is None:
         return True
-    found = digests[position : position + 1].tobytes()  # empty after the last one
-    return found == tokens_digest(tokens)
+    recorded = digests[position : position + 1].tobytes()  # empty after the last one
+    return recorded == tokens_digest(tokens)
 
 
 def _first_difference(tokens: Tokens, expected: Tokens) -> str:
-    for number, (found, wanted) in enumerate(zip(tokens, expected, strict=False)):
-        if found != wanted:
-            return f": token {number} is `{found}`, not `{wanted}`"
+    for number, (token, in_text) in enumerate(zip(tokens, expected, strict=False)):
+        if token != in_text:
+            return f": token {number} is `{token}`, not `{in_text}`"
     return ""  # one of them is the beginning of the other
 
 
@@ -280,23 +331,49 @@ def take_sample(path: StrPath, n: int, text: Sequence[Sentence] = ()) -> Sentenc
         UsageError: the tokens are not known, or each vector depends on the text before it.
     """
     with Embeddings(path) as embeddings:
-        state = embeddings.attributes.get("state", "zero")
-        if embeddings.unit == "types" or state not in ("zero", "warm"):
-            why = f"made with `state={state}`, where a vector depends on the text before it"
-            why = "holds types, not sentences" if embeddings.unit == "types" else why
-            hint = "embed again with the same settings and compare the two files"
-            raise UsageError(f"{path}: {why}", hint)
-        own = sentences_of_shard(embeddings, text or ())
-        of_text = {embeddings.key_of(sentence): sentence.tokens for sentence in own}
-        keys: list[Key] = list(filter(embeddings.__contains__, of_text) if text else embeddings)
-        chosen = np.linspace(0, len(keys) - 1, min(n, len(keys))).round().astype(int).tolist()
-        tokens_of: Callable[[Key], Tokens | None] = of_text.get if text else embeddings.tokens
-        pairs = ((keys[i], tokens_of(keys[i])) for i in chosen)
-        sentences = [(key, found, embeddings[key]) for key, found in pairs if found is not None]
-        if chosen and not sentences:
+        _check_recomputable(embeddings)
+        if text:
+            own = sentences_of_shard(embeddings, text)
+            tokens_in_text = {embeddings.key_of(sentence): sentence.tokens for sentence in own}
+            keys = [key for key in tokens_in_text if key in embeddings]
+        else:
+            tokens_in_text = {}
+            keys = list(embeddings)
+        sentences: list[tuple[Key, Tokens, AnyArray]] = []
+        n_passed_over = 0
+        for key in _evenly_spread(keys, n):
+            tokens = tokens_in_text[key] if text else embeddings.tokens(key)
+            if tokens is None:
+                n_passed_over += 1
+            else:
+                sentences.append((key, tokens, embeddings[key]))
+        if n_passed_over and not sentences:
+            problem = "does not record the tokens of its sentences"
             hint = "give the text of the file with `text`, and the same input settings"
-            raise UsageError(f"{path}: does not record the tokens of its sentences", hint)
-        n_passed_over, dtype = len(chosen) - len(sentences), str(embeddings.stored_dtype)
+            raise UsageError(problem, hint, where=path)
         return SentenceSample(
-            os.fspath(path), embeddings.attributes, dtype, sentences, n_passed_over
+            path=os.fspath(path),
+            attributes=embeddings.attributes,
+            dtype=str(embeddings.stored_dtype),
+            sentences=sentences,
+            passed_over=n_passed_over,
         )
+
+
+def _check_recomputable(embeddings: Embeddings) -> None:
+    """Check that a vector depends on its sentence alone."""
+    state = embeddings.attributes.get("state", "zero")
+    if embeddings.unit == "types":
+        problem = "holds types, not sentences"
+    elif state not in ("zero", "warm"):
+        problem = f"made with `state={state}`, where a vector depends on the text before it"
+    else:
+        return
+    hint = "embed again with the same settings and compare the two files"
+    raise UsageError(problem, hint, where=embeddings.path)
+
+
+def _evenly_spread(keys: Sequence[Key], n: int) -> list[Key]:
+    """At most `n` of the keys, from the first to the last."""
+    positions = np.linspace(0, len(keys) - 1, min(n, len(keys))).round().astype(int)
+    return [keys[position] for position in positions]

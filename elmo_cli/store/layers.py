@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import add, mul
 from typing import Any
 
 import numpy as np
@@ -16,6 +14,7 @@ from elmo_cli.store.reader import Embeddings
 
 _SYNTAX = "`layers` is all, top, average, layer numbers such as 0,2, or mix:w0,w1,w2[,gamma]"
 _MIX = "mix:"
+_MAX_DIGITS = 9  # of the number of a layer; Python refuses to read thousands
 
 
 @dataclass(frozen=True)
@@ -50,24 +49,21 @@ class LayerSelection:
         """
         name = "".join(text.split())
         if name == "all":
-            indices = tuple(range(len(available)))
-            return cls(name, indices, drop_axis=drop_axis and len(indices) == 1)
+            all_indices = tuple(range(len(available)))
+            return cls(name, all_indices, drop_axis=drop_axis and len(all_indices) == 1)
         if name in ("top", "average") or name.startswith(_MIX):
             if n_layers is None:
                 raise _refused(name, f"{owner} has only {layer_list(available)} of its model")
             if name.startswith(_MIX):
                 return cls(name, weights=_mix_weights(name, n_layers, owner))
-            return cls(name, (n_layers - 1,) if name == "top" else (), drop_axis=True)
-        parts = name.split(",")
-        if not all(part.isdecimal() and len(part) < 10 for part in parts):
-            raise _refused(name, "not a selection of layers")
-        numbers = tuple(map(int, parts))
-        if len(set(numbers)) < len(numbers):
-            raise _refused(name, "a layer is given twice")
+            top = (n_layers - 1,)
+            return cls(name, top if name == "top" else (), drop_axis=True)
+        numbers = _layer_numbers(name)
         if not set(numbers) <= set(available):
             raise _refused(name, f"{owner} has {layer_list(available)}")
-        indices = tuple(map(available.index, numbers))
-        return cls(",".join(map(str, numbers)), indices, drop_axis=drop_axis and len(numbers) == 1)
+        indices = tuple(available.index(number) for number in numbers)
+        plain_name = ",".join(map(str, numbers))
+        return cls(plain_name, indices, drop_axis=drop_axis and len(numbers) == 1)
 
     @property
     def is_sum(self) -> bool:
@@ -82,7 +78,7 @@ class LayerSelection:
     def apply(self, array: Any) -> Any:
         """Select or sum layers of an array or tensor: (layer, …) to (kept layer, …) or (…)."""
         if self.weights:
-            return reduce(add, map(mul, self.weights, array))
+            return _weighted_sum(self.weights, array)
         if self.is_sum:
             return array.mean(0)
         if self.drop_axis:
@@ -98,26 +94,47 @@ def stored_layers(embeddings: Embeddings) -> tuple[int, ...]:
 
 def layer_list(numbers: Sequence[int | str]) -> str:
     """Return the layers as messages list them: "layers 0, 2"."""
-    return f"layer{'s' * (len(numbers) != 1)} {', '.join(map(str, numbers))}"
+    noun = "layer" if len(numbers) == 1 else "layers"
+    return f"{noun} {', '.join(map(str, numbers))}"
 
 
-def _refused(name: str, what: str, hint: str = _SYNTAX) -> UsageError:
-    return UsageError(f"`layers={name}`: {what}", hint)
+def _weighted_sum(weights: Sequence[float], array: Any) -> Any:
+    total = weights[0] * array[0]
+    for weight, layer in zip(weights[1:], array[1:], strict=False):
+        total = total + weight * layer
+    return total
 
 
-def _mix_weights(name: str, n: int, owner: str) -> tuple[float, ...]:
+def _refused(name: str, problem: str, hint: str = _SYNTAX) -> UsageError:
+    return UsageError(problem, hint, where=f"`layers={name}`")
+
+
+def _layer_numbers(name: str) -> tuple[int, ...]:
+    """The numbers in "0,2"."""
+    parts = name.split(",")
+    if not all(part.isdecimal() and len(part) <= _MAX_DIGITS for part in parts):
+        raise _refused(name, "not a selection of layers")
+    numbers = tuple(int(part) for part in parts)
+    if len(set(numbers)) < len(numbers):
+        raise _refused(name, "a layer is given twice")
+    return numbers
+
+
+def _mix_weights(name: str, n_layers: int, owner: str) -> tuple[float, ...]:
     """The weights of "mix:0.2,0.3,0.5[,1.1]", multiplied by gamma if given."""
     try:
-        values = [float(part) for part in name[len(_MIX) :].split(",")]
+        values = [float(part) for part in name.removeprefix(_MIX).split(",")]
     except ValueError:
         values = [float("nan")]
     if not np.isfinite(values).all():
         raise _refused(name, "the weights are not finite numbers")
-    if len(values) not in (n, n + 1):
-        what = f"{plural(len(values), 'number')}; {owner} needs {plural(n, 'weight')}"
-        raise _refused(name, f"{what}, optionally gamma")
-    weights = tuple(value * (values[n:] or [1.0])[0] for value in values[:n])
+    if len(values) not in (n_layers, n_layers + 1):
+        needs = f"{owner} needs {plural(n_layers, 'weight')}, optionally gamma"
+        raise _refused(name, f"{plural(len(values), 'number')}; {needs}")
+    gamma = values[n_layers] if len(values) > n_layers else 1.0
+    weights = tuple(value * gamma for value in values[:n_layers])
+    largest = max(abs(weight) for weight in weights)
     float32 = np.finfo(np.float32)
-    if not float(float32.tiny) <= max(map(abs, weights)) <= float(float32.max):
+    if not float(float32.tiny) <= largest <= float(float32.max):
         raise _refused(name, "all weights are 0, or one exceeds float32", "give other weights")
     return weights

@@ -21,11 +21,13 @@ import numpy as np
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import ResumeError
 from elmo_cli.files import StrPath, resolve
+from elmo_cli.store.digests import DIGEST_BYTES
 from elmo_cli.store.layouts import StoredSentence
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence
 
 MAGIC = b'{"elmo_block_log":1,'
+# What reading a corrupt line may raise.
 INVALID = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
 
 
@@ -44,33 +46,95 @@ class CommittedProgress:
         self, n_all: int, lengths: Sequence[int], text_sha256: str, state: bytes
     ) -> CommittedProgress:
         """The progress after a block of `n_all` sentences; those of these lengths are stored."""
+        n_left_out = n_all - len(lengths)
         return CommittedProgress(
-            self.blocks + 1,
-            self.sentences + n_all,
-            self.tokens + sum(lengths),
-            self.duplicates + n_all - len(lengths),
-            text_sha256,
-            state,
+            blocks=self.blocks + 1,
+            sentences=self.sentences + n_all,
+            tokens=self.tokens + sum(lengths),
+            duplicates=self.duplicates + n_left_out,
+            text_sha256=text_sha256,
+            state=state,
         )
 
 
-class LoggedBlock(NamedTuple):
-    """A line of the log: sentences, digests of all handed over, and what is committed with it."""
+class LoggedSentence(NamedTuple):
+    """A sentence without its values, as a line of the log lists it."""
 
-    rows: Sequence[Sequence[Any]]
-    token_digests: bytes
+    key: int
+    tokens: Sequence[str]
+    text: str | None  # None if it is the tokens joined by spaces
+    document: str | None
+    place: int
+    offset: int
+    shape: Sequence[int]  # of the values
+    crc32: int
+    scales: str | None  # float32 in base64
+
+    @classmethod
+    def pack(cls, stored: StoredSentence) -> LoggedSentence:
+        """The entry of a sentence."""
+        sentence = stored.sentence
+        scales = stored.scales
+        is_joined = sentence.text == " ".join(sentence.tokens)
+        return cls(
+            key=sentence.key,
+            tokens=sentence.tokens,
+            text=None if is_joined else sentence.text,
+            document=sentence.document,
+            place=sentence.place,
+            offset=sentence.offset,
+            shape=stored.values.shape,
+            crc32=stored.crc32,
+            scales=None if scales is None else _to_base64(scales.tobytes()),
+        )
+
+    def unpack(self, dtype: np.dtype[Any]) -> StoredSentence:
+        """The sentence; its values only have the right shape and dtype."""
+        sentence = Sentence(
+            tuple(self.tokens),
+            self.key,
+            text=" ".join(self.tokens) if self.text is None else self.text,
+            document=self.document,
+            place=self.place,
+            offset=self.offset,
+        )
+        scales = None
+        if self.scales is not None:
+            scales = np.frombuffer(b64decode(self.scales), "<f4").reshape(self.shape[:-1])
+        values = _zeros(tuple(self.shape), dtype)
+        return StoredSentence(sentence, values, scales, self.crc32)
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedBlock:
+    """A line of the log: the sentences of a block, and what is committed with it."""
+
+    sentences: Sequence[LoggedSentence]
+    token_digests: bytes  # of all sentences handed over, including those that are not stored
     progress: CommittedProgress
     line_end: int
 
     def stored(self, dtype: np.dtype[Any]) -> Iterator[StoredSentence]:
         """The sentences; their values only have the right shape and dtype."""
-        for key, tokens, text, document, place, offset, shape, crc32, base64 in self.rows:
-            text = " ".join(tokens) if text is None else text
-            scales = None
-            if base64 is not None:
-                scales = np.frombuffer(b64decode(base64), "<f4").reshape(shape[:-1])
-            one = Sentence(tuple(tokens), key, text, document=document, place=place, offset=offset)
-            yield StoredSentence(one, _zeros(tuple(shape), dtype), scales, crc32)
+        for sentence in self.sentences:
+            yield sentence.unpack(dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class LogHeader:
+    """The first line of a log."""
+
+    spec: FileSpec
+    overwrite: bool  # whether OUT may be replaced
+    line_end: int
+
+
+class LogSummary(NamedTuple):
+    """What a log says of an unfinished output."""
+
+    spec: FileSpec
+    overwrite: bool  # whether OUT may be replaced
+    progress: CommittedProgress
 
 
 def part_path(out: StrPath) -> Path:
@@ -93,88 +157,110 @@ def is_finished(out: StrPath) -> bool:
     return resolve(out).exists() and not part_path(out).exists()
 
 
-def read_log(part: StrPath) -> tuple[FileSpec, bool, CommittedProgress]:
-    """Settings, whether OUT may be replaced, and what is committed; values are not verified.
+def read_log(part: StrPath) -> LogSummary:
+    """Read the settings of an unfinished file and what is committed; values are not verified.
 
     Raises:
         ResumeError: the settings are corrupt.
     """
-    spec, overwrite, _ = read_header(log_path(part))
+    log = log_path(part)
+    header = read_header(log)
     progress = CommittedProgress()
     with suppress(*INVALID):
-        for block in read_blocks(log_path(part)):
+        for block in read_blocks(log):
             progress = block.progress
-    return spec, overwrite, progress
+    return LogSummary(header.spec, header.overwrite, progress)
 
 
-def read_header(log: Path) -> tuple[FileSpec, bool, int]:
-    """Settings, whether OUT may be replaced, and where the first line ends."""
+def read_header(log: Path) -> LogHeader:
+    """Read the first line; a ResumeError if it is corrupt."""
     try:
-        record, end = next(_lines(log))
-        return FileSpec.from_attributes(record["settings"]), bool(record["overwrite"]), end
+        record, line_end = next(_lines(log))
+        return LogHeader(
+            spec=FileSpec.from_attributes(record["settings"]),
+            overwrite=bool(record["overwrite"]),
+            line_end=line_end,
+        )
     except (*INVALID, StopIteration):
         raise ResumeError(
-            f"{log}: corrupt, its settings cannot be read",
+            "corrupt, its settings cannot be read",
             "start over: repeat its `elmo embed` command and overwrite it",
+            where=log,
         ) from None
 
 
 def read_blocks(log: Path) -> Iterator[LoggedBlock]:
     """The blocks of a log; an error of `INVALID` for a complete line that is corrupt."""
     lines = _lines(log)
-    next(lines, None)
+    next(lines, None)  # the header
     progress = CommittedProgress()
-    for record, end in lines:
-        rows, digests = record["sentences"], b64decode(record["token_digests"])
-        text_sha256, state = str(record["text_sha256"]), b64decode(record["state"])
-        lengths = [len(row[1]) for row in rows]
-        progress = progress.after(len(digests) // 8, lengths, text_sha256, state)
-        yield LoggedBlock(rows, digests, progress, end)
+    for record, line_end in lines:
+        sentences = [LoggedSentence._make(entry) for entry in record["sentences"]]
+        token_digests = b64decode(record["token_digests"])
+        progress = progress.after(
+            len(token_digests) // DIGEST_BYTES,
+            [len(sentence.tokens) for sentence in sentences],
+            str(record["text_sha256"]),
+            b64decode(record["state"]),
+        )
+        yield LoggedBlock(
+            sentences=sentences,
+            token_digests=token_digests,
+            progress=progress,
+            line_end=line_end,
+        )
 
 
-def encode_line(record: Mapping[str, Any]) -> bytes:
-    """The line of a record."""
+def encode_header(spec: FileSpec, *, overwrite: bool) -> bytes:
+    """The first line, which begins with `MAGIC`."""
+    settings = spec.to_attributes()
+    return _encode_line({"elmo_block_log": 1, "overwrite": overwrite, "settings": settings})
+
+
+def encode_block(
+    sentences: Sequence[LoggedSentence], token_digests: bytes, progress: CommittedProgress
+) -> bytes:
+    """The line of a block, after which `progress` is committed."""
+    record = {
+        "sentences": sentences,
+        "token_digests": _to_base64(token_digests),
+        "text_sha256": progress.text_sha256,
+        "state": _to_base64(progress.state),
+    }
+    return _encode_line(record)
+
+
+def _encode_line(record: Mapping[str, Any]) -> bytes:
     content = json.dumps(record, separators=(",", ":")).encode("ascii")
     return b"%s %08x\n" % (content, zlib.crc32(content))
 
 
-def encode_block(
-    rows: Sequence[object], token_digests: bytes, progress: CommittedProgress
-) -> bytes:
-    """The line of a block of `packed` sentences."""
-    record = {
-        "sentences": rows,
-        "token_digests": b64encode(token_digests).decode("ascii"),
-        "text_sha256": progress.text_sha256,
-        "state": b64encode(progress.state).decode("ascii"),
-    }
-    return encode_line(record)
+def _decode_line(line: bytes) -> Any:
+    """The record of a line; None if the line is corrupt."""
+    content, _, crc32 = line.rpartition(b" ")
+    if crc32 != b"%08x\n" % zlib.crc32(content):
+        return None
+    with suppress(ValueError, RecursionError):
+        return json.loads(content)
+    return None
 
 
-def packed(stored: StoredSentence) -> Sequence[object]:
-    """A sentence without its values, as a line holds it; a text of None is the joined tokens."""
-    one, scales, shape = stored.sentence, stored.scales, stored.values.shape
-    text = None if one.text == " ".join(one.tokens) else one.text
-    base64 = None if scales is None else b64encode(scales.tobytes()).decode("ascii")
-    place = one.document, one.place, one.offset
-    return (one.key, one.tokens, text, *place, shape, stored.crc32, base64)
+def _lines(log: Path) -> Iterator[tuple[Any, int]]:
+    """Each complete line as `_decode_line` reads it, and where it ends."""
+    line_end = 0
+    with open(log, "rb") as file:
+        for line in file:
+            if not line.endswith(b"\n"):
+                return  # a kill cut the last line
+            line_end += len(line)
+            yield _decode_line(line), line_end
+
+
+def _to_base64(content: bytes) -> str:
+    return b64encode(content).decode("ascii")
 
 
 @lru_cache(maxsize=4096)
 def _zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> AnyArray:
+    """An array of zeros that takes no memory."""
     return np.broadcast_to(np.zeros((), dtype), shape)
-
-
-def _lines(log: Path) -> Iterator[tuple[Any, int]]:
-    """Each line, None if its checksum is wrong, and where it ends; without one cut by a kill."""
-    end = 0
-    with open(log, "rb") as file:
-        for line in file:
-            end += len(line)
-            content, _, crc32 = line.rpartition(b" ")
-            record = None
-            with suppress(ValueError, RecursionError):
-                if crc32 == b"%08x\n" % zlib.crc32(content):
-                    record = json.loads(content)
-            if line.endswith(b"\n"):
-                yield record, end

@@ -1,4 +1,4 @@
-"""The HDF5 file at the end of a run: written in one pass, its values beside HDF5."""
+"""OutputFile: a new HDF5 file of embeddings, written in one pass, with its values beside HDF5."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import errno
 import os
 import re
 from array import array as integers
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -15,63 +15,69 @@ import h5py
 import numpy as np
 from h5py import h5f, h5p
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import ElmoError
 from elmo_cli.hdf5 import TRACKED
-from elmo_cli.store.digests import tokens_sha256
-from elmo_cli.store.layouts import StoredSentence, ValueSink, layout_of_spec
+from elmo_cli.store.digests import DIGEST_BYTES, tokens_sha256
+from elmo_cli.store.layouts import Layout, StoredSentence, ValueSink, layout_of_spec
 from elmo_cli.store.spec import SCHEMA, FileSpec, write_attributes
 
-_COPIED_BYTES = 1 << 20
+_COPIED_BYTES = 1 << 20  # at a time
 
 
-def write_hdf5(
-    path: Path,
-    spec: FileSpec,
-    stored: Iterable[StoredSentence],
-    token_digests: bytearray,
-    given: Mapping[str, Any],
-    sink: ValueSink,
-) -> None:
-    """Write a whole file.
+class OutputFile:
+    """A new embeddings file: sentences are added one by one, then it is finished."""
 
-    Args:
-        token_digests: has those of all sentences handed over, once all are stored.
-        given: attributes of the caller, whose counts win; duplicates are added up.
-        sink: gets the values.
-    Raises:
-        OSError: no space left; the file is empty then.
-    """
-    layout, crc32, n_tokens = layout_of_spec(spec), integers("I"), 0
+    def __init__(self, file: h5py.File, spec: FileSpec, layout: Layout, sink: ValueSink) -> None:
+        self._file = file
+        self._spec = spec
+        self._layout = layout
+        self._writer = layout.writer(layout, file, spec, sink)
+        self._checksums = integers("I")
+        self._n_tokens = 0
 
-    def counted() -> Iterator[StoredSentence]:
-        nonlocal n_tokens
-        for one in stored:
-            crc32.append(one.crc32)
-            n_tokens += len(one.sentence.tokens)
-            yield one
+    def add(self, stored: StoredSentence) -> None:
+        """Add the next sentence; its values go to the sink."""
+        self._writer.add(stored)
+        self._checksums.append(stored.crc32)
+        self._n_tokens += len(stored.sentence.tokens)
 
-    with _new_hdf5(path, layout.alignment) as file:
-        of_layout = layout.write(file, counted(), spec, sink)
-        facts = {"elmo_schema": SCHEMA, **spec.to_attributes()}
-        facts |= {"sentences": len(crc32), "tokens": n_tokens}
-        if layout.keeps_first:
-            n_left_out = len(token_digests) // 8 - len(crc32)
-            n_left_out += given.get("duplicate_sentences", 0)
-            given = {**given, "duplicate_sentences": n_left_out}
-            facts["duplicate_sentences"] = n_left_out
-        facts |= {"sentence_crc32": np.array(crc32, "<u4"), **of_layout, **given}
+    def finish(self, token_digests: bytearray, attributes: Mapping[str, Any]) -> None:
+        """Write what follows the sentences, and all attributes.
+
+        Args:
+            token_digests: those of all sentences handed over, of which some may be left out.
+            attributes: those of the caller, whose counts win; `duplicate_sentences` are added up.
+        """
+        n_stored = len(self._checksums)
+        given = dict(attributes)
+        facts = {"elmo_schema": SCHEMA, **self._spec.to_attributes()}
+        facts |= {"sentences": n_stored, "tokens": self._n_tokens}
+        if self._layout.keeps_first:
+            n_left_out = len(token_digests) // DIGEST_BYTES - n_stored
+            facts["duplicate_sentences"] = n_left_out + given.pop("duplicate_sentences", 0)
+        facts["sentence_crc32"] = np.array(self._checksums, "<u4")
+        facts |= self._writer.finish()
+        facts |= given
         digests = facts.pop("token_digests", np.frombuffer(token_digests, "<u8"))
         if digests is not None:
-            facts |= {"token_digests": digests, "tokens_sha256": tokens_sha256(digests.tobytes())}
-        write_attributes(file, {**facts, "complete": True})
+            facts["token_digests"] = digests
+            facts["tokens_sha256"] = tokens_sha256(digests.tobytes())
+        facts["complete"] = True
+        write_attributes(self._file, facts)
 
 
 @contextmanager
-def _new_hdf5(path: Path, alignment: int) -> Iterator[h5py.File]:
-    """Create an HDF5 file; after an error it is empty, and the system's error is raised."""
-    file = _created(path, alignment)
+def new_output_file(path: Path, spec: FileSpec, sink: ValueSink) -> Iterator[OutputFile]:
+    """Create an embeddings file, whose values go to the sink; after an error it is empty.
+
+    Raises:
+        OSError: no space left.
+    """
+    layout = layout_of_spec(spec)
+    file = _new_hdf5(path, layout.alignment)
     try:
-        yield file
+        yield OutputFile(file, spec, layout, sink)
         file.close()
     except BaseException as error:
         try:
@@ -81,20 +87,30 @@ def _new_hdf5(path: Path, alignment: int) -> Iterator[h5py.File]:
         finally:
             with suppress(Exception):
                 file.close()
-        found = re.search(r"errno = (\d+)", str(error))
-        if found and not isinstance(error, ElmoError):
-            raise OSError(int(found[1]), os.strerror(int(found[1]))) from None
+        system_error = None if isinstance(error, ElmoError) else _system_error(error)
+        if system_error is not None:
+            raise system_error from None
         raise
 
 
-def _created(path: Path, alignment: int) -> h5py.File:
+def _system_error(error: BaseException) -> OSError | None:
+    """The error of the system that HDF5 reports in the text of its own; None without one."""
+    match = re.search(r"errno = (\d+)", str(error))
+    if match is None:
+        return None
+    code = int(match[1])
+    return OSError(code, os.strerror(code))
+
+
+def _new_hdf5(path: Path, alignment: int) -> h5py.File:
     """Create a file that HDF5 1.8 can read, with tracked creation order and without timestamps."""
-    access, creation = h5p.create(h5p.FILE_ACCESS), h5p.create(h5p.FILE_CREATE)
+    access = h5p.create(h5p.FILE_ACCESS)
     with suppress(AttributeError):  # h5py before 3.9; whoever writes holds a lock of its own
         access.set_file_locking(False, True)
     access.set_fclose_degree(h5f.CLOSE_STRONG)
     access.set_libver_bounds(h5f.LIBVER_V18, h5f.LIBVER_V18)
     access.set_alignment(1, alignment)
+    creation = h5p.create(h5p.FILE_CREATE)
     creation.set_link_creation_order(TRACKED)
     creation.set_attr_creation_order(TRACKED)
     creation.set_obj_track_times(False)
@@ -106,14 +122,24 @@ def write_at(descriptor: int, content: bytes | memoryview, position: int) -> int
     rest = memoryview(content)
     while rest:
         n_written = os.pwrite(descriptor, rest, position)
-        rest, position = rest[n_written:], position + n_written
+        rest = rest[n_written:]
+        position += n_written
     return position
+
+
+def write_values(descriptor: int, values: AnyArray, position: int) -> int:
+    """Write the bytes of a C-contiguous array; where they end."""
+    if not values.size:
+        return position
+    return write_at(descriptor, values.reshape(-1).view(np.uint8).data, position)
 
 
 def copy_bytes(source: int, start: int, target: int, position: int, n_bytes: int) -> None:
     """Copy bytes between open files."""
     end = start + n_bytes
     while start < end:
-        if not (content := os.pread(source, min(_COPIED_BYTES, end - start), start)):
+        content = os.pread(source, min(_COPIED_BYTES, end - start), start)
+        if not content:
             raise OSError(errno.EIO, "a file became shorter while it was read")
-        start, position = start + len(content), write_at(target, content, position)
+        start += len(content)
+        position = write_at(target, content, position)

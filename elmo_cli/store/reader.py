@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
 
@@ -31,6 +32,12 @@ from elmo_cli.text.sentence import Sentence
 
 _UNFINISHED = "the run that writes it has not finished"
 _FINISH = "finish the run first: resume the `elmo embed` command that writes the file"
+
+
+@dataclass(frozen=True)
+class _OpenedFile:
+    process_id: int  # a process that was forked cannot use the handle of its parent
+    reader: SentenceReader
 
 
 class Embeddings(Mapping[Key, AnyArray]):
@@ -65,14 +72,14 @@ class Embeddings(Mapping[Key, AnyArray]):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self._closed = False
-        self._opened: tuple[int, SentenceReader] | None = None  # by which process
+        self._opened: _OpenedFile | None = None
         file = _open_file(self.path)
         try:
             with reading(path, EmbeddingsFileError):
                 self.attributes: dict[str, Any] = read_attributes(file)
             self._layout = layout_of_file(file, self.attributes)
             if self.attributes and self.attributes.get("complete") is not True:
-                raise UnfinishedError(f"{path}: {_UNFINISHED}", _FINISH)
+                raise UnfinishedError(_UNFINISHED, _FINISH, where=path)
             self._describe(self._open(file))
         except BaseException:
             with suppress(RuntimeError):  # HDF5 may not even close a corrupt file
@@ -82,29 +89,35 @@ class Embeddings(Mapping[Key, AnyArray]):
     def _open(self, file: h5py.File) -> SentenceReader:
         with reading(self.path, EmbeddingsFileError):
             reader = self._layout.reader(self._layout, file, self.attributes)
-        self._opened = os.getpid(), reader
+        self._opened = _OpenedFile(os.getpid(), reader)
         return reader
 
     def _describe(self, reader: SentenceReader) -> None:
+        """Set the attributes that depend on the layout and on one of the arrays."""
         handle = reader.some_handle()
-        shape, stored_dtype = ((), None) if handle is None else reader.array_type(handle)
+        shape: tuple[int, ...] = ()
+        stored_dtype: np.dtype[Any] | None = None
+        if handle is not None:
+            shape, stored_dtype = reader.array_type(handle)
         self.layout = self._layout.name
         self.is_keyed_by_name = self._layout.keyed_by == "name"
         self.unit = self._layout.unit
         # One vector is a pooled one, also in other programs' files.
         if self.unit == "sentences" and not reader.pooled and len(shape) != 1:
             self.unit = "tokens"
-        self.stored_dtype: np.dtype[Any] | None = stored_dtype
+        self.stored_dtype = stored_dtype
         self.dtype = np.dtype("f4") if stored_dtype == INT8 else stored_dtype
-        self.dim = (0, *shape)[-1]
-        self.n_layers = shape[0] if len(shape) == (2 if reader.pooled else 3) else None
+        self.dim = shape[-1] if shape else 0
+        has_layer_axis = len(shape) == (2 if reader.pooled else 3)
+        self.n_layers = shape[0] if has_layer_axis else None
         self.layers = self._layers()
 
     def _layers(self) -> tuple[int | str, ...]:
+        """The layers that the attribute `layers` names, as far as they fit the layer axis."""
         setting = "".join(str(self.attributes.get("layers", "all")).split())
-        parts = setting.split(",")
-        if len(parts) == (self.n_layers or 1) and all(map(is_number, parts)):
-            return tuple(map(int, parts))
+        numbers = setting.split(",")
+        if len(numbers) == (self.n_layers or 1) and all(map(is_number, numbers)):
+            return tuple(map(int, numbers))
         if self.n_layers and (self.n_layers > 1 or setting == "all"):
             return tuple(range(self.n_layers))
         return ("unknown" if setting == "all" else setting,)
@@ -113,10 +126,11 @@ class Embeddings(Mapping[Key, AnyArray]):
     def reader(self) -> SentenceReader:
         """The open file of this process; for the other modules of the package."""
         if self._closed:
-            raise EmbeddingsFileError(f"{self.path}: closed", "open it again: `open_embeddings`")
+            hint = "open it again: `open_embeddings`"
+            raise EmbeddingsFileError("closed", hint, where=self.path)
         opened = self._opened  # which another thread may close
-        if opened is not None and opened[0] == os.getpid():
-            return opened[1]
+        if opened is not None and opened.process_id == os.getpid():
+            return opened.reader
         # Not closed before: after a fork the handle is still the parent's.
         return self._open(_open_file(self.path))
 
@@ -179,17 +193,26 @@ class Embeddings(Mapping[Key, AnyArray]):
         Tokens that are not recorded are empty ones, as many as there are vectors. A sentence that
         does not match its checksum is an EmbeddingsFileError.
         """
-        reader, is_numbered = self.reader, self.unit != "types" and not self.is_keyed_by_name
+        reader = self.reader
+        is_numbered = self.unit != "types" and not self.is_keyed_by_name
         for position, handle in enumerate(reader.handles):
             values, scales = reader.stored(handle)
             if not self.is_intact(position, handle, values, scales):
                 raise reader.corrupt(f"{self.name_of(handle)} is corrupt (checksum)")
             array = self._array(values, scales)
-            n_tokens = {"tokens": (0, *array.shape)[-2], "types": 1}.get(self.unit, 0)
             key = int(reader.key(handle)) if is_numbered else self.first_sentence + position
+            n_tokens = self._n_tokens(array)
             yield reader.info(handle).sentence(key, n_tokens, str(self.path)), array
 
-    def is_intact(self, position: int, handle: Handle, values: AnyArray, scales: Any) -> bool:
+    def _n_tokens(self, array: AnyArray) -> int:
+        """The number of tokens as far as an array shows it."""
+        if self.unit == "tokens":
+            return array.shape[-2] if array.ndim > 1 else 0
+        return 1 if self.unit == "types" else 0
+
+    def is_intact(
+        self, position: int, handle: Handle, values: AnyArray, scales: AnyArray | None
+    ) -> bool:
         """Whether a sentence, with stored values and scales, matches its checksum or has none."""
         if "sentence_crc32" not in self.attributes:
             return True
@@ -199,31 +222,38 @@ class Embeddings(Mapping[Key, AnyArray]):
     def problems(self) -> Iterator[str]:
         """What is wrong with counts, digests and structure of the file, beyond its sentences."""
         yield from self.reader.problems()
-        attributes, n = self.attributes, len(self)
-        n_read = n + self.count("duplicate_sentences")
-        crc32 = attributes.get("sentence_crc32", () if attributes else range(n))
-        digests, dtype = attributes.get("token_digests"), str(self.stored_dtype) if n else None
-        crc32, digests = np.ravel(crc32), None if digests is None else np.ravel(digests)
-        for what, has, said in (
-            ("sentence", n, attributes.get("sentences", n)),
-            ("checksum", len(crc32), n),
-            ("token digest", n_read if digests is None else len(digests), n_read),
-            ("values", dtype, attributes.get("dtype", dtype)),
-        ):
-            if None not in (has, said) and has != said:
-                held = plural(has, what) if isinstance(has, int) else f"{has} {what}"
-                yield f"it has {held}, expected {said}"
+        attributes = self.attributes
+        n_sentences = len(self)
+        n_read = n_sentences + self.count("duplicate_sentences")
+
+        n_recorded = attributes.get("sentences")
+        if n_recorded is not None and n_sentences != n_recorded:
+            yield f"it has {plural(n_sentences, 'sentence')}, expected {n_recorded}"
+
+        n_checksums = np.size(attributes.get("sentence_crc32", ()))
+        if attributes and n_checksums != n_sentences:
+            yield f"it has {plural(n_checksums, 'checksum')}, expected {n_sentences}"
+
+        digests = attributes.get("token_digests")
+        if digests is not None and np.size(digests) != n_read:
+            yield f"it has {plural(np.size(digests), 'token digest')}, expected {n_read}"
+
+        dtype = attributes.get("dtype")
+        if n_sentences and dtype is not None and str(self.stored_dtype) != dtype:
+            yield f"it has {self.stored_dtype} values, expected {dtype}"
+
         sha256 = attributes.get("tokens_sha256")
-        if digests is not None and tokens_sha256(digests.tobytes()) != sha256:
+        if digests is not None and tokens_sha256(np.ravel(digests).tobytes()) != sha256:
             yield "its attributes token_digests and tokens_sha256 contradict each other"
 
     def name_of(self, handle: Handle) -> str:
         """What messages call a sentence: "sentence 3", "type 3"."""
-        return f"{self._layout.unit.removesuffix('s')} {self.reader.key(handle)!r}"
+        return f"{self._layout.noun} {self.reader.key(handle)!r}"
 
-    def _array(self, values: AnyArray, scales: Any) -> AnyArray:
-        values = values if scales is None else dequantize(values, scales)
-        return self._layout.from_file(values, pooled=self.reader.pooled)
+    def _array(self, values: AnyArray, scales: AnyArray | None) -> AnyArray:
+        """The array of a sentence from its stored values."""
+        floats = values if scales is None else dequantize(values, scales)
+        return self._layout.from_file(floats, pooled=self.reader.pooled)
 
     @property
     def order_is_known(self) -> bool:
@@ -236,10 +266,11 @@ class Embeddings(Mapping[Key, AnyArray]):
         key = self._layout.key_of(sentence)
         if key is not None or self.order_is_known:
             return sentence.key if key is None else key
+        order = f"{self.path} lists its sentences by name, not in the order of the text"
         raise UsageError(
-            f"{sentence.where}: the sentence has no name, and {self.path} lists its sentences by "
-            "name, not in the order of the text",
+            f"the sentence has no name, and {order}",
             "give a text that names documents, or embed with layout flat",
+            where=sentence.where,
         )
 
     @property
@@ -253,8 +284,8 @@ class Embeddings(Mapping[Key, AnyArray]):
         try:
             return FileSpec.from_attributes(self.attributes)
         except (KeyError, TypeError, ValueError):
-            what = "its attributes are not those that elmo writes"
-            raise EmbeddingsFileError(what, CORRUPT_HINT, where=self.path) from None
+            problem = "its attributes are not those that elmo writes"
+            raise EmbeddingsFileError(problem, CORRUPT_HINT, where=self.path) from None
 
     @property
     def first_sentence(self) -> int:
@@ -263,18 +294,19 @@ class Embeddings(Mapping[Key, AnyArray]):
 
     def count(self, name: str) -> int:
         """A number among the attributes, 0 where it is missing."""
-        found = self.attributes.get(name, 0)
-        if not isinstance(found, int):
-            raise EmbeddingsFileError(f"{name} is {found!r}", CORRUPT_HINT, where=self.path)
-        return found
+        number = self.attributes.get(name, 0)
+        if not isinstance(number, int):
+            raise EmbeddingsFileError(f"{name} is {number!r}", CORRUPT_HINT, where=self.path)
+        return number
 
     def close(self) -> None:
         """Close the file; reading from it afterwards is an error."""
         self._closed = True
-        opened, self._opened = self._opened, None
-        if opened is not None and opened[0] == os.getpid():
+        opened = self._opened
+        self._opened = None
+        if opened is not None and opened.process_id == os.getpid():
             with reading(self.path, EmbeddingsFileError):
-                opened[1].file.close()
+                opened.reader.file.close()
 
     def __enter__(self) -> Embeddings:
         return self
@@ -285,7 +317,9 @@ class Embeddings(Mapping[Key, AnyArray]):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_opened": None}
 
-    __eq__, __hash__ = object.__eq__, object.__hash__  # as a file is open, not by all its values
+    # Compared as open files are, not by all their values.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
 
 def open_embeddings(path: str | os.PathLike[str]) -> Embeddings:
@@ -300,11 +334,14 @@ def open_embeddings(path: str | os.PathLike[str]) -> Embeddings:
 
 
 def _open_file(path: Path) -> h5py.File:
-    if is_unfinished(path) or (part_path(path).exists() and not path.exists()):
-        raise UnfinishedError(f"{path}: {_UNFINISHED}", _FINISH)
+    only_part_exists = part_path(path).exists() and not path.exists()
+    if is_unfinished(path) or only_part_exists:
+        raise UnfinishedError(_UNFINISHED, _FINISH, where=path)
     try:
         return open_hdf5(path)
     except OSError as error:
-        reason, hint = reason_of(error), "give an embeddings file, as `elmo embed` writes it"
-        hint = CORRUPT_HINT if reason == "truncated" else hint
-        raise EmbeddingsFileError(f"{path}: {reason}", hint) from None
+        reason = reason_of(error)
+        hint = "give an embeddings file, as `elmo embed` writes it"
+        if reason == "truncated":
+            hint = CORRUPT_HINT
+        raise EmbeddingsFileError(reason, hint, where=path) from None

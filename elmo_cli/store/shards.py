@@ -15,24 +15,26 @@ from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.files import StrPath, check_distinct
 from elmo_cli.messages import plural
-from elmo_cli.store.convert import other_attributes, write_copy
+from elmo_cli.store.derived_file import write_derived_file
 from elmo_cli.store.layouts import layout_of_spec
 from elmo_cli.store.reader import Embeddings
-from elmo_cli.store.spec import FileSpec
+from elmo_cli.store.spec import FileSpec, other_attributes
 from elmo_cli.text.sentence import Sentence
 
 _AGAIN = "embed the shard again"
-_COUNTS = ("sentences", "tokens", "duplicate_sentences")
+_MOST_LISTED = 8  # missing shards in a message
 
 
 def parse_shard(text: str) -> tuple[int, int]:
     """The (i, n) that "i/n" means: the i-th of n shards, from 1; a UsageError for other text."""
     match = re.fullmatch(r"([0-9]{1,5})/([0-9]{1,5})", text.strip())
-    i, n = (int(match[1]), int(match[2])) if match else (0, 0)
-    if not 1 <= i <= n:
-        what = f"`shard={text}`: expected i/n with 1 <= i <= n <= 99999"
-        raise UsageError(what, "for example 3/16")
-    return i, n
+    if match is not None:
+        i = int(match[1])
+        n = int(match[2])
+        if 1 <= i <= n:
+            return i, n
+    problem = "expected i/n with 1 <= i <= n <= 99999"
+    raise UsageError(problem, "for example 3/16", where=f"`shard={text}`")
 
 
 def shard_of(embeddings: Embeddings) -> tuple[int, int] | None:
@@ -41,16 +43,17 @@ def shard_of(embeddings: Embeddings) -> tuple[int, int] | None:
     try:
         return None if shard is None else parse_shard(str(shard))
     except UsageError:
-        what = f"the attribute `shard` is {shard!r}, not i/n"
-        raise EmbeddingsFileError(what, "embed the shard again", where=embeddings.path) from None
+        problem = f"the attribute `shard` is {shard!r}, not i/n"
+        raise EmbeddingsFileError(problem, _AGAIN, where=embeddings.path) from None
 
 
 def sentences_of_shard(embeddings: Embeddings, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
     """The sentences of the whole text that a file was made from; the last shard's to the end."""
     i, n = shard_of(embeddings) or (1, 1)
     n_read = embeddings.count("sentences") + embeddings.count("duplicate_sentences")
-    rest = (one for one in sentences if n == 1 or one.key >= embeddings.first_sentence)
-    return rest if i == n else islice(rest, n_read)
+    first_key = embeddings.first_sentence
+    own_and_later = (sentence for sentence in sentences if n == 1 or sentence.key >= first_key)
+    return own_and_later if i == n else islice(own_and_later, n_read)
 
 
 def shard_range(n_blocks: int, i: int, n: int) -> range:
@@ -65,15 +68,24 @@ def shard_name(i: int, n: int) -> str:
 
 @dataclass(frozen=True)
 class _Shard:
-    """What a shard records about itself."""
+    """What a shard records about itself.
+
+    Attributes:
+        i: its number, from 1.
+        spec: the settings of the merged file.
+        common: what all shards of a run have in common.
+        others: the attributes that are no settings.
+    """
 
     path: str
     i: int
     spec: FileSpec
     common: dict[str, Any]
     others: dict[str, Any]
-    counts: dict[str, int]
-    digests: np.ndarray
+    n_sentences: int
+    n_tokens: int
+    n_duplicates: int
+    token_digests: np.ndarray
 
 
 def merge_shards(
@@ -90,77 +102,118 @@ def merge_shards(
     """
     check_distinct(os.fspath(out), [os.fspath(path) for path in paths])
     shards = _in_order([_read(os.fspath(path)) for path in paths])
-    spec, attributes = shards[0].spec, dict(shards[0].others)
-    for name in (name for name in attributes if name.endswith("_version")):
-        versions = list(dict.fromkeys(shard.others.get(name) for shard in shards))
-        attributes[name] = versions if len(versions) > 1 else versions[0]
-    total = {name: sum(shard.counts[name] for shard in shards) for name in _COUNTS}
-    name = "duplicate_sentences" if layout_of_spec(spec).keeps_first else "tokens"
-    digests = np.concatenate([shard.digests for shard in shards])
-    attributes |= {name: total[name], "token_digests": digests}
-    is_of_tokens = not spec.pooled and layout_of_spec(spec).unit == "sentences"
-    done = write_copy(
+    spec = shards[0].spec
+    layout = layout_of_spec(spec)
+    has_vectors_of_tokens = not spec.pooled and layout.unit == "sentences"
+    n_tokens = sum(shard.n_tokens for shard in shards)
+    n_sentences = sum(shard.n_sentences for shard in shards)
+    summary = write_derived_file(
         out,
         spec,
         _sentences(shards),
-        attributes,
-        n_rows=total["tokens" if is_of_tokens else "sentences"],
+        _merged_attributes(shards, keeps_first=layout.keeps_first),
+        n_rows=n_tokens if has_vectors_of_tokens else n_sentences,
         overwrite=overwrite,
     )
     names = ("output", "layout", "sentences", "tokens", "bytes")
-    return {"shards": len(shards), **{name: done[name] for name in names}}
+    return {"shards": len(shards), **{name: summary[name] for name in names}}
 
 
 def _read(path: str) -> _Shard:
     """What a shard says of itself, if that fits what it holds, arrays aside."""
     with Embeddings(path) as embeddings:
-        attributes, place = embeddings.attributes, shard_of(embeddings)
-        if place is None:
-            what = "not a shard, it has no attribute `shard`"
-            raise EmbeddingsFileError(f"{path}: {what}", "give all shards of one run")
-        counts = {name: embeddings.count(name) for name in _COUNTS}
-        spec, digests = embeddings.spec, attributes.get("token_digests")
-        if not isinstance(digests, np.ndarray):
-            raise EmbeddingsFileError(f"{path}: it has no token digests", _AGAIN)
-        if problem := next(embeddings.problems(), ""):
-            raise EmbeddingsFileError(f"{path}: {problem}", _AGAIN)
-    settings = {name: value for name, value in spec.run_settings.items() if name != "shard"}
-    others = other_attributes(attributes, spec)
-    spec = replace(spec, first_sentence=0, run_settings=settings)
-    common = {"n": place[1], **spec.to_attributes()}
-    common |= {name: value for name, value in others.items() if not name.endswith("_version")}
-    return _Shard(path, place[0], spec, common, others, counts, digests)
+        number = shard_of(embeddings)
+        if number is None:
+            problem = "not a shard, it has no attribute `shard`"
+            raise EmbeddingsFileError(problem, "give all shards of one run", where=path)
+        i, n = number
+        n_sentences = embeddings.count("sentences")
+        n_tokens = embeddings.count("tokens")
+        n_duplicates = embeddings.count("duplicate_sentences")
+        own_spec = embeddings.spec
+        token_digests = embeddings.attributes.get("token_digests")
+        if not isinstance(token_digests, np.ndarray):
+            raise EmbeddingsFileError("it has no token digests", _AGAIN, where=path)
+        first_problem = next(embeddings.problems(), "")
+        if first_problem:
+            raise EmbeddingsFileError(first_problem, _AGAIN, where=path)
+        others = other_attributes(embeddings.attributes, own_spec)
+    run_settings = dict(own_spec.run_settings)
+    run_settings.pop("shard", None)
+    spec = replace(own_spec, first_sentence=0, run_settings=run_settings)
+    without_versions = {name: value for name, value in others.items() if not _is_version(name)}
+    return _Shard(
+        path=path,
+        i=i,
+        spec=spec,
+        common={"n": n, **spec.to_attributes(), **without_versions},
+        others=others,
+        n_sentences=n_sentences,
+        n_tokens=n_tokens,
+        n_duplicates=n_duplicates,
+        token_digests=token_digests,
+    )
+
+
+def _is_version(name: str) -> bool:
+    """Whether an attribute is the version of a program, which may differ between shards."""
+    return name.endswith("_version")
 
 
 def _in_order(shards: list[_Shard]) -> list[_Shard]:
     """The shards from 1 to n, each of them once, and all of the same run."""
-    first, found = shards[0], dict[int, _Shard]()
-    n = first.common["n"]
+    first = shards[0]
+    shard_by_number: dict[int, _Shard] = {}
+    n: int = first.common["n"]
     for shard in shards:
-        for name in {**first.common, **shard.common}:
-            ours, theirs = shard.common.get(name), first.common.get(name)
-            if ours != theirs:
-                what = f"{name} is {ours!r}, that of {first.path} is {theirs!r}"
-                hint = "shards of one run have the same settings and text; embed the others again"
-                raise EmbeddingsFileError(f"{shard.path}: {what}", hint)
-        if (twin := found.setdefault(shard.i, shard)) is not shard:
-            what = f"shard {shard.i}/{n} is given twice, also as {twin.path}"
-            raise EmbeddingsFileError(f"{shard.path}: {what}", "give each shard once")
-    if missing := [str(i) for i in range(1, n + 1) if i not in found]:
-        which = ", ".join(missing[:8]) + (", …" if len(missing) > 8 else "")
-        what = f"{len(found)} of {n} shards given, missing: {which}"
-        raise EmbeddingsFileError(what, "embed the missing shards, and give all of them")
-    return [found[i] for i in sorted(found)]
+        _check_same_run(first, shard)
+        twin = shard_by_number.setdefault(shard.i, shard)
+        if twin is not shard:
+            problem = f"shard {shard.i}/{n} is given twice, also as {twin.path}"
+            raise EmbeddingsFileError(problem, "give each shard once", where=shard.path)
+    missing = [str(i) for i in range(1, n + 1) if i not in shard_by_number]
+    if missing:
+        listed = ", ".join(missing[:_MOST_LISTED])
+        if len(missing) > _MOST_LISTED:
+            listed += ", …"
+        problem = f"{len(shard_by_number)} of {n} shards given, missing: {listed}"
+        raise EmbeddingsFileError(problem, "embed the missing shards, and give all of them")
+    return [shard_by_number[i] for i in sorted(shard_by_number)]
+
+
+def _check_same_run(first: _Shard, shard: _Shard) -> None:
+    """Check that two shards have in common what all shards of a run have."""
+    for name in {**first.common, **shard.common}:
+        value = shard.common.get(name)
+        first_value = first.common.get(name)
+        if value != first_value:
+            problem = f"{name} is {value!r}, that of {first.path} is {first_value!r}"
+            hint = "shards of one run have the same settings and text; embed the others again"
+            raise EmbeddingsFileError(problem, hint, where=shard.path)
+
+
+def _merged_attributes(shards: list[_Shard], *, keeps_first: bool) -> dict[str, Any]:
+    """The attributes of the merged file that are no settings; all versions where they differ."""
+    attributes = dict(shards[0].others)
+    for name in filter(_is_version, list(attributes)):
+        versions = list(dict.fromkeys(shard.others.get(name) for shard in shards))
+        attributes[name] = versions if len(versions) > 1 else versions[0]
+    if keeps_first:
+        attributes["duplicate_sentences"] = sum(shard.n_duplicates for shard in shards)
+    else:
+        attributes["tokens"] = sum(shard.n_tokens for shard in shards)
+    attributes["token_digests"] = np.concatenate([shard.token_digests for shard in shards])
+    return attributes
 
 
 def _sentences(shards: list[_Shard]) -> Iterator[tuple[Sentence, AnyArray]]:
     """All sentences, each compared with its checksum, and the tokens of each shard counted."""
     for shard in shards:
-        n, said = 0, shard.counts["tokens"]
+        n_tokens = 0
         with Embeddings(shard.path) as embeddings:
             for sentence, array in embeddings.sentences():
-                n += len(sentence.tokens)
+                n_tokens += len(sentence.tokens)
                 yield sentence, array
-            if embeddings.unit == "tokens" and n != said:
-                what = f"{shard.path}: it has {plural(n, 'token')}, not {said}"
-                raise EmbeddingsFileError(what, _AGAIN)
+            if embeddings.unit == "tokens" and n_tokens != shard.n_tokens:
+                problem = f"it has {plural(n_tokens, 'token')}, not {shard.n_tokens}"
+                raise EmbeddingsFileError(problem, _AGAIN, where=shard.path)

@@ -16,7 +16,8 @@ from typing import Any
 import h5py
 import numpy as np
 
-from elmo_cli.errors import UsageError
+from elmo_cli.fields import at_least, check_fields, one_of
+from elmo_cli.messages import shortened
 
 SCHEMA = 2
 DTYPES: dict[str, np.dtype[Any]] = {
@@ -24,16 +25,26 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "float16": np.dtype("<f2"),
     "int8": np.dtype("i1"),
 }
-KEYS = ("number", "sentence")
 # Attributes that the writer or a layout writes.
-WRITER_ATTRIBUTES = frozenset(
+_WRITER_ATTRIBUTES = frozenset(
     {
-        *("elmo_schema", "sentences", "tokens", "duplicate_sentences", "complete"),
-        *("sentence_crc32", "token_digests", "tokens_sha256", "sentence_order"),
-        *("repeated_lines", "text_is_tokens", "sentence_map_crc32"),
+        "complete",
+        "duplicate_sentences",
+        "elmo_schema",
+        "repeated_lines",
+        "sentence_crc32",
+        "sentence_map_crc32",
+        "sentence_order",
+        "sentences",
+        "text_is_tokens",
+        "token_digests",
+        "tokens",
+        "tokens_sha256",
     }
 )
-_OWN = {"layout": str, "keys": str, "forget_sentences": bool, "dtype": str, "first_sentence": int}
+# The fields of FileSpec that are attributes of the same name, in the order of the file.
+_OWN_SETTINGS = ("layout", "keys", "forget_sentences", "dtype", "first_sentence")
+_MOST_SHOWN = 60  # characters of a setting in a message
 
 
 @dataclass(frozen=True)
@@ -49,21 +60,18 @@ class FileSpec:
         first_sentence: key with which the input of this file begins: 0, or the start of a shard.
         run_settings: layers, pool, state, model_sha256, …: they become attributes of the file.
     Raises:
-        UsageError: keys or a dtype that do not exist.
+        SettingError: a value that does not exist or has a wrong type.
     """
 
     layout: str = "allennlp"
-    keys: str = "number"
+    keys: str = one_of("number", "sentence")
     forget_sentences: bool = False
-    dtype: str = "float32"
-    first_sentence: int = 0
-    run_settings: Mapping[str, Any] = field(default_factory=dict)
+    dtype: str = one_of(*DTYPES)
+    first_sentence: int = at_least(0, 0)
+    run_settings: Mapping[Any, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for parameter, names in (("keys", KEYS), ("dtype", tuple(DTYPES))):
-            if (name := getattr(self, parameter)) not in names:
-                known = f"one of {', '.join(names)}"
-                raise UsageError(f"`{parameter}={name}`: no such name", known)
+        check_fields(self)
 
     @property
     def pooled(self) -> bool:
@@ -72,37 +80,52 @@ class FileSpec:
 
     def to_attributes(self) -> dict[str, Any]:
         """The settings as JSON and attributes hold them; tuples are lists."""
-        own = {name: getattr(self, name) for name in _OWN}
-        plain: dict[str, Any] = json.loads(json.dumps({**own, **self.run_settings}))
-        return plain
+        own = {name: getattr(self, name) for name in _OWN_SETTINGS}
+        as_json = json.dumps({**own, **self.run_settings})
+        attributes: dict[str, Any] = json.loads(as_json)
+        return attributes
 
     @classmethod
     def from_attributes(cls, attributes: Mapping[str, Any]) -> FileSpec:
-        """The settings in the attributes of a file: the names before `sentences`.
+        """The settings in the attributes of a file, which are before `sentences`.
 
         Raises:
-            UsageError, KeyError, TypeError, ValueError: these are not attributes of such a file.
+            SettingError, KeyError: these are not attributes of such a file.
         """
-        for name, kind in _OWN.items():
-            if type(attributes[name]) is not kind:
-                raise TypeError(f"{name} is {attributes[name]!r}")
-        names = list(attributes)
-        if "sentences" in names:
-            names = names[: names.index("sentences")]
-        run = {name: attributes[name] for name in names if name not in (*_OWN, "elmo_schema")}
-        return cls(**{name: attributes[name] for name in _OWN}, run_settings=run)
+        run_settings = {}
+        for name, value in attributes.items():
+            if name == "sentences":
+                break
+            if name != "elmo_schema" and name not in _OWN_SETTINGS:
+                run_settings[name] = value
+        return cls(
+            layout=attributes["layout"],
+            keys=attributes["keys"],
+            forget_sentences=attributes["forget_sentences"],
+            dtype=attributes["dtype"],
+            first_sentence=attributes["first_sentence"],
+            run_settings=run_settings,
+        )
 
 
 def difference(old: FileSpec, new: FileSpec) -> str:
     """The first setting that differs, with both values; "" if all are equal."""
-    before, now = old.to_attributes(), new.to_attributes()
+    before = old.to_attributes()
+    now = new.to_attributes()
     for name in (*now, *before):
-        if before.get(name) != now.get(name):
-            what = name.removesuffix("_sha256").replace("_", " ")
-            what = "weights" if name == "model_sha256" else what
-            values = f"{_shown(before.get(name))}, now {_shown(now.get(name))}"
-            return f"made with other settings ({what}: {values})"
+        old_value = before.get(name)
+        new_value = now.get(name)
+        if old_value != new_value:
+            values = f"{_shown(old_value)}, now {_shown(new_value)}"
+            return f"made with other settings ({_label(name)}: {values})"
     return ""
+
+
+def _label(name: str) -> str:
+    """What messages call a setting: "weights", "char vocabulary"."""
+    if name == "model_sha256":
+        return "weights"
+    return name.removesuffix("_sha256").replace("_", " ")
 
 
 def _shown(value: Any) -> str:
@@ -111,7 +134,13 @@ def _shown(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value)
     if re.fullmatch("[0-9a-f]{64}", text):
         return f"sha256 {text[:4]}…"
-    return text if len(text) <= 60 else f"{text[:60]}…"
+    return shortened(text, _MOST_SHOWN)
+
+
+def other_attributes(attributes: Mapping[str, Any], spec: FileSpec) -> dict[str, Any]:
+    """The attributes of a file of ours that are no settings and not the writer's."""
+    own = _WRITER_ATTRIBUTES | spec.to_attributes().keys()
+    return {name: value for name, value in attributes.items() if name not in own}
 
 
 def write_attributes(file: h5py.File, facts: Mapping[str, object]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from elmo_cli.files import StrPath, check_output_path, output_errors
 from elmo_cli.messages import plural
 from elmo_cli.store.block_log import BlockLog
 from elmo_cli.store.digests import tokens_digest
-from elmo_cli.store.layouts import UniqueNames, layout_of_spec
+from elmo_cli.store.layouts import StoredSentence, UniqueNames, layout_of_spec
 from elmo_cli.store.log_lines import CommittedProgress, is_finished, log_path, part_path, read_log
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.spec import FileSpec, difference
@@ -65,21 +65,15 @@ class EmbeddingsWriter:
         check_output_path(path, overwrite=overwrite or resume, regular=True)
         if resume and is_finished(path):
             writer._adopt_finished()
-            if log_path(part_path(path)).exists():  # a kill came before its removal
-                BlockLog(path).close(remove=is_finished(path))
+            _remove_leftovers(path)
             return writer
-        writer._log = log = BlockLog(path)
+        log = BlockLog(path)
+        writer._log = log
         try:
             if resume and log.exists:
                 writer._resume(log)
-                return writer
-            if not overwrite:
-                check_output_path(path)
-                if log.exists and (n_committed := read_log(log.part)[2].sentences):
-                    what = f"{log.name}: unfinished, {plural(n_committed, 'sentence')}"
-                    hint = "`resume=True` continues it, `overwrite=True` starts over"
-                    raise OutputError(what, hint, resumable=True)
-            log.create(spec, overwrite=overwrite)
+            else:
+                writer._start(log, overwrite=overwrite)
         except BaseException:
             log.close(remove=not log.exists)
             raise
@@ -108,14 +102,10 @@ class EmbeddingsWriter:
             OutputError: a value that the dtype cannot hold; no space left.
         """
         log = self._open_log()
-        self.check_names(sentences[len(self._is_stored) :])
-        stored = (
-            self._layout.store(sentence, array, self._spec)
-            for sentence, array in zip(sentences, arrays, strict=True)
-            if self._is_stored.popleft()
-        )
-        digests = b"".join(tokens_digest(sentence.tokens) for sentence in sentences)
-        log.append(stored, digests, text_sha256, state)
+        n_checked = len(self._is_stored)
+        self.check_names(sentences[n_checked:])
+        token_digests = b"".join(tokens_digest(sentence.tokens) for sentence in sentences)
+        log.append(self._stored(sentences, arrays), token_digests, text_sha256, state)
         self.progress = log.progress
 
     def finish(self, attributes: Mapping[str, Any]) -> None:
@@ -134,7 +124,8 @@ class EmbeddingsWriter:
 
     def close(self) -> None:
         """Close, and keep what is committed for `resume=True`."""
-        log, self._log = self._log, None
+        log = self._log
+        self._log = None
         if log is not None:
             log.close(remove=not log.progress.blocks)
 
@@ -144,47 +135,91 @@ class EmbeddingsWriter:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _stored(
+        self, sentences: Sequence[Sentence], arrays: Sequence[np.ndarray]
+    ) -> Iterator[StoredSentence]:
+        """The checked sentences as the file holds them, without those that are left out."""
+        for sentence, array in zip(sentences, arrays, strict=True):
+            if self._is_stored.popleft():
+                yield self._layout.store(sentence, array, self._spec)
+
+    def _start(self, log: BlockLog, *, overwrite: bool) -> None:
+        """Begin the output, unless this would destroy a finished or an unfinished one."""
+        if not overwrite:
+            check_output_path(self._out)
+            n_committed = read_log(log.part).progress.sentences if log.exists else 0
+            if n_committed:
+                raise OutputError(
+                    f"unfinished, {plural(n_committed, 'sentence')}",
+                    "`resume=True` continues it, `overwrite=True` starts over",
+                    where=log.name,
+                    resumable=True,
+                )
+        log.create(self._spec, overwrite=overwrite)
+
     def _resume(self, log: BlockLog) -> None:
         """Continue an unfinished output after its last valid block."""
         log.open()
-        self._check_settings(f"{log.name}: unfinished", log.spec)
+        self._check_settings(log.spec, log.name, "unfinished")
         if not log.overwrite and os.path.exists(self._out):
-            # OUT did not exist when the run began. Either the run was killed after the renaming to
-            # OUT and before the removal of OUT.part, or OUT is another file, which is kept.
-            self._adopt_finished()
-            if self.progress.text_sha256 != read_log(log.part)[2].text_sha256:
-                check_output_path(self._out)
-            log.close(remove=True)
-            self._log = None
+            self._resume_named(log)
             return
         self.check_names(log.verified_sentences())
         self._is_stored.clear()
         if log.is_corrupt:
-            what = f"block {log.progress.blocks + 1} is corrupt (checksum)"
-            self.warnings.append(f"{log.name}: {what}; computing it and the following ones again")
+            corrupt_block = f"block {log.progress.blocks + 1} is corrupt (checksum)"
+            self.warnings.append(
+                f"{log.name}: {corrupt_block}; computing it and the following ones again"
+            )
         self.progress = log.progress
+
+    def _resume_named(self, log: BlockLog) -> None:
+        """Continue an unfinished output whose OUT did not exist when the run began, but now does.
+
+        Either the run was killed after the renaming to OUT and before the removal of OUT.part, or
+        OUT is another file, which is kept.
+        """
+        self._adopt_finished()
+        if self.progress.text_sha256 != read_log(log.part).progress.text_sha256:
+            check_output_path(self._out)
+        log.close(remove=True)
+        self._log = None
 
     def _adopt_finished(self) -> None:
         """Accept OUT if it is a finished file with the same settings."""
         try:
             with Embeddings(self._out) as finished:
-                self._check_settings(f"{os.fspath(self._out)}: finished", finished.spec)
-                n_tokens, n_left_out = map(finished.count, ("tokens", "duplicate_sentences"))
-                n_all = finished.count("sentences") + n_left_out
+                self._check_settings(finished.spec, self._out, "finished")
+                n_tokens = finished.count("tokens")
+                n_left_out = finished.count("duplicate_sentences")
+                n_stored = finished.count("sentences")
                 text_sha256 = finished.attributes.get("text_sha256", "")
         except EmbeddingsFileError as error:
             hint = "if the disk can be read, `overwrite=True` replaces it; or choose another path"
-            raise ResumeError(error.message, hint) from None
-        self.progress = CommittedProgress(1, n_all, n_tokens, n_left_out, text_sha256)
+            raise ResumeError(error.problem, hint, where=error.where) from None
+        self.progress = CommittedProgress(
+            blocks=1,
+            sentences=n_stored + n_left_out,
+            tokens=n_tokens,
+            duplicates=n_left_out,
+            text_sha256=text_sha256,
+        )
         self.finished = True
 
-    def _check_settings(self, where: str, old: FileSpec) -> None:
+    def _check_settings(self, old: FileSpec, path: StrPath, condition: str) -> None:
         """Refuse, with both values, to resume a file that was made with other settings."""
-        if what := difference(old, self._spec):
+        setting = difference(old, self._spec)
+        if setting:
             hint = "repeat the settings of the file, or start over with `overwrite=True`"
-            raise ResumeError(f"{where}, {what}", hint)
+            raise ResumeError(f"{condition}, {setting}", hint, where=path)
 
     def _open_log(self) -> BlockLog:
         if self._log is None:
             raise ValueError(f"the writer of {os.fspath(self._out)} is closed")
         return self._log
+
+
+def _remove_leftovers(out: StrPath) -> None:
+    """Remove the log of a finished file, whose run was killed before it could do so."""
+    if log_path(part_path(out)).exists():
+        BlockLog(out).close(remove=is_finished(out))

@@ -347,7 +347,7 @@ def test_a_hint_names_the_variable_that_a_wrong_value_came_from(
     words: list[str],
     variables: dict[str, str],
     hint: str,
-    scene: Scene,
+    scene: CommandScene,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A user may not remember it; but not where the command line has the same value."""

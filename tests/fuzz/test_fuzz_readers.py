@@ -67,7 +67,8 @@ def check_one_error(err: str) -> None:
 
 @pytest.mark.parametrize("name", EMBEDDINGS)
 def test_commands_end_in_one_error_and_leave_nothing(name: str, tmp_path: Path) -> None:
-    path, out = unpacked(name, tmp_path / "in.hdf5"), tmp_path / "out.hdf5"
+    path = unpacked(name, tmp_path / "in.hdf5")
+    out = tmp_path / "out.hdf5"
     sampled = ["inspect", path, "--no-verify", "--recompute", 2]
     for words in (
         ["inspect", path],

@@ -40,7 +40,8 @@ def lines(*, blank: bool = True, repeats: bool = True) -> list[Sentence]:
     made = []
     for key, line in enumerate(LINES):
         if (blank or line) and (repeats or line not in seen):
-            made.append(Sentence(tuple(line.split()), key, line, "in.txt", key + 1))
+            tokens = tuple(line.split())
+            made.append(Sentence(tokens, key, line, source="in.txt", line=key + 1))
         seen.add(line)
     return made
 
@@ -49,11 +50,23 @@ def documents(*keys: str, n_places: int = 3) -> list[Sentence]:
     """Sentences of documents, `n_places` each; LSGN's offset counts on over parts `_0`, `_1`."""
     made = []
     for document in keys:
-        part = int(document.rpartition("_")[2]) if document.rpartition("_")[2].isdigit() else 0
+        _, _, suffix = document.rpartition("_")
+        part = int(suffix) if suffix.isdigit() else 0
         for place in range(n_places):
-            tokens = tuple(f"w{i}" for i in range(1 + (len(made) * 2) % 5))
-            where = tokens, len(made), " ".join(tokens), "in.jsonl", len(made) + 1
-            made.append(Sentence(*where, document, place, part * n_places, place == 0))
+            key = len(made)
+            tokens = tuple(f"w{i}" for i in range(1 + (key * 2) % 5))
+            sentence = Sentence(
+                tokens,
+                key,
+                text=" ".join(tokens),
+                source="in.jsonl",
+                line=key + 1,
+                document=document,
+                place=place,
+                offset=part * n_places,
+                starts_document=place == 0,
+            )
+            made.append(sentence)
     return made
 
 
@@ -87,7 +100,8 @@ def write(
         for begin in range(0, len(sentences), BLOCK):
             block = sentences[begin : begin + BLOCK]
             arrays = [array(sentence, layers) for sentence in block]
-            arrays = [one.sum(-2) for one in arrays] if pool else arrays
+            if pool:
+                arrays = [values.sum(-2) for values in arrays]
             writer.append_block(block, arrays, text_sha256="")
         writer.finish({"sources": [["in.txt", 0]]} if attributes is None else attributes)
     return path
@@ -99,7 +113,7 @@ def write_types(path: Path, n: int, *, start: int = 0, run_settings: Any = ()) -
     spec = FileSpec(layout="bilm-types", first_sentence=start, run_settings=settings)
     with EmbeddingsWriter.open(path, spec) as writer:
         types = [Sentence((f"t{key}",), key, f"t{key}") for key in range(start, start + n)]
-        arrays = [np.full(DIM, one.key, np.float32) for one in types]
+        arrays = [np.full(DIM, key, np.float32) for key in range(start, start + n)]
         writer.append_block(types, arrays, text_sha256="")
         writer.finish({})
     return path
@@ -119,7 +133,10 @@ def attribute(name: str, value: Any) -> Change:
     def change(file: h5py.File) -> None:
         old = file.attrs.get(name)
         is_kept = np.ndim(value) == 0 and (type(old) is type(value) or isinstance(value, int))
-        (file.attrs.modify if is_kept else file.attrs.__setitem__)(name, value)
+        if is_kept:
+            file.attrs.modify(name, value)
+        else:
+            file.attrs[name] = value
 
     return change
 

@@ -52,7 +52,9 @@ ABSTRACTS = (
     {"doc_key": "C02-1", "sentences": [["between"]]},
     {"doc_key": "X_in_1/b", "sentences": [["once", "more"]]},
 )
-WITHOUT_UNDERSCORES = tuple(one for one in ABSTRACTS if one["doc_key"] != "X_in_1/a_2")
+WITHOUT_UNDERSCORES = tuple(
+    document for document in ABSTRACTS if document["doc_key"] != "X_in_1/a_2"
+)
 
 Vectors = np.ndarray
 Alone = Callable[[Iterable[str]], Vectors]
@@ -66,7 +68,11 @@ Reader = Iterator[tuple[Iterable[str], Vectors]]
 def alone(tiny_bilm: BiLM) -> Alone:
     """The array of tokens by themselves, (layer, token, dim)."""
     embedder = Embedder(tiny_bilm, device="cpu")
-    return lambda tokens: embedder.embed(list(tokens))
+
+    def embed_alone(tokens: Iterable[str]) -> Vectors:
+        return embedder.embed(list(tokens))
+
+    return embed_alone
 
 
 @pytest.fixture
@@ -191,7 +197,8 @@ def manylangs(file: h5py.File) -> Reader:
 def flat(file: h5py.File) -> Reader:
     """As SCHEMA.md says: rows of `vectors` between two `offsets`, tokens between two ends."""
     assert file["keys"][...].tolist() == list(range(len(LINES)))
-    offsets, ends = file["offsets"][...], [0, *file["token_ends"][...].tolist()]
+    offsets = file["offsets"][...]
+    ends = [0, *file["token_ends"][...].tolist()]
     spelled = file["token_bytes"][...].tobytes()
     vectors = file["vectors"]
     mapped = np.memmap(file.filename, "<f4", "r", vectors.id.get_offset(), vectors.shape)
@@ -203,30 +210,51 @@ def flat(file: h5py.File) -> Reader:
         yield tokens, vectors[begin:end].swapaxes(0, 1)
 
 
-ALL, TOP, MEAN = (lambda whole: whole), (lambda whole: whole[2]), (lambda whole: whole.mean(0))
-LAYERS_LAST = lambda whole: whole.transpose(1, 2, 0)  # noqa: E731 - token, dim, layer
+# -- what the files hold of the (layer, token, dim) of a sentence ---------------------------------
+
+
+def all_layers(vectors: Vectors) -> Vectors:
+    return vectors
+
+
+def top_layer(vectors: Vectors) -> Vectors:
+    return vectors[2]
+
+
+def layer_1(vectors: Vectors) -> Vectors:
+    return vectors[1]
+
+
+def mean_layer(vectors: Vectors) -> Vectors:
+    return np.asarray(vectors.mean(0))
+
+
+def layers_last(vectors: Vectors) -> Vectors:
+    return vectors.transpose(1, 2, 0)
+
+
 SKIP = "--layout manylangs --blank-lines skip --layers"
 Case = tuple[Callable[[h5py.File], Reader], Text, str, Callable[[Vectors], Vectors]]
 CONSUMERS: list[Case] = [
-    (by_number, LINES, "", ALL),
-    (by_number, LINES, "--dtype float16", ALL),
-    (by_number, LINES, "--layers top", TOP),
-    (by_number, LINES, "--layers average", MEAN),
-    (by_number, LINES, "--forget-sentences", ALL),
-    (by_number, LINES, "--layout bilm", ALL),
-    (by_line, DISTINCT, "--use-sentence-keys", ALL),
-    (by_map, SPACED, "", ALL),
-    (by_map, SPACED, "--layers top", TOP),
-    (every_name, FLAT_NAMES, "--use-sentence-keys", ALL),
-    (neurox, LINES, "", ALL),
-    (neurox, LINES, "--layers top", TOP),
-    (e2e_coref, CONLL_2012, "--layout e2e-coref", LAYERS_LAST),
-    (lsgn_ontonotes, CONLL_2012, "--layout lsgn", LAYERS_LAST),
-    (lsgn, WITHOUT_UNDERSCORES, "--layout lsgn", LAYERS_LAST),
-    (dygie, ABSTRACTS, "--layout dygie", LAYERS_LAST),
-    (manylangs, LINES, f"{SKIP} 1", lambda whole: whole[1]),
-    (manylangs, LINES, f"{SKIP} average", MEAN),
-    (flat, LINES, "--layout flat", ALL),
+    (by_number, LINES, "", all_layers),
+    (by_number, LINES, "--dtype float16", all_layers),
+    (by_number, LINES, "--layers top", top_layer),
+    (by_number, LINES, "--layers average", mean_layer),
+    (by_number, LINES, "--forget-sentences", all_layers),
+    (by_number, LINES, "--layout bilm", all_layers),
+    (by_line, DISTINCT, "--use-sentence-keys", all_layers),
+    (by_map, SPACED, "", all_layers),
+    (by_map, SPACED, "--layers top", top_layer),
+    (every_name, FLAT_NAMES, "--use-sentence-keys", all_layers),
+    (neurox, LINES, "", all_layers),
+    (neurox, LINES, "--layers top", top_layer),
+    (e2e_coref, CONLL_2012, "--layout e2e-coref", layers_last),
+    (lsgn_ontonotes, CONLL_2012, "--layout lsgn", layers_last),
+    (lsgn, WITHOUT_UNDERSCORES, "--layout lsgn", layers_last),
+    (dygie, ABSTRACTS, "--layout dygie", layers_last),
+    (manylangs, LINES, f"{SKIP} 1", layer_1),
+    (manylangs, LINES, f"{SKIP} average", mean_layer),
+    (flat, LINES, "--layout flat", all_layers),
 ]
 
 
@@ -267,7 +295,7 @@ def test_bilm_tf_gives_its_token_cache_a_row_of_zeros(embed: Embed, alone: Alone
     weights = np.zeros((n_tokens_vocab, embed_weights.shape[1]), dtype=np.float32)
     weights[1:, :] = embed_weights
     assert weights.shape == (len(types) + 1, PROJECTION)
-    for row, one in enumerate(types, start=1):
-        token_layer = alone([one])[0, 0]
+    for row, vocabulary_type in enumerate(types, start=1):
+        token_layer = alone([vocabulary_type])[0, 0]
         for half in (token_layer[:PROJECTION], token_layer[PROJECTION:]):
             near(weights[row], half)

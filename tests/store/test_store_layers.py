@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,8 @@ import torch
 from elmo_cli.errors import UsageError
 from elmo_cli.store.layers import LayerSelection
 
-VALUES = (
-    np.random.default_rng(0).standard_normal((3, 5, 4)).astype(np.float32)
-)  # (layer, token, dim)
+# (layer, token, dim)
+VALUES = np.random.default_rng(0).standard_normal((3, 5, 4)).astype(np.float32)
 F = np.float32
 
 SELECTIONS: list[tuple[str, dict[str, Any], str, int, np.ndarray]] = [
@@ -52,21 +52,44 @@ def test_numbers_are_those_of_the_model() -> None:
     assert LayerSelection.parse("top", range(2), 2).indices == (1,)
 
 
-# The layers of a model with three, and of a file with two of them.
-MODEL, FILE = (range(3), 3), ((0, 2), None)
-REFUSED = [
-    *((text, MODEL) for text in ("bottom", "", "-1", "0,,2", "1.5", "1" * 5000, "3", "0,9", "1,1")),
-    *((text, MODEL) for text in ("mix:", "mix:a,b,c", "mix:1,2", "mix:1,2,3,4,5", "mix:1,nan,3")),
-    *((text, MODEL) for text in ("mix:1e39,0,0", "mix:1e30,0,0,1e30")),  # beyond float32
-    *((text, MODEL) for text in ("mix:0,0,0", "mix:1,2,3,0", "mix:1e-46,0,0")),  # nothing
-    *((text, FILE) for text in ("1", "top", "average", "mix:1,2")),
-]
+REFUSED = (
+    "bottom",
+    "",
+    "-1",
+    "0,,2",
+    "1.5",
+    "1" * 5000,
+    "3",
+    "0,9",
+    "1,1",
+    "mix:",
+    "mix:a,b,c",
+    "mix:1,2",
+    "mix:1,2,3,4,5",
+    "mix:1,nan,3",
+    "mix:1e39,0,0",  # beyond float32
+    "mix:1e30,0,0,1e30",
+    "mix:0,0,0",  # nothing
+    "mix:1,2,3,0",
+    "mix:1e-46,0,0",
+)
+REFUSED_OF_SOME_LAYERS = ("1", "top", "average", "mix:1,2")
 
 
-@pytest.mark.parametrize(("text", "owner"), REFUSED)
-def test_refused(text: str, owner: tuple[Any, int | None]) -> None:
-    """Other layers would be taken in place of those that were asked for."""
+def refused(text: str, available: Sequence[int], n_layers: int | None) -> None:
     with pytest.raises(UsageError) as caught:
-        LayerSelection.parse(text, *owner, owner="a.hdf5")
+        LayerSelection.parse(text, available, n_layers, owner="a.hdf5")
     assert caught.value.message.startswith(f"`layers={text}`: ")
     assert caught.value.hint
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_layers_that_a_model_does_not_have_are_refused(text: str) -> None:
+    """Other layers would be taken in place of those that were asked for."""
+    refused(text, range(3), 3)
+
+
+@pytest.mark.parametrize("text", REFUSED_OF_SOME_LAYERS)
+def test_layers_that_a_file_of_layers_0_and_2_does_not_have_are_refused(text: str) -> None:
+    """Other layers would be taken in place of those that were asked for."""
+    refused(text, (0, 2), None)

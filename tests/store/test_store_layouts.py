@@ -19,8 +19,8 @@ from hypothesis.extra import numpy as hnp
 from elmo_cli.errors import EmbeddingsFileError, InputError, OutputError, UsageError
 from elmo_cli.hdf5 import dataset_names
 from elmo_cli.store.digests import tokens_digest, tokens_sha256
-from elmo_cli.store.layouts import LAYOUTS, StoredSentence, UniqueNames, layout_of_spec
-from elmo_cli.store.layouts.allennlp import _CollectedLines, split_line
+from elmo_cli.store.layouts import LAYOUTS, UniqueNames, layout_of_spec
+from elmo_cli.store.layouts.allennlp import CollectedLines, split_line
 from elmo_cli.store.quantization import dequantize, quantize
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.store.spec import FileSpec
@@ -37,8 +37,12 @@ def sentence(key: int, text: str, **more: Any) -> Sentence:
 def datasets(path: Path) -> list[tuple[str, str, str]]:
     """Name, shape and type of every data set, in the order of the file."""
     with h5py.File(path) as file:
-        found = ((name, file[name]) for name in dataset_names(file))
-        return [(name, ",".join(map(str, one.shape)), str(one.dtype)) for name, one in found]
+        found = []
+        for name in dataset_names(file):
+            dataset = file[name]
+            shape = ",".join(map(str, dataset.shape))
+            found.append((name, shape, str(dataset.dtype)))
+        return found
 
 
 TWO = [sentence(0, "a b.c"), sentence(1, "d/e")]
@@ -47,7 +51,8 @@ PARTS = documents(ONTONOTES, PART, n_places=1)
 OF_COREF = "bc:cctv:00:cctv_0000_0"
 OF_LSGN = "bc:cctv:00:cctv_0000:0=3,1,6 | bc:cctv:00:cctv_0000:1=3,3,6"
 LINES_AS_KEYS = {"layout": "allennlp", "keys": "sentence"}
-ONE_LAYER, POOLED = {"layers": None}, {"pool": True}
+ONE_LAYER = {"layers": None}
+POOLED = {"pool": True}
 NO_MAP = {"layout": "allennlp", "forget_sentences": True}
 # layout, sentences, options of `write`, names with shapes in the order of the file (the dim is 6)
 NAMES: list[tuple[str, list[Sentence], dict[str, Any], str]] = [
@@ -91,17 +96,19 @@ def test_names_shapes_types(tmp_path: Path, case: tuple[Any, ...], dtype: str) -
 def test_arrays_of_any_strides(layout: str, dtype: str) -> None:
     """Arrays cut from a batch have their layers apart; their values must not be taken in a row."""
     spec = FileSpec(layout=layout, dtype=dtype)
-    one = documents("d")[1]
-    values = array(one)
+    made = documents("d")[1]
+    n_tokens = len(made.tokens)
+    values = array(made)
     batch = np.zeros((3, 9, 6), np.float32)
-    batch[:, : len(one.tokens)] = values
+    batch[:, :n_tokens] = values
     tokens_first = values.transpose(1, 0, 2).copy().transpose(1, 0, 2)
-    stored = [
-        layout_of_spec(spec).store(one, given, spec)
-        for given in (values, batch[:, : len(one.tokens)], tokens_first)
-    ]
-    assert len({(given.values.tobytes(), given.crc32) for given in stored}) == 1
-    assert all(given.values.flags.c_contiguous for given in stored)
+    layout_object = layout_of_spec(spec)
+    expected = layout_object.store(made, values, spec)
+    for strided in (batch[:, :n_tokens], tokens_first):
+        stored = layout_object.store(made, strided, spec)
+        assert stored.values.flags.c_contiguous
+        assert stored.values.tobytes() == expected.values.tobytes()
+        assert stored.crc32 == expected.crc32
 
 
 @pytest.mark.parametrize("layout", ["dygie", "allennlp"])
@@ -115,10 +122,10 @@ def test_groups_that_are_entered_again_keep_the_order(tmp_path: Path, layout: st
         assert file.attrs["sentence_order"].tolist() == [0, 3, 1, 2, 4, 6, 5, 7]
     with open_embeddings(path) as embeddings:
         assert embeddings.order_is_known
-        assert list(embeddings) == [one.text if options else f"{one.text}_0" for one in made]
-        for (_, values), one in zip(embeddings.sentences(), made, strict=True):
-            np.testing.assert_array_equal(values, array(one))
-            np.testing.assert_array_equal(embeddings[one.key], array(one))
+        assert list(embeddings) == (texts if options else [f"{text}_0" for text in texts])
+        for (_, values), expected in zip(embeddings.sentences(), made, strict=True):
+            np.testing.assert_array_equal(values, array(expected))
+            np.testing.assert_array_equal(embeddings[expected.key], array(expected))
     with h5py.File(path, "a") as file:
         file.attrs["sentence_order"] = file.attrs["sentence_order"] * 0
     with pytest.raises(EmbeddingsFileError, match="sentence_order"), open_embeddings(path) as bad:
@@ -135,7 +142,7 @@ def test_flat_columns(tmp_path: Path) -> None:
     ]
     with h5py.File(write(tmp_path / "a.hdf5", made, layout="flat")) as file:
         found = {name: member[...] for name, member in file.items()}
-    rows = [array(one).transpose(1, 0, 2) for one in made]
+    rows = [array(sentence).transpose(1, 0, 2) for sentence in made]
     np.testing.assert_array_equal(found.pop("vectors"), np.concatenate(rows))
     strings = {name: found.pop(f"{name}_bytes") for name in ("token", "text", "document")}
     assert [value.tobytes().decode() for value in strings.values()] == ["abéhi", "a  b", "dde"]
@@ -165,7 +172,8 @@ def test_sentence_map(tmp_path: Path) -> None:
         assert json.loads(file.attrs["repeated_lines"]) == [[0, 6], [2, 6], [3, 7]]
     with open_embeddings(path) as embeddings:
         assert [embeddings.info(key).text for key in embeddings] == REPEATED
-        assert [embeddings.tokens(key) for key in embeddings] == [one.tokens for one in made]
+        for expected in made:
+            assert embeddings.tokens(expected.key) == expected.tokens
         assert ("99" in embeddings, 99 in embeddings) == (True, False)
 
 
@@ -182,15 +190,18 @@ TOKENS = st.lists(st.text("ab \t\u00a0", max_size=3), max_size=4)
 @given(st.lists(TOKENS, max_size=3), st.booleans())
 def test_text_is_tokens_is_never_said_wrongly(texts: list[list[str]], pooled: bool) -> None:
     """JSON lines and CoNLL-U may hold `10 000`; its parts would be embedded, or kept as tokens."""
-    collected = _CollectedLines(pooled=pooled)
+    collected = CollectedLines(pooled=pooled)
     for key, tokens in enumerate(texts):
-        one = Sentence(tuple(tokens), key, " ".join(tokens))
-        collected.add(StoredSentence(one, np.zeros(0), None, 0))
+        collected.add(Sentence(tuple(tokens), key, " ".join(tokens)))
     for tokens in texts if collected.are_tokens else ():
-        line, n_tokens = " ".join(tokens), None if pooled else len(tokens)
+        line = " ".join(tokens)
+        n_tokens = None if pooled else len(tokens)
         assert (tokens and not line) or split_line(line, n_tokens) == tuple(tokens)
     plain = all(token.split() == [token] for tokens in texts for token in tokens)
     assert collected.are_tokens or not plain
+
+
+INVALID_NAMES = (".", "a/./b", "a//b", "/b", "a\0b", "a\ud800", "sentence_to_index")
 
 
 @pytest.mark.parametrize(
@@ -199,11 +210,7 @@ def test_text_is_tokens_is_never_said_wrongly(texts: list[list[str]], pooled: bo
         ("a b", "a b", "'a b' exists already"),
         ("a/b", "a", "'a' conflicts with an earlier one"),
         ("a", "a/b", "'a/b' conflicts with an earlier one"),
-        *(
-            ("x", name, "is not a valid HDF5 name")
-            for name in (".", "a/./b", "a//b", "/b", "a\0b", "a\ud800")
-        ),
-        ("x", "sentence_to_index", "'sentence_to_index' is not a valid HDF5 name"),
+        *[("x", name, f"{name!r} is not a valid HDF5 name") for name in INVALID_NAMES],
         ("x", "ab" * 40_000, f"'{'ab' * 40}…' is not a valid HDF5 name"),
         ("x", "", "a blank line cannot be a key"),
     ],

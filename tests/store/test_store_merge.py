@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,13 +34,15 @@ RUNS: dict[str, tuple[list[Sentence], dict[str, Any]]] = {
 
 def shards(folder: Path, sentences: list[Sentence], n: int, **options: Any) -> list[Path]:
     """The run in `n` files, cut between blocks, as runs with shards cut."""
-    n_blocks, paths = -(-len(sentences) // BLOCK), []
+    n_blocks = math.ceil(len(sentences) / BLOCK)
+    paths = []
     for i in range(1, n + 1):
-        blocks, path = shard_range(n_blocks, i, n), folder / f"{shard_name(i, n)}.hdf5"
-        some = sentences[blocks.start * BLOCK : blocks.stop * BLOCK]
-        first = some[0].key if some else sentences[-1].key + 1
+        blocks = shard_range(n_blocks, i, n)
+        own = sentences[blocks.start * BLOCK : blocks.stop * BLOCK]
+        first = own[0].key if own else sentences[-1].key + 1
+        path = folder / f"{shard_name(i, n)}.hdf5"
         settings = {"shard": f"{i}/{n}"}
-        paths.append(write(path, some, first_sentence=first, run_settings=settings, **options))
+        paths.append(write(path, own, first_sentence=first, run_settings=settings, **options))
     return paths
 
 
@@ -51,21 +54,21 @@ def test_merged_shards_have_the_bytes_of_the_run(tmp_path: Path, run: str, n: in
     sentences, options = RUNS[run]
     whole = write(tmp_path / "whole.hdf5", sentences, **options)
     paths = shards(tmp_path, sentences, n, **options)
-    done = merge_shards(list(reversed(paths)), tmp_path / "merged.hdf5")
+    summary = merge_shards(list(reversed(paths)), tmp_path / "merged.hdf5")
     assert (tmp_path / "merged.hdf5").read_bytes() == whole.read_bytes()
     with h5py.File(whole) as file:
-        assert all(done[name] == file.attrs[name] for name in ("sentences", "tokens"))
-    assert (done["shards"], done["bytes"]) == (n, whole.stat().st_size)
+        assert summary["sentences"] == file.attrs["sentences"]
+        assert summary["tokens"] == file.attrs["tokens"]
+    assert summary["shards"] == n
+    assert summary["bytes"] == whole.stat().st_size
     assert len(list(tmp_path.iterdir())) == n + 2
 
 
 def test_types(tmp_path: Path) -> None:
     whole = write_types(tmp_path / "whole.hdf5", 3)
-    paths = [
-        write_types(tmp_path / f"{i}.hdf5", n, start=start, run_settings={"shard": f"{i}/2"})
-        for i, n, start in ((1, 2, 0), (2, 1, 2))
-    ]
-    merge_shards(paths, tmp_path / "m.hdf5")
+    first = write_types(tmp_path / "1.hdf5", 2, start=0, run_settings={"shard": "1/2"})
+    second = write_types(tmp_path / "2.hdf5", 1, start=2, run_settings={"shard": "2/2"})
+    merge_shards([first, second], tmp_path / "m.hdf5")
     assert (tmp_path / "m.hdf5").read_bytes() == whole.read_bytes()
 
 

@@ -6,7 +6,6 @@ import json
 import os
 import pickle
 import tracemalloc
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 from embedding_files import (
     DIM,
     FILES,
+    Change,
     array,
     attribute,
     documents,
@@ -32,7 +32,6 @@ from elmo_cli.store.layouts import LAYOUTS
 from elmo_cli.store.reader import Embeddings, open_embeddings
 from elmo_cli.text.sentence import Sentence
 
-Change = Callable[[h5py.File], object]
 ONTONOTES = "bc/cctv/00/cctv_0000_0"
 PART = "bc/cctv/00/cctv_0000_1"
 
@@ -44,8 +43,9 @@ def random(*shape: int) -> np.ndarray:
 # -- keys of our own files ------------------------------------------------------------------------
 
 BARE = lines(blank=False, repeats=False)
-PLAIN = [one for one in BARE if "/" not in one.text]
-MIXED = [*lines(), *(replace(s, key=s.key + 20) for s in documents("x/y", "z"))]
+PLAIN = [sentence for sentence in BARE if "/" not in sentence.text]
+LATER_DOCUMENTS = [replace(s, key=s.key + 20) for s in documents("x/y", "z")]
+MIXED = [*lines(), *LATER_DOCUMENTS]
 SHARD: dict[str, Any] = {"layout": "manylangs", "layers": None, "first_sentence": 40}
 OWN: dict[str, tuple[list[Sentence], dict[str, Any]]] = {
     "allennlp": (lines(), {}),
@@ -73,42 +73,45 @@ def test_every_sentence_is_found_by_every_key(tmp_path: Path, case: str) -> None
         assert (len(embeddings), embeddings.dim) == (len(sentences), DIM)
         assert embeddings.n_layers == options["layers"]
         assert embeddings.order_is_known
-        last = {one.text: one.key for one in sentences}
+        last_keys = {sentence.text: sentence.key for sentence in sentences}
         has_tokens = case.startswith(("allennlp", "manylangs", "flat"))
         assert ("tokens" in embeddings.records) is has_tokens
         keys = list(embeddings)
         assert len(list(embeddings.sentences())) == len(keys)
         assert list(embeddings.infos()) == list(map(embeddings.info, keys))
         if not embeddings.is_keyed_by_name:
-            absent = set(range(40)) - {one.key for one in sentences}
+            absent = set(range(40)) - {sentence.key for sentence in sentences}
             assert not any(number in embeddings for number in absent)
-        for some in SLICES:
-            expected = [array(one, options["layers"]) for one in sentences[some]]
-            for found, other in zip(embeddings[some], expected, strict=True):
-                np.testing.assert_array_equal(found, other)
-        for position, one in enumerate(sentences):
-            expected = array(one, options["layers"])
-            number = one.key
+        for span in SLICES:
+            arrays = [array(sentence, options["layers"]) for sentence in sentences[span]]
+            for found, expected in zip(embeddings[span], arrays, strict=True):
+                np.testing.assert_array_equal(found, expected)
+        for position, sentence in enumerate(sentences):
+            expected = array(sentence, options["layers"])
+            number = sentence.key
             if embeddings.is_keyed_by_name:
                 number = embeddings.first_sentence + position
-            for key in (keys[position], embeddings.key_of(one), number):
+            for key in (keys[position], embeddings.key_of(sentence), number):
                 np.testing.assert_array_equal(embeddings[key], expected)
                 assert embeddings[key].flags.c_contiguous
                 assert embeddings.shape(key) == expected.shape
             info = embeddings.info(keys[position])
             if has_tokens:
-                assert embeddings.tokens(number) == info.tokens == one.tokens
-            if "document" in embeddings.records and one.document:
-                assert (info.document, info.place) == (one.document, one.place)
-                np.testing.assert_array_equal(embeddings[one.document, one.place], expected)
-                np.testing.assert_array_equal(embeddings[f"{one.document}:{one.place}"], expected)
+                assert embeddings.tokens(number) == info.tokens == sentence.tokens
+            if "document" in embeddings.records and sentence.document:
+                document = sentence.document
+                place = sentence.place
+                assert (info.document, info.place) == (document, place)
+                np.testing.assert_array_equal(embeddings[document, place], expected)
+                np.testing.assert_array_equal(embeddings[f"{document}:{place}"], expected)
             for key in (position - len(keys), np.int64(position - len(keys))):
                 np.testing.assert_array_equal(embeddings[key], expected)
                 assert embeddings.info(key) == info
             if embeddings.layout == "allennlp":
-                assert info.text == one.text
-                same = one.text if embeddings.is_keyed_by_name else last[one.text]
-                np.testing.assert_array_equal(embeddings[one.text], embeddings[same])
+                line = sentence.text
+                assert info.text == line
+                last_key = line if embeddings.is_keyed_by_name else last_keys[line]
+                np.testing.assert_array_equal(embeddings[line], embeddings[last_key])
 
 
 @pytest.mark.parametrize("layout", [name for name in LAYOUTS if name != "bilm-types"])
@@ -127,13 +130,19 @@ def test_layer_and_token_axes(tmp_path: Path, layout: str, layers: int | None, p
         for (_, values), key in zip(embeddings.sentences(), embeddings, strict=True):
             np.testing.assert_array_equal(values, embeddings[key])
             for index in range(layers or 1):
-                one = values[index] if layers else values
-                np.testing.assert_array_equal(embeddings.layer(key, index), one)
+                layer = values[index] if layers else values
+                np.testing.assert_array_equal(embeddings.layer(key, index), layer)
 
 
 LAYERS = [
-    *(("all", 3, (0, 1, 2)), ("0,1", 3, (0, 1, 2)), ("0,2", 2, (0, 2)), ("0, 2", 2, (0, 2))),
-    *(("2", None, (2,)), ("top", None, ("top",)), ("all", None, ("unknown",)), ("²", None, ("²",))),
+    ("all", 3, (0, 1, 2)),
+    ("0,1", 3, (0, 1, 2)),
+    ("0,2", 2, (0, 2)),
+    ("0, 2", 2, (0, 2)),
+    ("2", None, (2,)),
+    ("top", None, ("top",)),
+    ("all", None, ("unknown",)),
+    ("²", None, ("²",)),
     ("mix:0.5,0.5,0", None, ("mix:0.5,0.5,0",)),
 ]
 
@@ -158,13 +167,10 @@ def test_tokens_that_the_lines_do_not_give_are_not_guessed(tmp_path: Path) -> No
 
 # -- keys that do not exist -----------------------------------------------------------------------
 
-ABSENT = (
-    *(-99, 99, 10**30, np.int64(-99), "-1", "99", "00", "9" * 5_000, "²", "٣", "1.0", "no line"),
-    *("", ".", "..", "/", "0/", "/0", "./0", "a//b", "a\0b", "\0", "\ud800", "x" * 70_000),
-    *(("d", 99), ("d", -1), ("d", "e"), "d:99", "d:-1", "d:" + "9" * 5_000, ("no", "such"), ":0"),
-)
-
-
+NUMBERS = (-99, 99, 10**30, np.int64(-99), "-1", "99", "00", "9" * 5_000, "²", "٣", "1.0")
+PATHS = ("", ".", "..", "/", "0/", "/0", "./0", "a//b", "a\0b", "\0", "\ud800", "x" * 70_000)
+POSITIONS = (("d", 99), ("d", -1), ("d", "e"), "d:99", "d:-1", "d:" + "9" * 5_000, ":0")
+ABSENT = (*NUMBERS, *PATHS, *POSITIONS, "no line", ("no", "such"))
 BLANK = ("allennlp", "allennlp, float16", "allennlp, pooled")  # have "" in their maps
 
 
@@ -275,12 +281,12 @@ def test_a_sentence_without_a_document_in_a_file_of_documents(tmp_path: Path, la
 
 
 def refused(path: Path) -> str:
-    """The message, without the path in front of it."""
+    """What is wrong with a file that cannot be opened."""
     with pytest.raises(EmbeddingsFileError) as caught:
         open_embeddings(path)
-    assert caught.value.message.startswith(f"{path}: ")
+    assert caught.value.where == str(path)
     assert caught.value.hint
-    return caught.value.message.removeprefix(f"{path}: ")
+    return caught.value.problem
 
 
 @pytest.mark.parametrize("name", ["a.hdf5", "a.hdf5.part"])
@@ -320,6 +326,19 @@ def dataset(name: str, value: Any) -> Change:
     return change
 
 
+def without(name: str) -> Change:
+    """Removes a data set."""
+
+    def change(file: h5py.File) -> None:
+        del file[name]
+
+    return change
+
+
+def is_not_complete(file: h5py.File) -> None:
+    del file.attrs["complete"]
+
+
 def huge(name: str, shape: tuple[int, ...]) -> Change:
     """A data set of which the file has nothing but the claim."""
 
@@ -331,24 +350,24 @@ def huge(name: str, shape: tuple[int, ...]) -> Change:
 
 
 READING: dict[str, tuple[str, Change]] = {
-    "not complete": ("allennlp", lambda file: file.attrs.__delitem__("complete")),
+    "not complete": ("allennlp", is_not_complete),
     "complete is an array": ("allennlp", attribute("complete", np.zeros(2))),
     "unknown layout": ("allennlp", attribute("layout", "cubes")),
     "schema 1": ("allennlp", attribute("elmo_schema", 1)),
     "schema is a word": ("allennlp", attribute("elmo_schema", "one")),
-    "no offsets": ("flat", lambda file: file.__delitem__("offsets")),
+    "no offsets": ("flat", without("offsets")),
     "a scalar": ("e2e-coref", dataset("x/0", np.float32(1))),
     "a name without a number": ("dygie", dataset("x", np.ones((2, DIM, 3)))),
     "an external link": ("bilm", dataset("1", h5py.ExternalLink("/etc/other.hdf5", "/0"))),
     "48 GB in a small file": ("bilm", huge("1", (3_000_000_000, 4))),
     "rows that are only claimed": ("flat", huge("vectors", (1 << 40, 3, 2))),
-    "no vectors": ("flat", lambda file: file.__delitem__("vectors")),
+    "no vectors": ("flat", without("vectors")),
     "offsets beyond the rows": ("flat", dataset("offsets", np.array([0, 1, 2, 10**6]))),
     "offsets that are no integers": ("flat", dataset("offsets", np.array([0.0, 1, 4, 9]))),
     "vectors with one axis": ("flat", dataset("vectors", np.ones(9, "f4"))),
     "types that are integers": ("bilm-types", dataset("embedding", np.ones((9, 4), "i4"))),
     "types with one axis": ("bilm-types", dataset("embedding", np.ones(9, "f4"))),
-    "no map": ("allennlp", lambda file: file.__delitem__("sentence_to_index")),
+    "no map": ("allennlp", without("sentence_to_index")),
     "a count that is a word": ("manylangs", attribute("first_sentence", "x")),
     "repeated lines that do not exist": ("allennlp", attribute("repeated_lines", "[[0, 77]]")),
     "a short order": ("dygie", attribute("sentence_order", np.zeros(1, "u4"))),
@@ -388,7 +407,8 @@ def test_files_of_ours_with_something_else_in_them(tmp_path: Path, case: str) ->
     with h5py.File(path, "a") as file:
         change(file)
     tracemalloc.start()
-    problems, error = list[str](), None
+    problems: list[str] = []
+    error = None
     try:
         with open_embeddings(path) as embeddings:
             problems = [*embeddings.reader.problems(), *["?"] * embeddings.first_sentence]
@@ -433,9 +453,9 @@ def test_chunked_rows_are_read_through_hdf5(tmp_path: Path, compression: str | N
             values = file.pop(name)[()]
             file.create_dataset(name, data=values, chunks=True, compression=compression)
     with open_embeddings(path) as embeddings:
-        for one, (info, values) in zip(lines(), embeddings.sentences(), strict=True):
-            np.testing.assert_array_equal(values, array(one))
-            assert info.tokens == one.tokens
+        for expected, (found, values) in zip(lines(), embeddings.sentences(), strict=True):
+            np.testing.assert_array_equal(values, array(expected))
+            assert found.tokens == expected.tokens
 
 
 # -- processes ------------------------------------------------------------------------------------
@@ -452,7 +472,8 @@ def open_documents(folder: Path, layout: str) -> Embeddings:
 def test_a_forked_process_does_not_share_the_handle(tmp_path: Path, layout: str) -> None:
     """HDF5 does not survive a handle that two processes share: its file has one position."""
     with open_documents(tmp_path, layout) as embeddings:
-        inherited, expected = embeddings.reader, embeddings[7].tobytes()
+        inherited = embeddings.reader
+        expected = embeddings[7].tobytes()
         child = os.fork()
         if not child:
             is_right = embeddings[7].tobytes() == expected

@@ -37,8 +37,17 @@ def sentences(n: int, way: str = "allennlp") -> list[Sentence]:
         tokens = tuple(f"t{number}.{i}/é" for i in range(n_tokens))
         document, place = divmod(key, 3)
         name = f"bc/cctv/00/cctv_000{document}_{document}"
-        text = "  ".join(tokens) if key % 2 else " ".join(tokens)
-        made.append(Sentence(tokens, key, text, "in.txt", key + 1, name, place, 0, place == 0))
+        sentence = Sentence(
+            tokens,
+            key,
+            text="  ".join(tokens) if key % 2 else " ".join(tokens),
+            source="in.txt",
+            line=key + 1,
+            document=name,
+            place=place,
+            starts_document=place == 0,
+        )
+        made.append(sentence)
     return made
 
 
@@ -58,11 +67,11 @@ def append(writer: EmbeddingsWriter, way: str, *, n: int, block: int) -> None:
     """Append the blocks that are not committed."""
     everything = sentences(n, way)
     for begin in range(writer.progress.sentences, n, block):
-        part = everything[begin : begin + block]
-        end = begin + len(part)
-        arrays = [array(one, way) for one in part]
+        appended = everything[begin : begin + block]
+        end = begin + len(appended)
+        arrays = [array(sentence, way) for sentence in appended]
         state = b"state %d" % end
-        writer.append_block(part, arrays, text_sha256=f"hash of {end}", state=state)
+        writer.append_block(appended, arrays, text_sha256=f"hash of {end}", state=state)
 
 
 def run(

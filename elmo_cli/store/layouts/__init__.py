@@ -16,14 +16,18 @@ from elmo_cli.store.layouts.base import (
     Handle,
     Key,
     Layout,
+    SampledDatasets,
     SentenceInfo,
     SentenceReader,
+    SentenceWriter,
     StoredSentence,
     ValueSink,
     is_number,
 )
-from elmo_cli.store.layouts.documents import Dygie, E2eCoref, Lsgn, ManyLangs
-from elmo_cli.store.layouts.rows import BilmTypes, Flat
+from elmo_cli.store.layouts.bilm_types import BilmTypes
+from elmo_cli.store.layouts.documents import Dygie, E2eCoref, Lsgn
+from elmo_cli.store.layouts.flat import Flat
+from elmo_cli.store.layouts.manylangs import ManyLangs
 from elmo_cli.store.layouts.unique_names import UniqueNames
 from elmo_cli.store.spec import SCHEMA, FileSpec
 from elmo_cli.weightfile.describe import kind_of_weights
@@ -35,6 +39,7 @@ __all__ = [
     "Layout",
     "SentenceInfo",
     "SentenceReader",
+    "SentenceWriter",
     "StoredSentence",
     "UniqueNames",
     "ValueSink",
@@ -67,7 +72,7 @@ _RECOGNITION_ORDER = (
     LAYOUTS["flat"],
     _LINES,  # may be any identifiers, so last
 )
-_SAMPLE = 48
+_N_SAMPLED = 48  # data sets by which a file is recognized
 
 
 def layout_of_spec(spec: FileSpec) -> Layout:
@@ -80,21 +85,20 @@ def layout_of_spec(spec: FileSpec) -> Layout:
         choices = f"one of {', '.join(LAYOUTS)}"
         raise UsageError(f"`layout={spec.layout}`: no such layout", choices)
     layout = LAYOUTS[spec.layout]
-    if not layout.supports_sentence_keys:
-        hint = "{}, or use layout allennlp"
-        if spec.keys == "sentence":
-            raise _contradiction(spec, "sentences as keys", hint.format("number the lines"))
-        if spec.forget_sentences:
-            hint = hint.format("leave out `forget_sentences`")
-            raise _contradiction(spec, "`forget_sentences`", hint)
+    if spec.keys == "sentence" and not layout.supports_sentence_keys:
+        hint = "number the lines, or use layout allennlp"
+        raise _contradiction(spec, "sentences as keys", hint)
+    if spec.forget_sentences and not layout.supports_sentence_keys:
+        hint = "leave out `forget_sentences`, or use layout allennlp"
+        raise _contradiction(spec, "`forget_sentences`", hint)
     if spec.dtype == "int8" and not layout.supports_int8:
         hint = "layout flat stores int8; others take float16"
         raise _contradiction(spec, "`dtype=int8`", hint)
     return _LINES if spec.keys == "sentence" else layout
 
 
-def _contradiction(spec: FileSpec, what: str, hint: str) -> UsageError:
-    return UsageError(f"{what} and `layout={spec.layout}` cannot be combined", hint)
+def _contradiction(spec: FileSpec, setting: str, hint: str) -> UsageError:
+    return UsageError(f"{setting} and `layout={spec.layout}` cannot be combined", hint)
 
 
 def layout_of_file(file: h5py.File, attributes: Mapping[str, Any]) -> Layout:
@@ -105,29 +109,51 @@ def layout_of_file(file: h5py.File, attributes: Mapping[str, Any]) -> Layout:
     """
     if not attributes:
         return _recognized(file)
-    path, name = file.filename, attributes.get("layout")
-    if (schema := str(attributes["elmo_schema"])) != str(SCHEMA):
-        what = f"has schema version {schema}, but this version of elmo reads {SCHEMA}"
-        hint = "embed the text again, or install a newer version of elmo"
-        raise EmbeddingsFileError(f"{path}: {what}", hint)
+    schema = str(attributes["elmo_schema"])
+    if schema != str(SCHEMA):
+        raise EmbeddingsFileError(
+            f"has schema version {schema}, but this version of elmo reads {SCHEMA}",
+            "embed the text again, or install a newer version of elmo",
+            where=file.filename,
+        )
+    name = attributes.get("layout")
     if not isinstance(name, str) or name not in LAYOUTS:
-        raise EmbeddingsFileError(f"{path}: unknown layout {name!r}", CORRUPT_HINT)
+        raise EmbeddingsFileError(f"unknown layout {name!r}", CORRUPT_HINT, where=file.filename)
     return _LINES if str(attributes.get("keys")) == "sentence" else LAYOUTS[name]
 
 
 def _recognized(file: h5py.File) -> Layout:
+    """The layout of a file of another program."""
     with reading(file.filename, EmbeddingsFileError):
-        sample = sample_datasets(file, _SAMPLE + 1)
-        sample = [(name, dataset) for name, dataset in sample if name != SENTENCE_MAP]
-        shown = [f"{name!r} with {data.dtype} in shape {data.shape}" for name, data in sample[:3]]
-        what = f"no embeddings of a known layout; it has {', '.join(shown) or 'no data sets'}"
-        if weights := kind_of_weights(file):
-            what = (
-                f"a weight file ({weights}), not embeddings; `elmo embed` takes its folder as model"
-            )
-        elif sample and all(d.dtype.kind == "f" and 1 <= d.ndim <= 3 for _, d in sample):
+        sample: SampledDatasets = []
+        for name, dataset in sample_datasets(file, _N_SAMPLED + 1):
+            if name != SENTENCE_MAP:
+                sample.append((name, dataset))
+        weights = kind_of_weights(file)
+        if not weights and sample and all(_may_be_embeddings(dataset) for _, dataset in sample):
             for layout in _RECOGNITION_ORDER:
                 if layout.matches(file, sample):
                     return layout
+        problem = f"no embeddings of a known layout; it has {_shown(sample)}"
+    if weights:
+        problem = (
+            f"a weight file ({weights}), not embeddings; `elmo embed` takes its folder as model"
+        )
     hint = "embeddings are made by `elmo embed`; files of AllenNLP, bilm-tf and others are read too"
-    raise EmbeddingsFileError(f"{file.filename}: {what}", hint)
+    raise EmbeddingsFileError(problem, hint, where=file.filename)
+
+
+def _may_be_embeddings(dataset: h5py.Dataset) -> bool:
+    kind: str = dataset.dtype.kind
+    n_axes: int = dataset.ndim
+    return kind == "f" and 1 <= n_axes <= 3
+
+
+def _shown(sample: SampledDatasets) -> str:
+    """The first data sets of a file, for a message."""
+    if not sample:
+        return "no data sets"
+    shown = []
+    for name, dataset in sample[:3]:
+        shown.append(f"{name!r} with {dataset.dtype} in shape {dataset.shape}")
+    return ", ".join(shown)

@@ -1,9 +1,22 @@
-"""allennlp: one data set per line (`allennlp elmo`); and bilm, the same without a map."""
+"""allennlp: one data set per sentence and a map from lines, as `allennlp elmo` writes; and bilm.
+
+A file of `AllenNlp` has a data set "0", "1", … for each sentence, and `sentence_to_index`: a JSON
+object from each line of the text to the name of its data set. The map is collected while sentences
+are added, and written after the last one. Of equal lines it has the last sentence; the attribute
+`repeated_lines` has the others. A reader takes a number for the name, and any other key for a line.
+
+With `keys="sentence"` (`AllenNlpLines`) the lines themselves are the names. Blank lines, equal
+lines and lines that HDF5 cannot store are then errors, before anything is computed.
+
+Neither form records tokens. They are recovered by splitting the line; `text_is_tokens` says whether
+that gives the tokens of every sentence.
+"""
 
 from __future__ import annotations
 
 import json
 import zlib
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -22,20 +35,70 @@ from elmo_cli.store.layouts.base import (
     Layout,
     SampledDatasets,
     SentenceInfo,
-    Stored,
     StoredSentence,
     ValueSink,
     is_number,
 )
-from elmo_cli.store.layouts.sentence_datasets import DatasetLayout, DatasetReader, NameLayout
+from elmo_cli.store.layouts.sentence_datasets import (
+    DatasetLayout,
+    DatasetReader,
+    DatasetWriter,
+    NameLayout,
+)
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence
 
 _MAX_MAP_BYTES = (1 << 32) - 1  # HDF5 stores the length of a string in 32 bits
 
 
-class MapLineReader(DatasetReader):
-    """Sentences whose tokens are recovered from their lines; here the lines are their names."""
+class SentenceMapWriter(DatasetWriter):
+    """Writes numbered data sets, then the map from lines to them unless `forget_sentences`."""
+
+    def __init__(self, layout: Layout, file: h5py.File, spec: FileSpec, sink: ValueSink) -> None:
+        super().__init__(layout, file, spec, sink)
+        self._lines = CollectedLines(pooled=spec.pooled)
+
+    def add(self, stored: StoredSentence) -> None:
+        super().add(stored)
+        if not self.spec.forget_sentences:
+            self._lines.add(stored.sentence)
+
+    def finish(self) -> Facts:
+        attributes = super().finish()
+        if self.spec.forget_sentences:
+            return attributes
+        content = self._lines.to_json()
+        if len(content) > _MAX_MAP_BYTES:  # of a file of some ten terabytes: it gets no map
+            return attributes
+        kind = h5py.string_dtype("utf-8")
+        dataset = self.file.create_dataset(SENTENCE_MAP, (1,), kind, track_times=False)
+        dataset[0] = content
+        attributes["text_is_tokens"] = self._lines.are_tokens
+        attributes["sentence_map_crc32"] = zlib.crc32(content)
+        attributes["repeated_lines"] = self._lines.repeated()
+        return attributes
+
+
+class LineNameWriter(DatasetWriter):
+    """Writes data sets that are named by their lines."""
+
+    def __init__(self, layout: Layout, file: h5py.File, spec: FileSpec, sink: ValueSink) -> None:
+        super().__init__(layout, file, spec, sink)
+        self._are_tokens = True
+        self._pooled = spec.pooled
+
+    def add(self, stored: StoredSentence) -> None:
+        super().add(stored)
+        self._are_tokens = self._are_tokens and _line_is_tokens(
+            stored.sentence, pooled=self._pooled
+        )
+
+    def finish(self) -> Facts:
+        return super().finish() | {"text_is_tokens": self._are_tokens}
+
+
+class RecordedLineReader(DatasetReader):
+    """Sentences whose tokens are recovered from their lines."""
 
     def __init__(self, layout: Layout, file: h5py.File, attributes: Mapping[str, Any]) -> None:
         super().__init__(layout, file, attributes)
@@ -50,27 +113,33 @@ class MapLineReader(DatasetReader):
             are_tokens = all(self.info(handle).tokens is not None for handle in self.handles)
         return frozenset({"tokens"} if are_tokens else ())
 
+    @abstractmethod
     def line_of(self, name: str) -> str | None:
         """The line of a sentence; None where it is not recorded."""
-        return name
 
     def info(self, handle: Handle) -> SentenceInfo:
-        text, tokens = self.line_of(str(handle)), None
-        if text is not None and self._are_tokens:
-            tokens = tuple(text.split())
-            # Otherwise the number of vectors decides; it is not free, as it opens the data set.
-            if not self.is_own or (not self.pooled and " ".join(tokens) != text):
-                shape = self.shape(handle)
-                has_tokens = len(shape) >= 2 and not self.pooled
-                tokens = split_line(text, shape[-2] if has_tokens else None)
-        return SentenceInfo(tokens, text)
+        line = self.line_of(str(handle))
+        if line is None or not self._are_tokens:
+            return SentenceInfo(text=line)
+        return SentenceInfo(tokens=self._tokens_of(handle, line), text=line)
+
+    def _tokens_of(self, handle: Handle, line: str) -> tuple[str, ...] | None:
+        """The tokens of a line; None if no way to split it fits the number of vectors."""
+        tokens = tuple(line.split())
+        is_certain = self.pooled or " ".join(tokens) == line
+        if self.is_own and is_certain:
+            return tokens
+        # The number of vectors decides; it is not free, as it opens the data set.
+        shape = self.shape(handle)
+        has_token_axis = len(shape) >= 2 and not self.pooled
+        return split_line(line, shape[-2] if has_token_axis else None)
 
 
-class MapReader(MapLineReader):
-    """Numbered sentences with a map from lines."""
+class SentenceMapReader(RecordedLineReader):
+    """Numbered sentences, which a map finds by their lines."""
 
     def line_of(self, name: str) -> str | None:
-        return self._texts.get(name)
+        return self._lines.get(name)
 
     def names_for(self, key: Key) -> Iterator[str]:
         # A key that is both, such as the line "7", is the number.
@@ -91,32 +160,80 @@ class MapReader(MapLineReader):
     @cached_property
     def sentence_map(self) -> dict[str, str]:
         """Line -> name of its data set, in order of first occurrence."""
-        expected = self._attributes.get("sentence_map_crc32")
-        if not self.has_map and expected is None:
-            return {}
+        expected_crc32 = self._attributes.get("sentence_map_crc32")
         if not self.has_map:
-            raise self.corrupt(f"{SENTENCE_MAP} is missing")
+            if expected_crc32 is not None:
+                raise self.corrupt(f"{SENTENCE_MAP} is missing")
+            return {}
         with self._reading():
             content = hdf5.read_dataset(hdf5.open_dataset(self.file, SENTENCE_MAP))[0]
         content = content.encode() if isinstance(content, str) else bytes(content)
-        if expected is not None and not np.array_equal(expected, zlib.crc32(content)):
+        if expected_crc32 is not None and not np.array_equal(expected_crc32, zlib.crc32(content)):
             raise self.corrupt(f"{SENTENCE_MAP} is corrupt (checksum)")
         with suppress(AttributeError, ValueError, RecursionError):
-            found = json.loads(content)
-            if all(isinstance(name, str) and is_number(name) for name in found.values()):
-                return dict(found)
+            names = json.loads(content)
+            if all(isinstance(name, str) and is_number(name) for name in names.values()):
+                return dict(names)
         raise self.corrupt(f"{SENTENCE_MAP} is not a JSON object of lines and numbers")
 
     @cached_property
-    def _texts(self) -> dict[str, str]:
+    def _lines(self) -> dict[str, str]:
         """Name -> line; a file of ours records the lines that occur again, others do not."""
-        texts = {name: text for text, name in self.sentence_map.items()}
+        lines = {name: line for line, name in self.sentence_map.items()}
         try:
-            for key, last in self._attributes.get("repeated_lines") or ():
-                texts[str(key)] = texts[str(last)]
+            for key, last_key in self._attributes.get("repeated_lines") or ():
+                lines[str(key)] = lines[str(last_key)]
         except (KeyError, TypeError, ValueError):
             raise self.corrupt("repeated_lines does not fit the sentence map") from None
-        return texts
+        return lines
+
+
+class LineNameReader(RecordedLineReader):
+    """Sentences whose names are their lines."""
+
+    def line_of(self, name: str) -> str:
+        return name
+
+
+class AllenNlp(DatasetLayout):
+    """Named by sentence number, with a map from lines to numbers."""
+
+    name = "allennlp"
+    writer = SentenceMapWriter
+    reader = SentenceMapReader
+    supports_sentence_keys = True
+
+    def matches(self, file: h5py.File, sample: SampledDatasets) -> bool:
+        return SENTENCE_MAP in file or all(is_number(name) for name, _ in sample)
+
+
+class AllenNlpLines(NameLayout):
+    """Named by the line itself, as AllenNLP can too; a `/` in it creates groups."""
+
+    name = "allennlp"
+    writer = LineNameWriter
+    reader = LineNameReader
+    needs = frozenset({"text order"})
+    supports_sentence_keys = True
+    hint = "number the lines instead"
+
+    def dataset_name(self, sentence: Sentence) -> str:
+        if not sentence.text:
+            hint = "`blank=skip` leaves out blank lines; or number the lines instead"
+            raise InputError("a blank line cannot be a key", hint, where=sentence.where)
+        return sentence.text
+
+    def key_of(self, sentence: Sentence) -> Key:
+        return sentence.text
+
+    def names_for(self, key: Key) -> Iterator[str]:
+        yield " ".join(map(str, key)) if isinstance(key, tuple) else str(key)
+
+    def matches(self, file: h5py.File, sample: SampledDatasets) -> bool:
+        # Other programs use identifiers instead of lines; with a `/` they could be anything.
+        has_spaces = any(" " in name for name, _ in sample)
+        has_slashes = any("/" in name for name, _ in sample)
+        return has_spaces or not has_slashes
 
 
 class Bilm(DatasetLayout):
@@ -129,97 +246,50 @@ class Bilm(DatasetLayout):
         return is_numbered and SENTENCE_MAP not in file
 
 
-class AllenNlp(DatasetLayout):
-    """Named by sentence number, with a map from lines to numbers."""
-
-    name = "allennlp"
-    reader = MapReader
-    supports_sentence_keys = True
-
-    def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, sink: ValueSink) -> Facts:
-        if spec.forget_sentences:
-            return super().write(file, sentences, spec, sink)
-        lines = _CollectedLines(pooled=spec.pooled)
-        attributes = super().write(file, map(lines.add, sentences), spec, sink)
-        content = lines.to_json()
-        if len(content) > _MAX_MAP_BYTES:  # of a file of some ten terabytes: it gets no map
-            return attributes
-        kind = h5py.string_dtype("utf-8")
-        file.create_dataset(SENTENCE_MAP, (1,), kind, track_times=False)[0] = content
-        return attributes | {
-            "text_is_tokens": lines.are_tokens,
-            "sentence_map_crc32": zlib.crc32(content),
-            "repeated_lines": lines.repeated(),
-        }
-
-    def matches(self, file: h5py.File, sample: SampledDatasets) -> bool:
-        return SENTENCE_MAP in file or all(is_number(name) for name, _ in sample)
-
-
-class AllenNlpLines(NameLayout):
-    """Named by the line itself, as AllenNLP can too; a `/` in it creates groups."""
-
-    name = "allennlp"
-    reader = MapLineReader
-    needs = frozenset({"text order"})
-    supports_sentence_keys = True
-    hint = "number the lines instead"
-
-    def dataset_name(self, sentence: Sentence) -> str:
-        if not sentence.text:
-            hint = "`blank=skip` leaves out blank lines; or number the lines instead"
-            raise InputError(f"{sentence.where}: a blank line cannot be a key", hint)
-        return sentence.text
-
-    def names_for(self, key: Key) -> Iterator[str]:
-        yield " ".join(map(str, key)) if isinstance(key, tuple) else str(key)
-
-    def key_of(self, sentence: Sentence) -> Key:
-        return sentence.text
-
-    def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, sink: ValueSink) -> Facts:
-        lines = _CollectedLines(pooled=spec.pooled, keep=False)
-        attributes = super().write(file, map(lines.add, sentences), spec, sink)
-        return attributes | {"text_is_tokens": lines.are_tokens}
-
-    def matches(self, file: h5py.File, sample: SampledDatasets) -> bool:
-        # Other programs use identifiers instead of lines; with a `/` they could be anything.
-        return any(" " in name for name, _ in sample) or not any("/" in name for name, _ in sample)
-
-
-def split_line(text: str, n_tokens: int | None) -> tuple[str, ...] | None:
+def split_line(line: str, n_tokens: int | None) -> tuple[str, ...] | None:
     """The tokens of a line, by white space or else by single spaces, if there are `n_tokens`."""
-    splits = (text.split(), text.split(" "))
-    return next((tuple(s) for s in splits if n_tokens in (None, len(s))), None)
+    for tokens in (line.split(), line.split(" ")):
+        if n_tokens is None or len(tokens) == n_tokens:
+            return tuple(tokens)
+    return None
 
 
-class _CollectedLines:
-    """Collects lines; `are_tokens` if `split_line` recovers the tokens of all sentences."""
+def _line_is_tokens(sentence: Sentence, *, pooled: bool) -> bool:
+    """Whether `split_line` recovers the tokens of a sentence; also true if its line is unknown."""
+    if sentence.tokens and not sentence.text:
+        return True
+    n_tokens = None if pooled else len(sentence.tokens)
+    return split_line(sentence.text, n_tokens) == sentence.tokens
 
-    def __init__(self, *, pooled: bool, keep: bool = True) -> None:
+
+class CollectedLines:
+    """The lines of the sentences of a file, for its map.
+
+    Attributes:
+        are_tokens: whether `split_line` recovers the tokens of all sentences.
+    """
+
+    def __init__(self, *, pooled: bool) -> None:
         self.are_tokens = True
         self._pooled = pooled
-        self._keep = keep
-        self._numbers: dict[str, int] = {}
-        self._repeats: list[tuple[int, str]] = []
+        self._last_keys: dict[str, int] = {}  # line -> key of its last occurrence so far
+        self._repeats: list[tuple[int, str]] = []  # key and line of each earlier occurrence
 
-    def add(self, stored: StoredSentence) -> StoredSentence:
+    def add(self, sentence: Sentence) -> None:
         """Add the line of a sentence, unless it is unknown."""
-        text, tokens, key = stored.sentence.text, stored.sentence.tokens, stored.sentence.key
-        if tokens and not text:
-            return stored
-        if self.are_tokens:
-            self.are_tokens = split_line(text, None if self._pooled else len(tokens)) == tokens
-        if self._keep:
-            if text in self._numbers:
-                self._repeats.append((self._numbers[text], text))
-            self._numbers[text] = key
-        return stored
+        line = sentence.text
+        if sentence.tokens and not line:
+            return
+        self.are_tokens = self.are_tokens and _line_is_tokens(sentence, pooled=self._pooled)
+        if line in self._last_keys:
+            self._repeats.append((self._last_keys[line], line))
+        self._last_keys[line] = sentence.key
 
     def to_json(self) -> bytes:
         """The map from lines to names."""
-        return json.dumps({text: str(n) for text, n in self._numbers.items()}).encode("ascii")
+        names = {line: str(key) for line, key in self._last_keys.items()}
+        return json.dumps(names).encode("ascii")
 
     def repeated(self) -> list[list[int]]:
         """The key of each sentence whose line occurs again, and of its last occurrence."""
-        return sorted([key, self._numbers[text]] for key, text in self._repeats)
+        return sorted([key, self._last_keys[line]] for key, line in self._repeats)

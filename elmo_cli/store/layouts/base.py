@@ -1,9 +1,9 @@
-"""What all layouts have in common: stored sentences, Layout and SentenceReader."""
+"""What all layouts have in common: stored sentences, Layout, SentenceWriter and SentenceReader."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -69,8 +69,28 @@ class ValueSink:
     put: Callable[[int, AnyArray], None]  # takes the values that belong at an address of the file
 
 
-Stored = Iterable[StoredSentence]
-Facts = dict[str, Any]  # for the root of the file
+Facts = dict[str, Any]  # attributes for the root of the file
+
+
+class SentenceWriter(ABC):
+    """Writes the sentences of a new file, in the order of the text.
+
+    The file is open; the values of the sentences go to `sink`.
+    """
+
+    def __init__(self, layout: Layout, file: h5py.File, spec: FileSpec, sink: ValueSink) -> None:
+        self.layout = layout
+        self.file = file
+        self.spec = spec
+        self.sink = sink
+
+    @abstractmethod
+    def add(self, stored: StoredSentence) -> None:
+        """Add the next sentence, with a name that `UniqueNames` has accepted."""
+
+    @abstractmethod
+    def finish(self) -> Facts:
+        """Write what follows the sentences; return the attributes of the layout."""
 
 
 class SentenceReader(ABC):
@@ -148,16 +168,23 @@ class SentenceReader(ABC):
 
     def no_sentence(self, key: object) -> KeyError:
         """The error for a key without a sentence, with a key that exists."""
-        handle, kind = self.some_handle(), f"{self.layout.keyed_by}s"
-        example = f"its keys are {kind} such as {self.key(handle)!r}" if handle is not None else ""
-        what = f"no {self.layout.unit[:-1]} {key!r}; {example or 'it has none'}"
-        return KeyError(f"{self._path}: {what}")
+        problem = f"no {self.layout.noun} {key!r}"
+        handle = self.some_handle()
+        if handle is None:
+            return KeyError(f"{self._path}: {problem}; it has none")
+        example = self.key(handle)
+        keys = f"its keys are {self.layout.keyed_by}s such as {example!r}"
+        return KeyError(f"{self._path}: {problem}; {keys}")
 
 
 class Layout(ABC):
-    """One layout, without state; the other modules of the package never name one."""
+    """One layout, without state; the other modules of the package never name one.
+
+    A new file is written by its `writer`, an open file is read by its `reader`.
+    """
 
     name: ClassVar[str]
+    writer: ClassVar[type[SentenceWriter]]
     reader: ClassVar[type[SentenceReader]]
     # What sentences must have: "tokens", "document", "part offset", "text order", "one layer".
     needs: ClassVar[frozenset[str]] = frozenset({"text order"})
@@ -168,6 +195,7 @@ class Layout(ABC):
     supports_int8: ClassVar[bool] = False
     supports_sentence_keys: ClassVar[bool] = False
     unit: ClassVar[str] = "sentences"  # what an array is for; or "types" of a vocabulary
+    noun: ClassVar[str] = "sentence"  # one of them
     hint: ClassVar[str] = "number each sentence once, in rising order"  # for refused names
     alignment: ClassVar[int] = 1  # of the objects in its files, in bytes
     # Where HDF5 puts the values if one data set holds all; 0: they are copied out of OUT.part.
@@ -196,8 +224,9 @@ class Layout(ABC):
 
     def holds(self, array: AnyArray, n_tokens: int, *, pooled: bool) -> bool:
         """Whether an array has the shape of a sentence."""
-        n_axes = 1 if pooled else 2
-        return array.ndim in (n_axes, n_axes + 1) and (pooled or array.shape[-2] == n_tokens)
+        if pooled:
+            return array.ndim in (1, 2)
+        return array.ndim in (2, 3) and array.shape[-2] == n_tokens
 
     def store(self, sentence: Sentence, array: AnyArray, spec: FileSpec) -> StoredSentence:
         """The sentence as the file holds it; see `EmbeddingsWriter.append_block`.
@@ -206,20 +235,18 @@ class Layout(ABC):
             UsageError: the layout does not hold such an array, or it has other tokens.
             OutputError: a value is beyond the range of the dtype.
         """
-        if not self.holds(array, n_tokens := len(sentence.tokens), pooled=spec.pooled):
+        n_tokens = len(sentence.tokens)
+        if not self.holds(array, n_tokens, pooled=spec.pooled):
             of_tokens = f"of shape {array.shape} for {plural(n_tokens, 'token')}"
-            hint = "(layer, token, dim) or (token, dim); pooled (layer, dim) or (dim,)"
             raise UsageError(
-                f"{sentence.where}: layout {self.name} holds no array {of_tokens}", hint
+                f"layout {self.name} holds no array {of_tokens}",
+                "(layer, token, dim) or (token, dim); pooled (layer, dim) or (dim,)",
+                where=sentence.where,
             )
-        values = self.to_file(array, pooled=spec.pooled)
-        values, scales = _converted(sentence, values, DTYPES[spec.dtype])
+        in_file_axes = self.to_file(array, pooled=spec.pooled)
+        values, scales = _converted(sentence, in_file_axes, DTYPES[spec.dtype])
         crc32 = checksum(self.identity(sentence), values, scales)
         return StoredSentence(sentence, values, scales, crc32)
-
-    @abstractmethod
-    def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, sink: ValueSink) -> Facts:
-        """Write sentences to a new file, with the names that `UniqueNames` accepted."""
 
     def matches(self, file: h5py.File, sample: SampledDatasets) -> bool:
         """Whether a file of another program, of which some data sets are given, has this layout."""
@@ -228,12 +255,12 @@ class Layout(ABC):
 
 def is_name(name: str) -> bool:
     """Whether HDF5 can store a data set under this path, which no other path leads to."""
-    parts = name.split("/")
     try:
         n_bytes = len(name.encode("utf-8"))
     except UnicodeEncodeError:
         return False
-    is_path = not {"", "."} & set(parts) and "\0" not in name
+    parts = name.split("/")
+    is_path = "" not in parts and "." not in parts and "\0" not in name
     return is_path and n_bytes <= MAX_NAME_BYTES and name != SENTENCE_MAP
 
 
@@ -252,9 +279,18 @@ def _converted(
         with np.errstate(over="raise"):
             values = np.ascontiguousarray(array, "<f4" if is_int8 else dtype)
     except FloatingPointError:
-        values = None
-    if values is None or (is_int8 and not np.isfinite(values).all()):
-        what = f"a value is beyond the range of {dtype.name}"
-        hint = "check the model" if dtype.itemsize == 4 else "`dtype=float32` has a larger range"
-        raise OutputError(f"{sentence.where}: {what}", hint)
-    return quantize(values) if is_int8 else (values, None)
+        raise _beyond_range(sentence, dtype) from None
+    if not is_int8:
+        return values, None
+    if not np.isfinite(values).all():
+        raise _beyond_range(sentence, dtype)
+    return quantize(values)
+
+
+def _beyond_range(sentence: Sentence, dtype: np.dtype[Any]) -> OutputError:
+    is_float32 = dtype.itemsize == 4
+    return OutputError(
+        f"a value is beyond the range of {dtype.name}",
+        "check the model" if is_float32 else "`dtype=float32` has a larger range",
+        where=sentence.where,
+    )

@@ -1,15 +1,14 @@
-"""Layouts that name data sets by document (e2e-coref, lsgn, dygie) or tokens (manylangs)."""
+"""e2e-coref, lsgn, dygie: layouts that name data sets by document and number."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import ClassVar
 
 import h5py
 
-from elmo_cli.arrays import AnyArray
-from elmo_cli.errors import InputError, UsageError
+from elmo_cli.errors import UsageError
 from elmo_cli.store.layouts.base import Key, SampledDatasets, SentenceInfo, is_number
 from elmo_cli.store.layouts.sentence_datasets import NameLayout
 from elmo_cli.text.sentence import Sentence
@@ -23,40 +22,44 @@ class E2eCoref(NameLayout):
     """
 
     name = "e2e-coref"
-    needs = records = frozenset({"document"})
+    needs = frozenset({"document"})
+    records = frozenset({"document"})
     hint = "give each document its own `doc_key`"
     layers_last = True
     separator: ClassVar[str] = "/"  # between document and number in a name
+
+    def dataset_name(self, sentence: Sentence) -> str:
+        if sentence.document is None:
+            raise UsageError(
+                f"layout {self.name} needs documents, this sentence has none",
+                "give JSON lines with `doc_key` and `sentences` in each line",
+                where=sentence.where,
+            )
+        return self.name_of(sentence.document, sentence.place)
 
     def name_of(self, document: str, place: int) -> str:
         """The path of the data set of sentence `place` of a document."""
         return f"{document.replace('/', ':')}/{place}"
 
-    def dataset_name(self, sentence: Sentence) -> str:
-        if sentence.document is None:
-            raise UsageError(
-                f"{sentence.where}: layout {self.name} needs documents, this sentence has none",
-                "give JSON lines with `doc_key` and `sentences` in each line",
-            )
-        return self.name_of(sentence.document, sentence.place)
+    def key_of(self, sentence: Sentence) -> Key | None:
+        return None if sentence.document is None else (sentence.document, sentence.place)
 
     def names_for(self, key: Key) -> Iterator[str]:
         if isinstance(key, str):
             yield key
-        if (found := document_and_place(key)) is not None:
-            yield self.name_of(*found)
+        position = document_and_place(key)
+        if position is not None:
+            yield self.name_of(*position)
 
     def key_of_name(self, name: str) -> str:
         return name.replace("/", ":")
 
     def sentence_info(self, name: str) -> SentenceInfo:
-        document, place = _split(name, self.separator)
+        document, place = _split_name(name, self.separator)
         with_slashes = document.replace(":", "/")
-        known = with_slashes if is_ontonotes(with_slashes) else document
-        return SentenceInfo(document=known, place=place)
-
-    def key_of(self, sentence: Sentence) -> Key | None:
-        return None if sentence.document is None else (sentence.document, sentence.place)
+        if is_ontonotes(with_slashes):
+            document = with_slashes
+        return SentenceInfo(document=document, place=place)
 
     def matches(self, file: h5py.File, sample: SampledDatasets) -> bool:
         return _all_match(sample, r"[^/]/\d+$") and layers_are_last(sample)
@@ -76,29 +79,30 @@ class Lsgn(E2eCoref):
     layers_last = False
 
     def dataset_name(self, sentence: Sentence) -> str:
-        name, document = super().dataset_name(sentence), sentence.document or ""
+        name = super().dataset_name(sentence)
+        document = sentence.document or ""
         if not is_ontonotes(document):
             return name
-        whole = document.rpartition("_")[0]
-        return f"{whole}/{sentence.offset + sentence.place}".replace("/", ":")
-
-    def names_for(self, key: Key) -> Iterator[str]:
-        for name in super().names_for(key):
-            yield from (name.replace("/", ":"), name)
-
-    def sentence_info(self, name: str) -> SentenceInfo:
-        if "/" in name:
-            return super().sentence_info(name)
-        document, number = _split(name, ":")
-        # Some part of the document; sentence 0 of part 0 with this offset has the same name.
-        part = f"{document.replace(':', '/')}_0"
-        known = part if is_ontonotes(part) else None
-        return SentenceInfo(document=known, offset=number)
+        without_part, _, _ = document.rpartition("_")
+        return f"{without_part}/{sentence.offset + sentence.place}".replace("/", ":")
 
     def key_of(self, sentence: Sentence) -> Key | None:
         if is_ontonotes(sentence.document or ""):
             return self.dataset_name(sentence)
         return super().key_of(sentence)
+
+    def names_for(self, key: Key) -> Iterator[str]:
+        for name in super().names_for(key):
+            yield name.replace("/", ":")
+            yield name
+
+    def sentence_info(self, name: str) -> SentenceInfo:
+        if "/" in name:
+            return super().sentence_info(name)
+        document, number = _split_name(name, ":")
+        # Some part of the document; sentence 0 of part 0 with this offset has the same name.
+        part = f"{document.replace(':', '/')}_0"
+        return SentenceInfo(document=part if is_ontonotes(part) else None, offset=number)
 
     def matches(self, file: h5py.File, sample: SampledDatasets) -> bool:
         if _all_match(sample, r"[^/]/\d+$"):
@@ -129,11 +133,12 @@ def is_ontonotes(document: str) -> bool:
 
 def document_and_place(key: object) -> tuple[str, int] | None:
     """What ("doc", 3) or "doc:3" names, None for another key."""
+    if isinstance(key, str):
+        document, colon, number = key.rpartition(":")
+        return (document, int(number)) if colon and is_number(number) else None
     match key:
-        case str() if (parts := key.rpartition(":"))[1] and is_number(parts[2]):
-            return parts[0], int(parts[2])
-        case (str(document), int(number)) if number >= 0:
-            return document, number
+        case (str(document), int(place)) if place >= 0:
+            return document, place
     return None
 
 
@@ -146,62 +151,9 @@ def _all_match(sample: SampledDatasets, pattern: str) -> bool:
     return all(re.search(pattern, name) for name, _ in sample)
 
 
-def _split(name: str, separator: str) -> tuple[str, int]:
+def _split_name(name: str, separator: str) -> tuple[str, int]:
     """Document and number in a name; a ValueError if it does not end with a number."""
     document, _, number = name.rpartition(separator)
     if not is_number(number):
         raise ValueError(f"{name!r} is not the name of a sentence, it ends with {number!r}")
     return document, int(number)
-
-
-class ManyLangs(NameLayout):
-    """Tokens joined by TAB, `.` and `/` spelled out; the first of equal sentences is kept."""
-
-    name = "manylangs"
-    needs = frozenset({"tokens", "one layer"})
-    records = frozenset({"tokens"})
-    hint = "leave out sentences without tokens; layout allennlp takes any"
-    keeps_first = True
-
-    def dataset_name(self, sentence: Sentence) -> str:
-        name = _joined(sentence.tokens)
-        if sentence.tokens and _tokens(name) != sentence.tokens:
-            what = "`$period$`, `$backslash$` or a TAB in a token would be read as something else"
-            raise InputError(f"{sentence.where}: {what}", "layout allennlp takes any token")
-        return name
-
-    def names_for(self, key: Key) -> Iterator[str]:
-        if isinstance(key, str):
-            yield from (key, _joined(key.split("\t")), _joined(key.split()))
-        elif isinstance(key, tuple):
-            yield _joined(map(str, key))
-
-    def sentence_info(self, name: str) -> SentenceInfo:
-        tokens = _tokens(name)
-        return SentenceInfo(tokens, " ".join(tokens))
-
-    def key_of(self, sentence: Sentence) -> Key:
-        return sentence.tokens
-
-    def holds(self, array: AnyArray, n_tokens: int, *, pooled: bool) -> bool:
-        is_one_layer = array.ndim == (1 if pooled else 2) or array.shape[0] == 1
-        return is_one_layer and super().holds(array, n_tokens, pooled=pooled)
-
-    def to_file(self, array: AnyArray, *, pooled: bool) -> AnyArray:
-        return array.reshape(array.shape[-1 if pooled else -2 :])
-
-    def matches(self, file: h5py.File, sample: SampledDatasets) -> bool:
-        """Whether names are joined tokens with one vector each; lines may contain a tab too."""
-        return any(
-            dataset.ndim == 1 or len(name.split("\t")) == dataset.shape[-2]
-            for name, dataset in sample
-            if "\t" in name or "$period$" in name or "$backslash$" in name
-        )
-
-
-def _joined(tokens: Iterable[str]) -> str:
-    return "\t".join(tokens).replace(".", "$period$").replace("/", "$backslash$")
-
-
-def _tokens(name: str) -> tuple[str, ...]:
-    return tuple(name.replace("$backslash$", "/").replace("$period$", ".").split("\t"))
