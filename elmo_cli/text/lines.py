@@ -18,7 +18,8 @@ from typing import Any, cast
 from elmo_cli.errors import InputError
 from elmo_cli.filetypes import GZIP, XZ, identify
 from elmo_cli.messages import plural
-from elmo_cli.text.input_settings import InputReport, InputSettings
+from elmo_cli.text.input_report import InputReport
+from elmo_cli.text.input_settings import InputSettings
 
 STDIN = "-"
 _CHUNK_BYTES = 1 << 14  # that are read at a time: progress is measured by them
