@@ -59,7 +59,7 @@ def convert_integers(settings: Any) -> None:
     """Convert the integers of NumPy in a dataclass to `int`; notebooks compute with them."""
     for setting in fields(settings):
         value = getattr(settings, setting.name)
-        if isinstance(value, Integral) and not isinstance(value, int):
+        if isinstance(value, Integral) and type(value) not in KINDS:
             object.__setattr__(settings, setting.name, int(value))
 
 
