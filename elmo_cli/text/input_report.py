@@ -30,9 +30,10 @@ class InputReport:
 
     def count_truncated(self, sentence: Sentence, max_bytes: int) -> None:
         """Count the tokens of more than `max_bytes` bytes of UTF-8."""
-        # A character has at most four bytes.
+        # A character has at most four bytes, so most tokens need not be encoded.
         for token in [token for token in sentence.tokens if 4 * len(token) > max_bytes]:
             if len(token.encode()) > max_bytes:
                 self.truncated_tokens += 1
-                first = shortened(token, 60), sentence.source, sentence.line
-                self.first_truncated = self.first_truncated or first
+                if self.first_truncated is None:
+                    start = shortened(token, 60)
+                    self.first_truncated = (start, sentence.source, sentence.line)

@@ -47,7 +47,7 @@ class InputSettings:
         check_fields(self)
         if self.column == 0:
             hint = "1 is the first, -1 the last"
-            raise UsageError("`column=0`: columns are counted from 1", hint)
+            raise UsageError("columns are counted from 1", hint, where="`column=0`")
         object.__setattr__(self, "encoding", _canonical_encoding(self.encoding))
         if self.format != "auto":
             self.check_fits(self.format)
@@ -57,10 +57,12 @@ class InputSettings:
         has_columns = text_format in ("conll", "conllu")
         if self.tokenize and has_columns:
             hint = "leave it out, or add `format='plain'` if the file is raw text"
-            raise UsageError(f"`tokenize=True`: {text_format} files state their tokens", hint)
+            problem = f"{text_format} files state their tokens"
+            raise UsageError(problem, hint, where="`tokenize=True`")
         if self.column is not None and not has_columns:
             hint = "add `format='conll'` or `format='conllu'`, or leave out `column`"
-            raise UsageError(f"`column={self.column}`: {text_format} has no columns", hint)
+            problem = f"{text_format} has no columns"
+            raise UsageError(problem, hint, where=f"`column={self.column}`")
 
 
 def _canonical_encoding(name: str) -> str:
@@ -68,5 +70,5 @@ def _canonical_encoding(name: str) -> str:
         "".encode(name)  # fails for codecs that are not of text, such as hex
     except (LookupError, ValueError):
         hint = "try utf-8, latin-1, cp1252 or utf-16"
-        raise UsageError(f"`encoding={name!r}`: not a text encoding", hint) from None
+        raise UsageError("not a text encoding", hint, where=f"`encoding={name!r}`") from None
     return codecs.lookup(name).name.removesuffix("-sig")  # a byte order mark is removed anyway
