@@ -66,7 +66,7 @@ def _write_file(job: EmbedJob, embedder: Embedder) -> RunSummary:
     start_s, rate = time.monotonic(), 0.0
     is_watched = not console.mode.quiet and console.is_terminal(sys.stderr)
     if is_watched and not any(map(is_stream, job.inputs)):
-        rate = measure_speed(job, embedder, 0.3) or 0.0
+        rate = measure_speed(job, embedder, 0.3, n_chunks=1) or 0.0
     progress = console.ProgressDisplay(None, "tokens", rate=rate, is_estimate=True)
 
     def on_progress(done: int, total: int | None) -> None:

@@ -24,7 +24,11 @@ _SCALE_BYTES = 4  # of a vector in int8
 _OVERHEAD = 1.1  # reading, packing and writing, on top of what is timed
 _LOW = 0.7  # of the estimate
 _HIGH = 1.35
-_FIRST_CHUNK = 16  # sentences of the first chunk that is timed
+_FIRST_CHUNK = 8  # sentences of the first chunk that is timed
+_N_CHUNKS = 3  # that are timed at least: the first, and two that are compared
+# Seconds per token of a larger batch, as a fraction of those of a small one; a busy machine may
+# suggest less.
+_LEAST_GROWTH = 1 / 3
 _TINY_S = 1e-9  # a clock may show that no time has passed
 
 
@@ -157,12 +161,24 @@ def space_problem(job: EmbedJob, needed: FileSize) -> str:
     return f"{job.output}: {need}, {format_bytes(free)} are free on its disk"
 
 
-def measure_speed(job: EmbedJob, embedder: Embedder, seconds: float) -> float | None:
+class TimedChunk(NamedTuple):
+    """Sentences that were embedded together, and how long that took."""
+
+    n_sentences: int
+    n_tokens: int
+    seconds: float
+
+
+def measure_speed(
+    job: EmbedJob, embedder: Embedder, seconds: float, *, n_chunks: int = _N_CHUNKS
+) -> float | None:
     """Measure tokens per second: embed the beginning of the text for about `seconds`.
 
-    Each chunk has twice as many sentences as the one before, up to a whole block. Only the last
-    chunk counts: the first ones are slower, because memory is allocated and most types are new.
+    Each chunk has twice as many sentences as the one before, up to a whole block. The speed is that
+    of a full batch, see `speed_of_full_batch`.
 
+    Args:
+        n_chunks: that are embedded at least, however long they take.
     Returns:
         None for a text without tokens.
     Raises:
@@ -170,7 +186,7 @@ def measure_speed(job: EmbedJob, embedder: Embedder, seconds: float) -> float | 
     """
     sentences = read_sentences(job.inputs, job.text)
     n_sentences = _FIRST_CHUNK
-    speed = None
+    chunks: list[TimedChunk] = []
     end_s = time.perf_counter() + seconds
     while True:
         chunk = list(islice(sentences, n_sentences))
@@ -182,13 +198,38 @@ def measure_speed(job: EmbedJob, embedder: Embedder, seconds: float) -> float | 
         _embed(job, embedder, chunk)
         stop_s = time.perf_counter()
         n_tokens = sum(len(sentence.tokens) for sentence in chunk)
-        if n_tokens:
-            speed = n_tokens / max(stop_s - start_s, _TINY_S)
+        chunks.append(TimedChunk(len(chunk), n_tokens, max(stop_s - start_s, _TINY_S)))
         next_chunk_s = 2 * (stop_s - begin_s)  # expected
-        if stop_s + next_chunk_s > end_s:
+        if len(chunks) >= n_chunks and stop_s + next_chunk_s > end_s:
             break
         n_sentences = min(2 * n_sentences, SENTENCES)
-    return speed
+    return speed_of_full_batch(chunks, embedder.batch_size)
+
+
+def speed_of_full_batch(chunks: Sequence[TimedChunk], batch_size: int) -> float | None:
+    """Tokens per second of a batch of `batch_size` sentences; None without tokens.
+
+    A time step reads all weights, however few rows it has, so a small chunk takes several times as
+    long per token as a full batch. The time of the sentences that the last chunk lacks is therefore
+    that by which it exceeds the chunk before it, per token. The first chunk is not compared: memory
+    is allocated in it.
+    """
+    chunks = [chunk for chunk in chunks if chunk.n_tokens]
+    if not chunks:
+        return None
+    last = chunks[-1]
+    mean_token_s = last.seconds / last.n_tokens
+    if last.n_sentences >= batch_size or len(chunks) < _N_CHUNKS:
+        return 1 / mean_token_s
+    before = chunks[-2]
+    n_tokens_more = last.n_tokens - before.n_tokens
+    if n_tokens_more <= 0:
+        return 1 / mean_token_s
+    growth_s = (last.seconds - before.seconds) / n_tokens_more
+    growth_s = min(max(growth_s, _LEAST_GROWTH * mean_token_s), mean_token_s)
+    n_tokens_of_batch = batch_size * last.n_tokens / last.n_sentences
+    batch_s = last.seconds + growth_s * (n_tokens_of_batch - last.n_tokens)
+    return n_tokens_of_batch / batch_s
 
 
 def _make_slow_calls(job: EmbedJob, embedder: Embedder, sentences: Sequence[Sentence]) -> None:

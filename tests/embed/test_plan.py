@@ -21,9 +21,11 @@ from elmo_cli.embed.blocks import BlockInfo, TextScan, scan_text
 from elmo_cli.embed.job import EmbedderSettings, EmbedJob
 from elmo_cli.embed.plan import (
     FileSize,
+    TimedChunk,
     estimate_bytes,
     plan_job,
     space_problem,
+    speed_of_full_batch,
 )
 from elmo_cli.embed.run import make_embedder, run_job
 from elmo_cli.errors import InputError
@@ -195,6 +197,7 @@ class Clock:
         self.seconds = 0.0
         self.n_calls = Counter[int]()  # by number of sentences
         self.types: set[str] = set()
+        self.batch_size = 512
         self.engine = SimpleNamespace(n_slow_calls=n_slow_calls)
         monkeypatch.setattr(time, "perf_counter", lambda: self.seconds)
 
@@ -226,7 +229,7 @@ def test_the_speed_does_not_include_slow_calls(
     Path(job.inputs[0]).write_text("one two three\n" * 4000)
     clock: Any = Clock(monkeypatch, n_slow_calls=2)
     assert plan.measure_speed(job, clock, 1000.0) == pytest.approx(100)
-    assert clock.n_calls[16] == 3
+    assert clock.n_calls[8] == 3
 
 
 def test_slow_calls_do_not_make_the_types_of_the_text_known(
@@ -238,6 +241,32 @@ def test_slow_calls_do_not_make_the_types_of_the_text_known(
     plan._make_slow_calls(job, clock, sentences)
     assert clock.n_calls[1] == 2
     assert clock.types.isdisjoint({"one", "two"})
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "n_tokens", "seconds"),
+    [
+        (16, 320, 3.6),  # the last chunk is more than a full batch
+        (32, 320, 3.6),
+        (64, 640, 5.2),
+        (512, 5120, 27.6),
+    ],
+)
+def test_a_full_batch_is_extrapolated_from_the_last_two_chunks(
+    batch_size: int, n_tokens: int, seconds: float
+) -> None:
+    """Chunks of few sentences take 2 s to read the weights, and 0.05 s per sentence."""
+    chunks = [TimedChunk(8, 80, 9.0), TimedChunk(16, 160, 2.8), TimedChunk(32, 320, 3.6)]
+    assert speed_of_full_batch(chunks, batch_size) == pytest.approx(n_tokens / seconds)
+
+
+@pytest.mark.parametrize("last_s", [2.0, 0.1])
+def test_a_busy_machine_does_not_make_a_full_batch_free(last_s: float) -> None:
+    """A larger chunk may take less time than a small one where other programs compute."""
+    chunks = [TimedChunk(8, 80, 9.0), TimedChunk(16, 160, 2.8), TimedChunk(32, 320, last_s)]
+    speed = speed_of_full_batch(chunks, 512)
+    assert speed is not None
+    assert speed < 3 * 320 / last_s
 
 
 def test_a_text_without_tokens_has_no_speed(job: EmbedJob) -> None:
