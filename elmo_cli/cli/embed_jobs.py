@@ -17,7 +17,7 @@ from elmo_cli.cli import console, options
 from elmo_cli.cluster.shard_folder import SKIPPED_LIST, without_secrets
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.plan import Plan, measure_rate, plan_job
+from elmo_cli.embed.plan import Plan, measure_speed, plan_job
 from elmo_cli.embed.run import RunSummary, make_embedder, run_job
 from elmo_cli.embed.stream_formats import sentence_writer
 from elmo_cli.errors import InputError, ModelError
@@ -66,7 +66,7 @@ def _write_file(job: EmbedJob, embedder: Embedder) -> RunSummary:
     is_watched = not console.mode.quiet and console.is_terminal(sys.stderr)
     has_stream = any(is_stream(name) for name in job.inputs)  # which can be read only once
     if is_watched and not has_stream:
-        rate = measure_rate(job, embedder, _TIMING_S) or 0.0
+        rate = measure_speed(job, embedder, _TIMING_S, n_chunks=1) or 0.0
     progress = console.ProgressDisplay(None, "tokens", rate=rate, is_estimate=True)
 
     def on_progress(done: int, total: int | None) -> None:

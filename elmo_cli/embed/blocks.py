@@ -62,22 +62,30 @@ class TextScan:
         return self.report.n_keys - sum(block.n_sentences for block in self.blocks)
 
     def shard(self, shard: tuple[int, int] | None, *, state: str) -> range:
-        """The blocks of a shard (i, n), i from 1; all blocks without one. With state "document" a
-        shard starts with a document."""
-        blocks = shard_range(len(self.blocks), *(shard or (1, 1)))
+        """The blocks of a shard (i, n), i from 1; all blocks without one.
+
+        With state "document" a shard starts with a document.
+        """
+        number, n_shards = (1, 1) if shard is None else shard
+        blocks = shard_range(len(self.blocks), number, n_shards)
         if state != "document":
             return blocks
         return range(self._document_start(blocks.start), self._document_start(blocks.stop))
 
     def first_key(self, blocks: range) -> int:
         """The key with which the input of a range of blocks begins."""
-        keys = [0, *(block.first_key for block in self.blocks[1:]), self.report.n_keys]
-        return keys[blocks.start]
+        if blocks.start == 0:
+            return 0  # also if the first lines were skipped
+        if blocks.start == len(self.blocks):
+            return self.report.n_keys
+        return self.blocks[blocks.start].first_key
 
     def totals(self, blocks: range) -> tuple[int, int]:
         """Sentences and tokens of some blocks."""
-        chosen = [self.blocks[number] for number in blocks]
-        return sum(one.n_sentences for one in chosen), sum(one.n_tokens for one in chosen)
+        infos = [self.blocks[number] for number in blocks]
+        n_sentences = sum(info.n_sentences for info in infos)
+        n_tokens = sum(info.n_tokens for info in infos)
+        return n_sentences, n_tokens
 
     def _document_start(self, number: int) -> int:
         while 0 < number < len(self.blocks) and not self.blocks[number].starts_document:
@@ -94,36 +102,40 @@ def split_into_blocks(sentences: Iterable[Sentence], settings: EmbedderSettings)
             possible.
     """
     text_digest = hashlib.sha256()
-    for number, some in enumerate(_full_lists(sentences, settings)):
-        digest = hashlib.sha256(b"".join(map(_sentence_bytes, some)))
+    for number, block_sentences in enumerate(_full_lists(sentences, settings)):
+        digest = hashlib.sha256(b"".join(map(_sentence_bytes, block_sentences)))
         text_digest.update(digest.digest())
-        n_tokens = sum(len(sentence.tokens) for sentence in some)
+        first = block_sentences[0]
         info = BlockInfo(
-            n_sentences=len(some),
-            n_tokens=n_tokens,
-            first_key=some[0].key,
-            starts_document=some[0].starts_document,
+            n_sentences=len(block_sentences),
+            n_tokens=sum(len(sentence.tokens) for sentence in block_sentences),
+            first_key=first.key,
+            starts_document=first.starts_document,
             text_sha256=text_digest.hexdigest(),
         )
-        yield Block(number, tuple(some), info)
+        yield Block(number=number, sentences=tuple(block_sentences), info=info)
 
 
 def _full_lists(
     sentences: Iterable[Sentence], settings: EmbedderSettings
 ) -> Iterator[list[Sentence]]:
-    state, batch_size = settings.state, settings.batch_size or CARRY_BATCH_SIZE
-    some, n_tokens = list[Sentence](), 0
+    """Yield the sentences of each block."""
+    state = settings.state
+    batch_size = settings.batch_size or CARRY_BATCH_SIZE
+    block_sentences: list[Sentence] = []
+    n_tokens = 0
     for sentence in sentences:
-        is_open = state == "document" and not sentence.starts_document
-        n = _OPEN_DOCUMENT if is_open else 1
-        is_full = len(some) >= n * SENTENCES or n_tokens >= n * TOKENS
-        if is_full and (state != "carry" or len(some) % batch_size == 0):
-            yield some
-            some, n_tokens = [], 0
-        some.append(sentence)
+        is_within_document = state == "document" and not sentence.starts_document
+        n_full = _OPEN_DOCUMENT if is_within_document else 1
+        is_full = len(block_sentences) >= n_full * SENTENCES or n_tokens >= n_full * TOKENS
+        if is_full and (state != "carry" or len(block_sentences) % batch_size == 0):
+            yield block_sentences
+            block_sentences = []
+            n_tokens = 0
+        block_sentences.append(sentence)
         n_tokens += len(sentence.tokens)
-    if some:
-        yield some
+    if block_sentences:
+        yield block_sentences
 
 
 def scan_text(
@@ -141,9 +153,11 @@ def scan_text(
 
 def check_first_sentence(job: EmbedJob) -> None:
     """Refuse files whose first sentence a layout of names or types cannot store."""
-    is_numbered = job.layout.keyed_by == "number" and job.layout.unit != "types"
-    if not is_numbered and not any(map(is_stream, job.inputs)):
-        next(_checked(read_sentences(job.inputs, job.text), job.layout), None)
+    has_names_or_types = job.layout.keyed_by != "number" or job.layout.unit == "types"
+    has_stream = any(is_stream(path) for path in job.inputs)
+    if has_names_or_types and not has_stream:
+        sentences = read_sentences(job.inputs, job.text)
+        next(_checked(sentences, job.layout), None)
 
 
 def read_blocks(job: EmbedJob, report: InputReport) -> Iterator[Block]:
@@ -155,8 +169,9 @@ def type_of(sentence: Sentence) -> str:
     """The type in a line of a vocabulary; an InputError if it is not a single token."""
     if len(sentence.tokens) != 1:
         raise InputError(
-            f"{sentence.where}: {len(sentence.tokens)} tokens; a vocabulary has one per line",
+            f"{len(sentence.tokens)} tokens; a vocabulary has one per line",
             "this layout needs one type per line; other layouts store sentences",
+            where=sentence.where,
         )
     return sentence.tokens[0]
 
@@ -174,9 +189,14 @@ def _checked(sentences: Iterable[Sentence], layout: Layout) -> Iterator[Sentence
 
 def _sentence_bytes(sentence: Sentence) -> bytes:
     """All that a file records of a sentence, for digests."""
-    one = sentence
-    position = (one.key, one.document, one.starts_document, one.place, one.offset)
-    fields = "\x1f".join((*map(repr, position), one.text, *one.tokens))
+    position = (
+        repr(sentence.key),
+        repr(sentence.document),
+        repr(sentence.starts_document),
+        repr(sentence.place),
+        repr(sentence.offset),
+    )
+    fields = "\x1f".join((*position, sentence.text, *sentence.tokens))
     return f"\x1e{fields}".encode("utf-8", "surrogatepass")
 
 

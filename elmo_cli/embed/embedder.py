@@ -58,25 +58,30 @@ class Embedder:
         self, bilm: BiLM, settings: EmbedderSettings | None = None, **changes: Any
     ) -> None:
         if not isinstance(bilm, BiLM):
-            what = type(bilm).__name__  # type: ignore[unreachable]
-            raise TypeError(f"bilm is of type {what}, not BiLM: `Embedder(load(name_or_path))`")
+            name = type(bilm).__name__  # type: ignore[unreachable]
+            raise TypeError(f"bilm is of type {name}, not BiLM: `Embedder(load(name_or_path))`")
         self.bilm = bilm
-        self.settings = settings = replace(settings or EmbedderSettings(), **changes)
-        self.state, self.precision = settings.state, settings.precision
-        self.device = select_device(settings.device)
-        tuning = DeviceTuning.of(self.device)
-        most_rows = max(1, min(tuning.rows, tuning.gate_values // bilm.options.lstm_dim))
-        default = CARRY_BATCH_SIZE if self.state == "carry" else most_rows
-        self.batch_size = settings.batch_size or default
-        n_layers, dim = 1 + bilm.options.n_layers, bilm.options.dim
-        self.output = OutputReduction.of(settings, n_layers)
-        nothing = torch.empty(n_layers, 0, dim, dtype=torch.float32)
-        self._empty = self.output.to_array(self.output.select(nothing))
+        self.settings = replace(settings or EmbedderSettings(), **changes)
+        self.state = self.settings.state
+        self.precision = self.settings.precision
+        self.device = select_device(self.settings.device)
+        self.batch_size = self.settings.batch_size or self._default_batch_size()
+        n_layers = 1 + bilm.options.n_layers
+        self.output = OutputReduction.of(self.settings, n_layers)
+        no_tokens = torch.empty(n_layers, 0, bilm.options.dim, dtype=torch.float32)
+        self._empty = self.output.to_array(self.output.select(no_tokens))
         self._is_independent = self.state in ("zero", "warm")
         with without_autocast(self.device):
-            self.engine = make_engine(settings.engine, bilm, self.device, settings.precision)
+            self.engine = make_engine(self.settings.engine, bilm, self.device, self.precision)
             self.start = warm_state(bilm).to(self.device) if self.state == "warm" else None
         self.weights = WeightsGuard(bilm)
+
+    def _default_batch_size(self) -> int:
+        if self.state == "carry":
+            return CARRY_BATCH_SIZE
+        tuning = DeviceTuning.of(self.device)
+        rows_in_cache = tuning.gate_values // self.bilm.options.lstm_dim
+        return max(1, min(tuning.rows, rows_in_cache))
 
     def embed(self, tokens: Sequence[str]) -> FloatArray:
         """The array of one sentence by itself, from the zero or the warm state.
@@ -108,32 +113,45 @@ class Embedder:
         """
         if state is not None and self.state != "carry":
             raise TypeError('a state is used with state="carry" only, here it would be ignored')
-        made = list(sentences_of(sentences))
-        arrays, final = self.embed_block(made, state, len(made) if self.state == "carry" else None)
-        return [array.copy() for array in arrays], final if self.state == "carry" else None
+        checked = list(sentences_of(sentences))
+        if self.state != "carry":
+            arrays, _ = self.embed_block(checked, None)
+            return [array.copy() for array in arrays], None
+        arrays, final = self.embed_block(checked, state, batch_size=len(checked))
+        return [array.copy() for array in arrays], final
 
     def embed_block(
         self, sentences: Sequence[Sentence], state: State | None, batch_size: int | None = None
     ) -> tuple[list[FloatArray], State | None]:
-        """The arrays of a block, views of those of its batches, and the state for the next block
-        ("carry" and "document")."""
+        """Compute a block.
+
+        Returns:
+            The arrays of its sentences, views of those of its batches, and the state for the next
+            block ("carry" and "document").
+        """
         if not sentences:
             return [], state
         types = TypeNumbers()
         rows = [types.numbers_of(sentence.tokens) for sentence in sentences]
         with self._computing():
-            vectors, arrays = self.engine.embed_types(types.types), [self._empty] * len(rows)
-            block = _BlockInWork(sentences, rows, vectors, arrays, batch_size or self.batch_size)
+            block = _BlockInWork(
+                sentences=sentences,
+                rows=rows,
+                type_vectors=self.engine.embed_types(types.types),
+                arrays=[self._empty] * len(rows),
+                batch_size=batch_size or self.batch_size,
+            )
             if self._is_independent:
-                # From zeros, as an ELMo embedder of AllenNLP that embeds one sentence only.
-                filled = [p for p, sentence in enumerate(sentences) if sentence.tokens]
-                for batch in self._batches(block, filled):
-                    self._compute(block, batch, self.start)
-                return arrays, None
+                self._compute_independent(block)
+                return block.arrays, None
             if state is None:
                 state = State.zeros(self.bilm.options, 1)
-            carry = self._carried if self.state == "carry" else self._documents
-            return arrays, carry(block, state.to(self.device))
+            state = state.to(self.device)
+            if self.state == "carry":
+                final = self._compute_carried(block, state)
+            else:
+                final = self._compute_documents(block, state)
+            return block.arrays, final
 
     def embed_types(self, types: Sequence[str]) -> FloatArray:
         """Context-free vectors of types, (type, projection_dim): one half of layer 0.
@@ -167,7 +185,16 @@ class Embedder:
         with without_autocast(self.device):
             yield
 
-    def _carried(self, block: _BlockInWork, state: State) -> State:
+    def _compute_independent(self, block: _BlockInWork) -> None:
+        """Start each sentence from the same state.
+
+        From zeros this is an ELMo embedder of AllenNLP that embeds one sentence only.
+        """
+        positions = [p for p, sentence in enumerate(block.sentences) if sentence.tokens]
+        for batch in self._batches(block, positions):
+            self._compute(block, batch, self.start)
+
+    def _compute_carried(self, block: _BlockInWork, state: State) -> State:
         """Row r of a batch continues where row r of the previous batch stopped, in input order.
 
         A batch of one empty sentence leaves the state as it is; an empty sentence next to others is
@@ -180,42 +207,54 @@ class Embedder:
             rows = tuple(block.rows[first : first + block.batch_size])
             if len(rows) == 1 and not block.sentences[first].tokens:
                 continue
-            some = slice(0, len(rows))
+            batch = Batch(rows=rows, source_rows=np.arange(first, first + len(rows)))
+            used_rows = slice(0, len(rows))  # a last batch may be smaller
             state = state.with_rows_added(len(rows))
-            batch = Batch(rows, np.arange(first, first + len(rows)))
-            state = state.with_rows(some, self._compute(block, batch, state.select_rows(some)))
+            final = self._compute(block, batch, state.select_rows(used_rows))
+            state = state.with_rows(used_rows, final)
         return state
 
-    def _documents(self, block: _BlockInWork, state: State) -> State:
-        """Start each document from zeros and carry the state within it; a block's documents run in
-        parallel. Takes and returns the state (one row) at the end of the last document so far."""
+    def _compute_documents(self, block: _BlockInWork, state: State) -> State:
+        """Start each document from zeros and carry the state within it.
+
+        The documents of a block run in parallel: turn k computes sentence k of each of them. Takes
+        and returns the state (one row) at the end of the last document so far.
+        """
         documents = positions_by_document(block.sentences)
         if block.sentences[0].starts_document:
             state = State.zeros(self.bilm.options, 1, device=self.device)
         state = state.with_rows_added(len(documents))
-        for turn in range(max(map(len, documents))):
-            document_of = {d[turn]: k for k, d in enumerate(documents) if turn < len(d)}
+        n_turns = max(len(positions) for positions in documents)
+        for turn in range(n_turns):
+            document_of: dict[int, int] = {}  # position of a sentence -> number of its document
+            for number, positions in enumerate(documents):
+                if turn < len(positions):
+                    document_of[positions[turn]] = number
             for batch in self._batches(block, list(document_of)):
-                numbers = [document_of[p] for p in batch.source_rows.tolist()]
-                index = torch.tensor(numbers, device=self.device)
-                final = self._compute(block, batch, state.select_rows(index))
-                state = state.with_rows(index, final)
+                numbers = [document_of[position] for position in batch.source_rows.tolist()]
+                state_rows = torch.tensor(numbers, device=self.device)
+                final = self._compute(block, batch, state.select_rows(state_rows))
+                state = state.with_rows(state_rows, final)
         return state.select_rows(slice(len(documents) - 1, len(documents)))
 
     def _batches(self, block: _BlockInWork, positions: Sequence[int]) -> list[Batch]:
         """The sentences at some positions, in batches of similar length."""
         batches = batches_by_length(
-            [block.rows[p] for p in positions],
+            [block.rows[position] for position in positions],
             batch_size=block.batch_size,
             batch_tokens=DeviceTuning.of(self.device).tokens,
             padded=self.engine.pads,
         )
-        return [Batch(batch.rows, np.array(positions)[batch.source_rows]) for batch in batches]
+        position_of_row = np.array(positions)
+        return [
+            Batch(rows=batch.rows, source_rows=position_of_row[batch.source_rows])
+            for batch in batches
+        ]
 
     def _compute(self, block: _BlockInWork, batch: Batch, start: State | None) -> Any:
         """Fill in the arrays of a batch, split in half if it does not fit in the device's memory;
         return the final state, None if sentences are independent."""
-        n_rows, finals = len(batch.rows), []
+        n_rows = len(batch.rows)
         try:
             return self._forward(block, batch, start)
         except RuntimeError as error:
@@ -223,19 +262,28 @@ class Embedder:
                 raise
             if n_rows == 1:
                 sentence = block.sentences[int(batch.source_rows[0])]
-                tokens = f"a sentence of {len(sentence.tokens)} tokens"
-                what = f"{sentence.where}: out of memory on {self.device} with {tokens}"
-                hint = "`max_tokens` refuses such sentences, `on_error=skip` skips them; "
-                hint += "`resume=True` continues after the last block that was written"
-                raise DeviceError(what, hint) from error
+                raise self._too_long(sentence) from error
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
+        finals = []
         for half in (slice(0, n_rows // 2), slice(n_rows // 2, n_rows)):
-            rows = start if start is None or self._is_independent else start.select_rows(half)
-            finals.append(self._compute(block, batch.rows_slice(half), rows))
+            is_shared = start is None or self._is_independent
+            start_of_half = start if is_shared else start.select_rows(half)
+            finals.append(self._compute(block, batch.rows_slice(half), start_of_half))
         if self._is_independent:
             return None
-        return State(torch.cat([f.h for f in finals], 2), torch.cat([f.c for f in finals], 2))
+        h = torch.cat([final.h for final in finals], 2)
+        c = torch.cat([final.c for final in finals], 2)
+        return State(h, c)
+
+    def _too_long(self, sentence: Sentence) -> DeviceError:
+        n_tokens = len(sentence.tokens)
+        return DeviceError(
+            f"out of memory on {self.device} with a sentence of {n_tokens} tokens",
+            "`max_tokens` refuses such sentences, `on_error=skip` skips them; "
+            "`resume=True` continues after the last block that was written",
+            where=sentence.where,
+        )
 
     def _forward(self, block: _BlockInWork, batch: Batch, start: State | None) -> State | None:
         """Compute a batch, reduce its layers and move them off the device, into `block.arrays`."""
@@ -246,7 +294,8 @@ class Embedder:
             shared_start=self._is_independent,
             top_layer=self.output.top_layer if self._is_independent else None,
         )
-        n_tokens, positions = (batch.lengths - 2).tolist(), batch.source_rows.tolist()
+        n_tokens = (batch.lengths - 2).tolist()  # without the sentence boundaries
+        positions = batch.source_rows.tolist()
         selected = self.output.select(layers)
         self._check_values(selected, n_tokens, lambda row: block.sentences[positions[row]].where)
         if self.output.pool is None:
@@ -259,10 +308,11 @@ class Embedder:
 
     def _check_values(self, values: Tensor, sizes: list[int], where: Callable[[int], str]) -> None:
         """Raise an OutputError that says where the first value that does not fit is."""
-        if not self.output.fits(values):
-            for row, piece in enumerate(torch.split(values, sizes, -2)):
-                if not self.output.fits(piece):
-                    raise self.output.error(piece, where(row), self.bilm.name)
+        if self.output.fits(values):
+            return
+        for row, piece in enumerate(torch.split(values, sizes, -2)):
+            if not self.output.fits(piece):
+                raise self.output.error(piece, where(row), self.bilm.name)
 
 
 @dataclass(frozen=True)

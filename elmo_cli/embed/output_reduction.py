@@ -29,7 +29,7 @@ class OutputReduction:
         selection = LayerSelection.parse(
             settings.layers, range(n_layers), n_layers, drop_axis=settings.drop_layer_axis
         )
-        return cls(selection, settings.dtype, settings.pool)
+        return cls(layers=selection, dtype=settings.dtype, pool=settings.pool)
 
     @property
     def top_layer(self) -> int | None:
@@ -46,12 +46,21 @@ class OutputReduction:
         return values.to(_DTYPES[self.dtype])
 
     def to_array(self, selected: Tensor) -> FloatArray:
-        """The array of one sentence from what `select` returned for its tokens, on the CPU: (layer,
-        token, dim) or (token, dim); pooled (layer, dim) or (dim,), zeros without tokens."""
-        if self.pool is not None and selected.shape[-2] == 0:
+        """The array of one sentence.
+
+        Args:
+            selected: what `select` returned for its tokens, on the CPU.
+        Returns:
+            (layer, token, dim) or (token, dim); if pooled, (layer, dim) or (dim,), which are zeros
+            without tokens.
+        """
+        n_tokens = selected.shape[-2]
+        if self.pool is not None and n_tokens == 0:
             selected = selected.sum(-2)
-        elif self.pool is not None:
-            selected = selected.mean(-2) if self.pool == "mean" else selected.amax(-2)
+        elif self.pool == "mean":
+            selected = selected.mean(-2)
+        elif self.pool == "max":
+            selected = selected.amax(-2)
         array: FloatArray = self.cast(selected).numpy()
         return array
 
@@ -68,8 +77,9 @@ class OutputReduction:
         value = float(values.abs().amax())
         largest = torch.finfo(_DTYPES[self.dtype]).max
         return OutputError(
-            f"{where}: the model {model} with `layers={self.layers.name}` computes {value:.4g}; "
+            f"the model {model} with `layers={self.layers.name}` computes {value:.4g}; "
             f"{self.dtype} holds at most {largest:.5g}",
             "give `dtype=float32` or smaller weights in `layers`; `elmo inspect WEIGHTS.hdf5` "
             "checks the weights",
+            where=where,
         )

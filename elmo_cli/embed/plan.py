@@ -24,8 +24,20 @@ _SCALE_BYTES = 4  # of a vector in int8
 _OVERHEAD = 1.1  # reading, packing and writing, on top of what is timed
 _LOW = 0.7  # of the estimate
 _HIGH = 1.35
-_FIRST_CHUNK = 16  # sentences of the first chunk that is timed
-_TINY_S = 1e-9
+_FIRST_CHUNK = 8  # sentences of the first chunk that is timed
+_N_CHUNKS = 3  # that are timed at least: the first, and two that are compared
+# Seconds per token of a larger batch, as a fraction of those of a small one; a busy machine may
+# suggest less.
+_LEAST_GROWTH = 1 / 3
+_TINY_S = 1e-9  # a clock may show that no time has passed
+
+
+class SecondsRange(NamedTuple):
+    """An estimate of a time in seconds, and the ends of its range."""
+
+    estimate: float
+    low: float
+    high: float
 
 
 class FileSize(NamedTuple):
@@ -45,7 +57,7 @@ class Plan:
         size: approximate size of the complete file.
         computed: tokens that remain to be computed.
         committed: sentences already in the file; whether they are from this text is not checked.
-        seconds: estimate, lower and upper end of its range, for computing; None without tokens.
+        seconds: for computing; None without tokens.
         warnings: what looks wrong.
     """
 
@@ -54,7 +66,7 @@ class Plan:
     size: FileSize
     computed: int
     committed: int
-    seconds: tuple[float, float, float] | None
+    seconds: SecondsRange | None
     warnings: tuple[str, ...]
 
 
@@ -70,10 +82,11 @@ def plan_job(job: EmbedJob, embedder: Embedder, *, timing_s: float = 2.0) -> Pla
     n_blocks_done = _count_committed(job, len(blocks))
     n_sentences_done, n_tokens_done = scan.totals(blocks[:n_blocks_done])
     n_tokens_left = n_tokens - n_tokens_done
-    rate = measure_rate(job, embedder, timing_s)
+    speed = measure_speed(job, embedder, timing_s)
     size = estimate_bytes(job, embedder, n_sentences, n_tokens)
     warnings = list(scan.report.warnings)
-    if problem := space_problem(job, size):
+    problem = space_problem(job, size)
+    if problem:
         warnings.append(problem)
     return Plan(
         sentences=n_sentences,
@@ -81,28 +94,31 @@ def plan_job(job: EmbedJob, embedder: Embedder, *, timing_s: float = 2.0) -> Pla
         size=size,
         computed=n_tokens_left,
         committed=n_sentences_done,
-        seconds=None if rate is None else seconds_range(n_tokens_left, rate),
+        seconds=None if speed is None else seconds_range(n_tokens_left, speed),
         warnings=tuple(warnings),
     )
 
 
 def run_spec(job: EmbedJob, embedder: Embedder, first_sentence: int = 0) -> FileSpec:
-    """The file settings of a job whose input begins with the key `first_sentence`. They must match
-    when a run is resumed or shards are merged."""
-    bilm, start, text = embedder.bilm, embedder.start, job.text
+    """The file settings of a job whose input begins with the key `first_sentence`.
+
+    They must match when a run is resumed or shards are merged.
+    """
+    bilm = embedder.bilm
+    start = embedder.start
     settings = {
         "model": bilm.name,
         "model_sha256": bilm.sha256,
         "state": job.embedder.state,
         "layers": "0" if job.layout.unit == "types" else embedder.output.layers.name,
         "pool": job.embedder.pool or "none",
-        "format": text.format,
-        "tokenizer": "english" if text.tokenize else "whitespace",
-        "blank": text.blank,
+        "format": job.text.format,
+        "tokenizer": "english" if job.text.tokenize else "whitespace",
+        "blank": job.text.blank,
         "precision": embedder.precision if embedder.precision != "float32" else None,
         "batch_size": embedder.batch_size if job.embedder.state == "carry" else None,
         "state_sha256": None if start is None else warm_state_id(bilm, start),
-        "column": text.column,
+        "column": job.text.column,
         "shard": None if job.shard is None else "{}/{}".format(*job.shard),
     }
     known = {name: value for name, value in settings.items() if value is not None}
@@ -111,17 +127,23 @@ def run_spec(job: EmbedJob, embedder: Embedder, first_sentence: int = 0) -> File
 
 def estimate_bytes(job: EmbedJob, embedder: Embedder, n_sentences: int, n_tokens: int) -> FileSize:
     """Estimate the size of the file from its numbers of sentences and tokens."""
-    layout, options = job.layout, embedder.bilm.options
-    n_kept, dim = embedder.output.layers.n_kept, options.dim
+    layout = job.layout
     if layout.unit == "types":
-        n_kept, dim = 1, options.projection_dim
+        n_kept_layers = 1
+        dim = embedder.bilm.options.projection_dim
+    else:
+        n_kept_layers = embedder.output.layers.n_kept
+        dim = embedder.bilm.options.dim
     itemsize = DTYPES[job.file.dtype].itemsize
-    vector = dim * itemsize + (_SCALE_BYTES if itemsize == 1 else 0)
-    n_vectors = (n_sentences if job.embedder.pool else n_tokens) * n_kept
-    of_sentence, of_token = layout.metadata_bytes
-    metadata = n_sentences * of_sentence + n_tokens * of_token
-    total, is_copied = n_vectors * vector + metadata, not layout.data_start
-    return FileSize(total, total + (n_vectors * vector if is_copied else metadata), is_copied)
+    scale_bytes = _SCALE_BYTES if itemsize == 1 else 0
+    n_vectors = n_kept_layers * (n_sentences if job.embedder.pool else n_tokens)
+    vector_bytes = n_vectors * (dim * itemsize + scale_bytes)
+    bytes_of_sentence, bytes_of_token = layout.metadata_bytes
+    metadata_bytes = n_sentences * bytes_of_sentence + n_tokens * bytes_of_token
+    total = vector_bytes + metadata_bytes
+    is_copied = not layout.data_start
+    written_twice = vector_bytes if is_copied else metadata_bytes
+    return FileSize(total=total, peak=total + written_twice, is_copied=is_copied)
 
 
 def space_problem(job: EmbedJob, needed: FileSize) -> str:
@@ -131,36 +153,98 @@ def space_problem(job: EmbedJob, needed: FileSize) -> str:
     except OSError:
         return ""  # the writer reports what is wrong with the folder
     part = part_path(job.output)
-    if needed.peak - (part.stat().st_size if part.is_file() else 0) <= free:
+    n_bytes_done = part.stat().st_size if part.is_file() else 0
+    if needed.peak - n_bytes_done <= free:
         return ""
     of_file = f" for a file of {format_bytes(needed.total)}" if needed.is_copied else ""
-    what = f"{job.output}: about {format_bytes(needed.peak)} are needed{of_file}"
-    return f"{what}, {format_bytes(free)} are free on its disk"
+    need = f"about {format_bytes(needed.peak)} are needed{of_file}"
+    return f"{job.output}: {need}, {format_bytes(free)} are free on its disk"
 
 
-def measure_rate(job: EmbedJob, embedder: Embedder, seconds: float) -> float | None:
-    """Tokens per second: embed the beginning of the text for about `seconds`.
+class TimedChunk(NamedTuple):
+    """Sentences that were embedded together, and how long that took."""
 
-    Each chunk has twice as many sentences as the one before, up to a whole block. Only the last
-    chunk counts: the first ones are slower, because memory is allocated and most types are new.
-    None for a text without tokens.
+    n_sentences: int
+    n_tokens: int
+    seconds: float
+
+
+def measure_speed(
+    job: EmbedJob, embedder: Embedder, seconds: float, *, n_chunks: int = _N_CHUNKS
+) -> float | None:
+    """Measure tokens per second: embed the beginning of the text for about `seconds`.
+
+    Each chunk has twice as many sentences as the one before, up to a whole block. The speed is that
+    of a full batch, see `speed_of_full_batch`.
+
+    Args:
+        n_chunks: that are embedded at least, however long they take.
+    Returns:
+        None for a text without tokens.
+    Raises:
+        ElmoError: a line cannot be read, or a sentence cannot be computed, as in a run.
     """
     sentences = read_sentences(job.inputs, job.text)
     n_sentences = _FIRST_CHUNK
-    rate = None
+    chunks: list[TimedChunk] = []
     end_s = time.perf_counter() + seconds
-    while chunk := list(islice(sentences, n_sentences)):
+    while True:
+        chunk = list(islice(sentences, n_sentences))
+        if not chunk:
+            break
+        begin_s = time.perf_counter()
+        _make_slow_calls(job, embedder, chunk)
         start_s = time.perf_counter()
         _embed(job, embedder, chunk)
-        chunk_s = time.perf_counter() - start_s
+        stop_s = time.perf_counter()
         n_tokens = sum(len(sentence.tokens) for sentence in chunk)
-        if n_tokens:
-            rate = n_tokens / max(chunk_s, _TINY_S)
-        expected_s = 2 * chunk_s  # of the next chunk
-        if time.perf_counter() + expected_s > end_s:
+        chunks.append(TimedChunk(len(chunk), n_tokens, max(stop_s - start_s, _TINY_S)))
+        next_chunk_s = 2 * (stop_s - begin_s)  # expected
+        if len(chunks) >= n_chunks and stop_s + next_chunk_s > end_s:
             break
         n_sentences = min(2 * n_sentences, SENTENCES)
-    return rate
+    return speed_of_full_batch(chunks, embedder.batch_size)
+
+
+def speed_of_full_batch(chunks: Sequence[TimedChunk], batch_size: int) -> float | None:
+    """Tokens per second of a batch of `batch_size` sentences; None without tokens.
+
+    A time step reads all weights, however few rows it has, so a small chunk takes several times as
+    long per token as a full batch. The time of the sentences that the last chunk lacks is therefore
+    that by which it exceeds the chunk before it, per token. The first chunk is not compared: memory
+    is allocated in it.
+    """
+    chunks = [chunk for chunk in chunks if chunk.n_tokens]
+    if not chunks:
+        return None
+    last = chunks[-1]
+    mean_token_s = last.seconds / last.n_tokens
+    if last.n_sentences >= batch_size or len(chunks) < _N_CHUNKS:
+        return 1 / mean_token_s
+    before = chunks[-2]
+    n_tokens_more = last.n_tokens - before.n_tokens
+    if n_tokens_more <= 0:
+        return 1 / mean_token_s
+    growth_s = (last.seconds - before.seconds) / n_tokens_more
+    growth_s = min(max(growth_s, _LEAST_GROWTH * mean_token_s), mean_token_s)
+    n_tokens_of_batch = batch_size * last.n_tokens / last.n_sentences
+    batch_s = last.seconds + growth_s * (n_tokens_of_batch - last.n_tokens)
+    return n_tokens_of_batch / batch_s
+
+
+def _make_slow_calls(job: EmbedJob, embedder: Embedder, sentences: Sequence[Sentence]) -> None:
+    """Make the first calls with a number of rows, which are slower on a GPU: they record graphs.
+
+    Their tokens are others, so that the types of the sentences are as new as in a run.
+    """
+    if job.layout.unit == "types" or embedder.engine.n_slow_calls == 0:
+        return
+    others = []
+    for sentence in sentences:
+        other_tokens = tuple(f"{token}\0" for token in sentence.tokens)
+        others.append(replace(sentence, tokens=other_tokens))
+    for _ in range(embedder.engine.n_slow_calls):
+        _embed(job, embedder, others)
 
 
 def _embed(job: EmbedJob, embedder: Embedder, sentences: Sequence[Sentence]) -> None:
@@ -170,16 +254,21 @@ def _embed(job: EmbedJob, embedder: Embedder, sentences: Sequence[Sentence]) -> 
         embedder.embed_block(sentences, None)
 
 
-def seconds_range(n_tokens: int, rate: float) -> tuple[float, float, float]:
-    """Estimate, lower and upper end of the time to embed some tokens."""
-    estimate = _OVERHEAD * n_tokens / rate
-    return estimate, _LOW * estimate, _HIGH * estimate
+def seconds_range(n_tokens: int, speed: float) -> SecondsRange:
+    """Estimate the time to embed some tokens at a speed in tokens per second."""
+    estimate = _OVERHEAD * n_tokens / speed
+    return SecondsRange(estimate=estimate, low=_LOW * estimate, high=_HIGH * estimate)
 
 
 def _count_committed(job: EmbedJob, n_blocks: int) -> int:
-    """Count the blocks of the output that a resumed run keeps."""
-    if job.resume and is_finished(job.output):
+    """Count the blocks of the output that a resumed run keeps, of `n_blocks` of the text."""
+    if not job.resume:
+        return 0
+    if is_finished(job.output):
         return n_blocks
     part = part_path(job.output)
     with output_errors(f"{job.output}.part"):
-        return read_log(part)[2].blocks if job.resume and log_path(part).exists() else 0
+        if not log_path(part).exists():
+            return 0
+        _, _, committed = read_log(part)
+        return committed.blocks

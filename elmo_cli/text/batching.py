@@ -48,7 +48,7 @@ class Batch:
 
     def rows_slice(self, rows: slice) -> Batch:
         """Some of the rows as another batch."""
-        return Batch(self.rows[rows], self.source_rows[rows])
+        return Batch(rows=self.rows[rows], source_rows=self.source_rows[rows])
 
 
 def batches_by_length(
@@ -67,11 +67,15 @@ def batches_by_length(
     order = np.argsort(-lengths, kind="stable")
     batches = []
     while len(order):
-        ordered = lengths[order[:batch_size]]
-        tokens = ordered[0] * np.arange(1, 1 + len(ordered))
-        if not padded:
-            tokens = np.maximum(np.cumsum(ordered), tokens // _MAX_PADDED)
-        size = max(1, int(np.searchsorted(tokens, batch_tokens, "right")))
-        chosen, order = order[:size], order[size:]
-        batches.append(Batch(tuple(rows[i] for i in chosen), chosen))
+        candidate_lengths = lengths[order[:batch_size]]
+        # Tokens of a batch of the first 1, 2, … candidates.
+        padded_tokens = candidate_lengths[0] * np.arange(1, 1 + len(candidate_lengths))
+        if padded:
+            n_tokens = padded_tokens
+        else:
+            n_tokens = np.maximum(np.cumsum(candidate_lengths), padded_tokens // _MAX_PADDED)
+        n_rows = max(1, int(np.searchsorted(n_tokens, batch_tokens, "right")))
+        chosen = order[:n_rows]
+        batches.append(Batch(rows=tuple(rows[i] for i in chosen), source_rows=chosen))
+        order = order[n_rows:]
     return batches

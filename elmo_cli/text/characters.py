@@ -8,12 +8,19 @@ import numpy as np
 
 from elmo_cli.arrays import Int64Array
 
-BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, PADDING = range(256, 261)
-BEGIN, END = "<S>", "</S>"  # the tokens at the ends of a sentence
+# Ids after those of the bytes, 0..255.
+BEGIN_SENTENCE = 256
+END_SENTENCE = 257
+BEGIN_WORD = 258
+END_WORD = 259
+PADDING = 260
+# The tokens at the ends of a sentence.
+BEGIN = "<S>"
+END = "</S>"
 
 
 class CharacterIds:
-    """Int64Array of the characters of tokens: begin of word, bytes of UTF-8, end of word, padding.
+    """Ids of the characters of tokens: begin of word, bytes of UTF-8, end of word, padding.
 
     Args:
         max_characters: ids per token (50); two mark the ends of the word, so a token is truncated
@@ -37,7 +44,7 @@ class CharacterIds:
                 row[2] = END_WORD
                 continue
             # Lone surrogates have no bytes in UTF-8; they are left out, as in bilm-tf.
-            spelled = token.encode("utf-8", "ignore")[: self.max_characters - 2]
-            row[1 : 1 + len(spelled)] = np.frombuffer(spelled, np.uint8)
-            row[1 + len(spelled)] = END_WORD
+            characters = token.encode("utf-8", "ignore")[: self.max_characters - 2]
+            row[1 : 1 + len(characters)] = np.frombuffer(characters, np.uint8)
+            row[1 + len(characters)] = END_WORD
         return ids

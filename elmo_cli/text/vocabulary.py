@@ -15,7 +15,8 @@ from elmo_cli.messages import plural
 from elmo_cli.regular_files import check_regular
 from elmo_cli.text.characters import BEGIN, END
 
-SPECIALS = (BEGIN, END, "<UNK>")
+UNKNOWN = "<UNK>"
+SPECIALS = (BEGIN, END, UNKNOWN)
 _PLACEHOLDER_LINE = "!!!MAXTERMID"  # of a vocabulary file; it has no id
 
 
@@ -32,10 +33,13 @@ class Vocabulary:
     def __init__(self, types: Sequence[str], *, where: str = "vocabulary") -> None:
         self.types = tuple(types)
         self._ids = {token: i for i, token in enumerate(self.types)}
-        if missing := [special for special in SPECIALS if special not in self._ids]:
-            hint = "a vocabulary begins with <S>, </S>, <UNK>, one per line"
-            raise InputError(f"{where}: {missing[0]} is not among the types", hint)
-        self.begin, self.end, self.unknown = (self._ids[special] for special in SPECIALS)
+        for special in SPECIALS:
+            if special not in self._ids:
+                hint = "a vocabulary begins with <S>, </S>, <UNK>, one per line"
+                raise InputError(f"{special} is not among the types", hint, where=where)
+        self.begin = self._ids[BEGIN]
+        self.end = self._ids[END]
+        self.unknown = self._ids[UNKNOWN]
 
     def __len__(self) -> int:
         return len(self.types)
@@ -58,20 +62,27 @@ class Vocabulary:
         that can't be read, is not UTF-8, lacks a special type or has a type twice is an InputError.
         """
         check_regular(path, InputError)
+        open_file = gzip.open if str(path).endswith(".gz") else open
         try:
-            with (gzip.open if str(path).endswith(".gz") else open)(path, "rb") as file:
+            with open_file(path, "rb") as file:
                 text = file.read().decode("utf-8-sig")
         except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
             hint = "give a vocabulary file: UTF-8, one type per line; `elmo vocab` makes one"
             reason = getattr(error, "strerror", None) or error
-            raise InputError(f"{path}: can't be read ({reason})", hint) from None
-        types = [line.strip() for line in text.removesuffix("\n").split("\n")]
-        first: dict[str, int] = {}
-        for number, token in enumerate(types, start=1):
-            if first.setdefault(token, number) != number and token != _PLACEHOLDER_LINE:
-                what = f"{path}, line {number}: {token!r} is already on line {first[token]}"
-                raise InputError(what, "a type has one id: remove it from vocabulary and softmax")
-        return cls([token for token in types if token != _PLACEHOLDER_LINE], where=str(path))
+            raise InputError(f"can't be read ({reason})", hint, where=path) from None
+        lines = [line.strip() for line in text.removesuffix("\n").split("\n")]
+        types = []
+        line_of: dict[str, int] = {}
+        for number, token in enumerate(lines, start=1):
+            if token == _PLACEHOLDER_LINE:
+                continue
+            if token in line_of:
+                problem = f"{token!r} is already on line {line_of[token]}"
+                hint = "a type has one id: remove it from vocabulary and softmax"
+                raise InputError(problem, hint, where=f"{path}, line {number}")
+            line_of[token] = number
+            types.append(token)
+        return cls(types, where=str(path))
 
     def write(self, path: str | Path) -> None:
         """Write one type per line in UTF-8; replace an existing file when the new is complete."""
@@ -94,7 +105,7 @@ class TypeCounts:
             counts.update(sentence)
             n_sentences += len(sentence) > 0
         if not counts:
-            raise InputError(f"{name}: contains no sentences", "give a text with tokens")
+            raise InputError("contains no sentences", "give a text with tokens", where=name)
         return cls(counts, n_sentences)
 
     @property
@@ -105,9 +116,12 @@ class TypeCounts:
     @property
     def warning(self) -> str:
         """A warning about types that no vocabulary file can hold; empty if there are none."""
-        types = [token for token in self.counts if not _is_writable(token)]
-        what = "with a line end or white space at their ends, or a reserved name; the first is"
-        return f"left out {plural(len(types), 'type')} {what} {types[0]!r}" if types else ""
+        left_out = [token for token in self.counts if not _is_writable(token)]
+        if not left_out:
+            return ""
+        reason = "with a line end or white space at their ends, or a reserved name"
+        n_types = plural(len(left_out), "type")
+        return f"left out {n_types} {reason}; the first is {left_out[0]!r}"
 
     def vocabulary(self, *, min_count: int = 1, max_types: int | None = None) -> Vocabulary:
         """The types by descending count, after `<S>`, `</S>`, `<UNK>`; at most `max_types`.
@@ -115,22 +129,32 @@ class TypeCounts:
         Rarer types than `min_count` are left out, and so are those that a vocabulary file can't
         hold; a UsageError if none is left.
         """
-        usable = [(-n, t) for t, n in self.counts.items() if t not in SPECIALS and _is_writable(t)]
-        # Equal counts in alphabetical order, so that the order of the text does not matter.
-        types = [token for n, token in sorted(usable) if -n >= min_count]
-        if not types:
-            most = -min(usable)[0] if usable else 0
-            what = f"the most frequent type of the text occurs {plural(most, 'time')}"
+        frequent = []
+        most = 0
+        for token, count in self.counts.items():
+            if token in SPECIALS or not _is_writable(token):
+                continue
+            most = max(most, count)
+            if count >= min_count:
+                frequent.append((-count, token))
+        if not frequent:
+            problem = f"the most frequent type of the text occurs {plural(most, 'time')}"
             hint = "give a smaller number, or more text"
-            raise UsageError(f"`min_count={min_count}`: {what}", hint)
+            raise UsageError(problem, hint, where=f"`min_count={min_count}`")
+        # Equal counts in alphabetical order, so that the order of the text does not matter.
+        types = [token for _, token in sorted(frequent)]
         return Vocabulary([*SPECIALS, *types][:max_types])
 
     def coverage(self, vocabulary: Vocabulary) -> float:
         """The fraction of the tokens whose type is in a vocabulary, 0 to 1."""
-        unknown = vocabulary.unknown
-        n_known = sum(n for token, n in self.counts.items() if vocabulary.id(token) != unknown)
+        n_known = 0
+        for token, count in self.counts.items():
+            if vocabulary.id(token) != vocabulary.unknown:
+                n_known += count
         return n_known / self.n_tokens
 
 
 def _is_writable(token: str) -> bool:
-    return token == token.strip() != _PLACEHOLDER_LINE and "\n" not in token
+    """Whether a line of a vocabulary file can hold a type."""
+    has_outer_space = token != token.strip()
+    return not has_outer_space and "\n" not in token and token != _PLACEHOLDER_LINE

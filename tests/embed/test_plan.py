@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,9 +21,11 @@ from elmo_cli.embed.blocks import BlockInfo, TextScan, scan_text
 from elmo_cli.embed.job import EmbedderSettings, EmbedJob
 from elmo_cli.embed.plan import (
     FileSize,
+    TimedChunk,
     estimate_bytes,
     plan_job,
     space_problem,
+    speed_of_full_batch,
 )
 from elmo_cli.embed.run import make_embedder, run_job
 from elmo_cli.errors import InputError
@@ -34,21 +38,45 @@ from elmo_cli.text.sentence import Sentence
 STARTS = st.lists(st.booleans(), max_size=40)
 
 
+def scan_of_blocks(starts: list[bool]) -> TextScan:
+    """A scan of blocks of one sentence and one token; a block starts a document or not."""
+    infos = [
+        BlockInfo(
+            n_sentences=1,
+            n_tokens=1,
+            first_key=3 + 2 * number,
+            starts_document=starts_document,
+            text_sha256="",
+        )
+        for number, starts_document in enumerate(starts)
+    ]
+    return TextScan(tuple(infos), InputReport(n_keys=99))
+
+
 @given(STARTS, st.integers(1, 12), st.sampled_from(["zero", "warm", "document"]))
 def test_shards_have_every_block_once(starts: list[bool], n_shards: int, state: str) -> None:
-    infos = tuple(BlockInfo(1, 1, 2 * k + 3, start, "") for k, start in enumerate(starts))
-    scan = TextScan(infos, InputReport(n_keys=99))
-    shards = [scan.shard((i, n_shards), state=state) for i in range(1, n_shards + 1)]
+    scan = scan_of_blocks(starts)
+    shards = [scan.shard((number, n_shards), state=state) for number in range(1, n_shards + 1)]
     assert [block for shard in shards for block in shard] == list(range(len(starts)))
     assert all(before.stop == after.start for before, after in pairwise(shards))
-    sizes = [len(shard) for shard in shards]
     for shard in shards:
         assert scan.totals(shard) == (len(shard), len(shard))
-        key = 2 * shard.start + 3 if shard.start < len(starts) else 99
-        assert scan.first_key(shard) == (key if shard.start else 0)
         if state == "document" and 0 < shard.start < len(starts):
             assert starts[shard.start]
+    sizes = [len(shard) for shard in shards]
     assert state == "document" or max(sizes) - min(sizes) <= 1
+
+
+@given(STARTS)
+def test_the_first_key_of_a_shard_is_that_of_its_first_block(starts: list[bool]) -> None:
+    """The first shard begins with key 0, also if the first sentences were skipped."""
+    scan = scan_of_blocks(starts)
+    n_blocks = len(starts)
+    keys_of_later_blocks = [3 + 2 * number for number in range(1, n_blocks)]
+    for start, key in enumerate([0, *keys_of_later_blocks]):
+        assert scan.first_key(range(start, n_blocks)) == key
+    if n_blocks:
+        assert scan.first_key(range(n_blocks, n_blocks)) == 99
 
 
 @pytest.fixture
@@ -64,7 +92,7 @@ def job(tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> EmbedJob
 
 def test_a_scan_of_a_text(job: EmbedJob) -> None:
     scan = scan_text(job)
-    assert [(one.n_sentences, one.n_tokens, one.first_key) for one in scan.blocks] == [
+    assert [(block.n_sentences, block.n_tokens, block.first_key) for block in scan.blocks] == [
         (2, 3, 0),
         (2, 4, 2),
         (2, 1, 4),
@@ -74,7 +102,7 @@ def test_a_scan_of_a_text(job: EmbedJob) -> None:
     skipping = scan_text(replace(job, text=InputSettings(blank="skip")))
     assert (skipping.totals(range(3)), skipping.n_skipped) == ((6, 9), 2)
     documents = scan_text(replace(job, embedder=EmbedderSettings("document")))
-    assert [one.starts_document for one in documents.blocks] == [True, True, True, True]
+    assert [block.starts_document for block in documents.blocks] == [True, True, True, True]
     with pytest.raises(InputError, match="line 2: the key"):
         scan_text(replace(job, file=FileSpec(keys="sentence")))
 
@@ -160,39 +188,95 @@ def test_free_space(
 
 
 class Clock:
-    """An embedder that computes 100 tokens per second, after 5 seconds for the first chunk."""
+    """An embedder that computes 100 tokens per second, after 5 seconds for the first chunk.
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    The first `n_slow_calls` with a number of sentences take 50 seconds more.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, n_slow_calls: int = 0) -> None:
         self.seconds = 0.0
-        self.n_calls = 0
+        self.n_calls = Counter[int]()  # by number of sentences
+        self.types: set[str] = set()
+        self.batch_size = 512
+        self.engine = SimpleNamespace(n_slow_calls=n_slow_calls)
         monkeypatch.setattr(time, "perf_counter", lambda: self.seconds)
 
     def embed_block(self, sentences: Sequence[Sentence], state: None) -> None:
-        n_tokens = sum(len(sentence.tokens) for sentence in sentences)
-        self.seconds += n_tokens / 100
-        if self.n_calls == 0:
+        tokens = [token for sentence in sentences for token in sentence.tokens]
+        self.types.update(tokens)
+        self.seconds += len(tokens) / 100
+        if not self.n_calls:
             self.seconds += 5
-        self.n_calls += 1
+        self.n_calls[len(sentences)] += 1
+        if self.n_calls[len(sentences)] <= self.engine.n_slow_calls:
+            self.seconds += 50
 
 
 @pytest.mark.parametrize("limit", [20.0, 200.0])
-def test_the_rate_is_that_of_a_large_chunk(
+def test_the_speed_is_that_of_a_large_chunk(
     job: EmbedJob, monkeypatch: pytest.MonkeyPatch, limit: float
 ) -> None:
     Path(job.inputs[0]).write_text("one two three\n" * 4000)
     clock: Any = Clock(monkeypatch)
-    assert plan.measure_rate(job, clock, limit) == pytest.approx(100)
+    assert plan.measure_speed(job, clock, limit) == pytest.approx(100)
     assert clock.seconds < limit
 
 
-def test_a_text_without_tokens_has_no_rate(job: EmbedJob) -> None:
+def test_the_speed_does_not_include_slow_calls(
+    job: EmbedJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a GPU, these record graphs; a run has thousands of calls with few numbers of rows."""
+    Path(job.inputs[0]).write_text("one two three\n" * 4000)
+    clock: Any = Clock(monkeypatch, n_slow_calls=2)
+    assert plan.measure_speed(job, clock, 1000.0) == pytest.approx(100)
+    assert clock.n_calls[8] == 3
+
+
+def test_slow_calls_do_not_make_the_types_of_the_text_known(
+    job: EmbedJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the character CNN has nothing to compute when the chunk is timed."""
+    clock: Any = Clock(monkeypatch, n_slow_calls=2)
+    sentences = [Sentence(tokens=("one", "two"), key=0)]
+    plan._make_slow_calls(job, clock, sentences)
+    assert clock.n_calls[1] == 2
+    assert clock.types.isdisjoint({"one", "two"})
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "n_tokens", "seconds"),
+    [
+        (16, 320, 3.6),  # the last chunk is more than a full batch
+        (32, 320, 3.6),
+        (64, 640, 5.2),
+        (512, 5120, 27.6),
+    ],
+)
+def test_a_full_batch_is_extrapolated_from_the_last_two_chunks(
+    batch_size: int, n_tokens: int, seconds: float
+) -> None:
+    """Chunks of few sentences take 2 s to read the weights, and 0.05 s per sentence."""
+    chunks = [TimedChunk(8, 80, 9.0), TimedChunk(16, 160, 2.8), TimedChunk(32, 320, 3.6)]
+    assert speed_of_full_batch(chunks, batch_size) == pytest.approx(n_tokens / seconds)
+
+
+@pytest.mark.parametrize("last_s", [2.0, 0.1])
+def test_a_busy_machine_does_not_make_a_full_batch_free(last_s: float) -> None:
+    """A larger chunk may take less time than a small one where other programs compute."""
+    chunks = [TimedChunk(8, 80, 9.0), TimedChunk(16, 160, 2.8), TimedChunk(32, 320, last_s)]
+    speed = speed_of_full_batch(chunks, 512)
+    assert speed is not None
+    assert speed < 3 * 320 / last_s
+
+
+def test_a_text_without_tokens_has_no_speed(job: EmbedJob) -> None:
     for path in job.inputs:
         Path(path).write_text("\n\n")
-    assert plan.measure_rate(job, make_embedder(job), 1.0) is None
+    assert plan.measure_speed(job, make_embedder(job), 1.0) is None
 
 
 def test_the_range_of_an_estimate() -> None:
-    estimate, low, high = plan.seconds_range(1100, rate=10.0)
+    estimate, low, high = plan.seconds_range(1100, speed=10.0)
     assert estimate == pytest.approx(121)
     assert low < estimate / 1.3 < estimate * 1.3 < high
 
