@@ -153,7 +153,7 @@ def check_plot(output: str, inputs: Iterable[Any], *, overwrite: bool, html: boo
     from elmo_cli.plot.figure import check_format
 
     console.check_output(output, inputs, overwrite=overwrite)
-    check_format(output, html=html)
+    check_format(output, of_tokens=html)
 
 
 def _model(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:

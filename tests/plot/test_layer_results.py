@@ -25,31 +25,51 @@ def write(path: Path, content: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("mix", "expected"),
+    ("mix", "weights"),
     [
-        ({"input": MIX}, [("$ner", (0.25, 0.5, 0.25))]),
-        ({"x": MIX, "y": MIX}, [(f"$ner, {where}", (0.25, 0.5, 0.25)) for where in "xy"]),
-        *((mix, "has no mix of layers") for mix in ({}, {"input": {"weights": [1.0]}})),
-        *((mix, "not a folder with") for mix in ({"x": {"weights": ["x"]}}, {"x": {}}, [1])),
-        ("mix:1,2,5", [("mix:1,2,5", (0.125, 0.25, 0.625))]),
-        ("mix:1,2,5,3", [("mix:1,2,5,3", (0.125, 0.25, 0.625))]),  # gamma changes no weight
-        ("mix:1,-2,5", "a weight is negative"),
-        (None, "ner: not a folder"),
+        ("mix:1,2,5", (0.125, 0.25, 0.625)),
+        ("mix:1,2,5,3", (0.125, 0.25, 0.625)),  # gamma changes no weight
     ],
-    ids=str,
 )
-def test_mixes(mix: Any, expected: Any, tmp_path: Path) -> None:
-    def read() -> list[tuple[str, tuple[float, ...]]]:
-        return [parse_mix(mix)] if isinstance(mix, str) else read_mixes(file)
+def test_a_mix_is_normalized(mix: str, weights: tuple[float, ...]) -> None:
+    assert parse_mix(mix) == (mix, weights)
 
-    file = tmp_path / "$ner/scores.json"
-    if mix is not None:
-        write(file, {"best_epoch": 1, "mix": mix})
-    if isinstance(expected, str):
-        with pytest.raises(ElmoError, match=expected):
-            read()
-    else:
-        assert read() == expected
+
+def test_a_negative_weight_is_refused() -> None:
+    with pytest.raises(ElmoError, match="a weight is negative"):
+        parse_mix("mix:1,-2,5")
+
+
+@pytest.mark.parametrize(
+    ("mixes", "names"),
+    [({"input": MIX}, ["$ner"]), ({"x": MIX, "y": MIX}, ["$ner, x", "$ner, y"])],
+)
+def test_mixes_of_a_task_model(mixes: Any, names: list[str], tmp_path: Path) -> None:
+    scores_file = tmp_path / "$ner/scores.json"
+    write(scores_file, {"best_epoch": 1, "mix": mixes})
+    assert read_mixes(scores_file) == [(name, (0.25, 0.5, 0.25)) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("mixes", "message"),
+    [
+        ({}, "has no mix of layers"),
+        ({"input": {"weights": [1.0]}}, "has no mix of layers"),
+        ({"x": {"weights": ["x"]}}, "not a folder with"),
+        ({"x": {}}, "not a folder with"),
+        ([1], "not a folder with"),
+    ],
+)
+def test_a_task_model_without_a_mix_is_refused(mixes: Any, message: str, tmp_path: Path) -> None:
+    scores_file = tmp_path / "$ner/scores.json"
+    write(scores_file, {"best_epoch": 1, "mix": mixes})
+    with pytest.raises(ElmoError, match=message):
+        read_mixes(scores_file)
+
+
+def test_a_folder_without_scores_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ElmoError, match="ner: not a folder with"):
+        read_mixes(tmp_path / "$ner/scores.json")
 
 
 def test_bars_are_stacked(tmp_path: Path, figures: list[Figure]) -> None:
@@ -95,7 +115,7 @@ BASELINE = {"majority label per word: 71.2": [71.25] * 2}
 def test_accuracies_are_drawn(
     results: dict[str, Any], expected: Any, names: list[str], tmp_path: Path, figures: list[Figure]
 ) -> None:
-    files = [write(tmp_path / f"{name}.json", one) for name, one in results.items()]
+    files = [write(tmp_path / f"{name}.json", result) for name, result in results.items()]
     made("plot", "probe", *files, "-o", tmp_path / "p.svg")
     (axes,) = figures[0].axes
     drawn = {str(line.get_label()): list(line.get_ydata()) for line in axes.lines}
@@ -113,6 +133,7 @@ def test_what_probe_prints_can_be_read(
     done = made("probe", "--train", *pair, "--test", *pair, "--json", "--control", "-q")
     Path("result.json").write_bytes(done.out)
     made("plot", "probe", "result.json", "-o", "p.png", "-f")
-    layers, lines = json.loads(done.out)["layers"], figures[0].axes[0].lines
+    layers = json.loads(done.out)["layers"]
+    lines = figures[0].axes[0].lines
     assert list(lines[0].get_ydata()) == [layer["test"] for layer in layers]
     assert list(lines[-2].get_ydata()) == [layer["control"]["test"] for layer in layers]

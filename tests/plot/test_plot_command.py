@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import elmo
+from command_line import elmo, made
 
 BASELINES = {"majority_label": {"test": 13.0}, "majority_label_per_word": {"test": 71.25}}
 LAYERS: list[Any] = [[], 3, [{}], [{"name": "0", "test": "x"}]]
@@ -53,3 +54,25 @@ def test_refused(line: str, message: str, corpus: Path) -> None:
     assert message in done.err
     assert len(done.err.splitlines()) == 2
     assert {path: path.read_bytes() for path in Path().iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    "words", [("plot", "senses", "text.hdf5", "--word", "play"), ("neighbors", "text.hdf5", "play")]
+)
+def test_plots_of_tokens_without_scikit_learn(
+    words: tuple[str, ...], corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    done = elmo(*words, "-o", "new.svg")
+    assert done.code == 1
+    assert done.err.splitlines() == [
+        "error: new.svg: scikit-learn is not installed",
+        "hint: `pip install '.[plot]'` in a clone",
+    ]
+
+
+def test_other_plots_do_not_need_scikit_learn(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    made("plot", "similarity", corpus, "0", "3", "-o", tmp_path / "similarity.svg")
