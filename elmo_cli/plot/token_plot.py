@@ -281,10 +281,10 @@ def _write_texts(axes: Axes, points: Float64Array, texts: Sequence[str]) -> int:
                 fontsize=7,
                 color="#333333",
             )
-            box = text.get_window_extent().padded(4, 0)
-            is_inside = frame.x0 <= box.x0 and box.x1 <= frame.x1  # its point is inside
-            if is_inside and not _covers(box.extents, covered):
-                covered = np.vstack([covered, box.extents])
+            box = np.array(text.get_window_extent().padded(4, 0).extents)
+            is_inside = frame.x0 <= box[0] and box[2] <= frame.x1  # its point is inside
+            if is_inside and not _covers(box, covered):
+                covered = np.vstack([covered, box])
                 n_shown += 1
                 break
             text.remove()

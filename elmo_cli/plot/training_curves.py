@@ -190,9 +190,11 @@ def _panels(runs: Sequence[TrainingCurve]) -> list[str]:
 
 
 def _last_x(runs: Sequence[TrainingCurve]) -> float:
-    points = [point for run in runs for point in (*run.losses, *run.evaluations)]
-    end = max(point.x for point in points)
-    return end if end else 1.0  # an axis has a length
+    """Return the greatest position of a point; 1 if it is 0, because an axis has a length."""
+    positions = [point.x for run in runs for point in run.losses]
+    positions += [point.x for run in runs for point in run.evaluations]
+    end = max(positions)
+    return end if end else 1.0
 
 
 def _label(run: TrainingCurve) -> str:
