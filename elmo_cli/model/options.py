@@ -226,14 +226,18 @@ def _sections(content: Any, where: str) -> dict[str, Mapping[str, Any]]:
     for section in _SECTIONS:
         value = sections[section.parent].get(section.name)
         sections[section.path] = _checked_object(value, section.path, where)
-        # Keys that nothing reads are refused: a misspelled clip would be no clip.
-        known = [inner.name for inner in _SECTIONS if inner.parent == section.path]
-        known += [field.key for field in _FIELDS if field.section == section.path]
-        unknown = [key for key in sections[section.path] if key not in known]
-        if unknown:
-            problem = f"unknown key {_shown(unknown[0])} in {section.path}"
-            raise OptionsError(problem, f"known are {', '.join(known)}", where=where)
+        _refuse_unknown_keys(sections[section.path], section.path, where)
     return sections
+
+
+def _refuse_unknown_keys(section: Mapping[str, Any], path: str, where: str) -> None:
+    """Raise an OptionsError for a key that nothing reads: a misspelled clip would be no clip."""
+    known = [inner.name for inner in _SECTIONS if inner.parent == path]
+    known += [field.key for field in _FIELDS if field.section == path]
+    for key in section:
+        if key not in known:
+            problem = f"unknown key {_shown(key)} in {path}"
+            raise OptionsError(problem, f"known are {', '.join(known)}", where=where)
 
 
 def _checked_object(value: Any, name: str, where: str) -> Mapping[str, Any]:

@@ -205,15 +205,21 @@ def _plot_groups(names: Sequence[str]) -> list[_PlotGroup]:
     Args:
         names: the name of the group of each token.
     """
-    by_size = [name for name, _ in Counter(names).most_common() if name != _QUERY]
-    n_named = len(by_size) if len(by_size) <= len(_STYLES) else len(_STYLES) - 1
+    sizes = Counter(name for name in names if name != _QUERY)
+    by_size = [name for name, _ in sizes.most_common()]
+    if len(by_size) > len(_STYLES):
+        by_size = by_size[: len(_STYLES) - 1]
     styles = {_QUERY: _QUERY_STYLE}
-    styles.update(zip(by_size[:n_named], _STYLES, strict=False))
+    styles.update(zip(by_size, _STYLES, strict=False))
+    shown_names = [name if name in styles else _OTHER for name in names]
     styles.setdefault(_OTHER, _OTHER_STYLE)  # a group may have this name
-    rows: dict[str, list[int]] = {name: [] for name in styles}
-    for row, name in enumerate(names):
-        rows[name if name in styles else _OTHER].append(row)
-    return [_PlotGroup(name, rows[name], style) for name, style in styles.items() if rows[name]]
+
+    groups = []
+    for group_name, style in styles.items():
+        rows = [row for row, name in enumerate(shown_names) if name == group_name]
+        if rows:
+            groups.append(_PlotGroup(group_name, rows, style))
+    return groups
 
 
 def _write_figure(

@@ -43,7 +43,7 @@ def pull(
     model: Model,
     *,
     overwrite: bool = False,
-    on_bytes: Callable[[int, int], None] = lambda done, total: None,
+    on_bytes: Callable[[int, int], None] | None = None,
     on_wait: Callable[[], None] | None = None,
 ) -> ModelFiles:
     """Download the files of a model that are missing or not the published ones, or all of them with
@@ -66,7 +66,8 @@ def pull(
     received = 0  # bytes of complete files
 
     def on_file_bytes(n_bytes: int) -> None:
-        on_bytes(received + n_bytes, total)
+        if on_bytes is not None:
+            on_bytes(received + n_bytes, total)
 
     with locked(folder, on_wait):
         for file in _files_to_fetch(model, overwrite):  # another process may have downloaded it

@@ -79,10 +79,11 @@ def test_bars_are_stacked(tmp_path: Path, figures: list[Figure]) -> None:
     made("plot", "layers", tmp_path / "$ner", "mix:50,48,2", "-o", tmp_path / "a.svg")
     (axes,) = figures[0].axes
     bars = [bar for container in axes.containers for bar in container]
+    # Those of layer 0, of layer 1, …
     left = [0, 0, 0.1, 0.5, 0.3, 0.98, 0.6, 1]
+    widths = [0.1, 0.5, 0.2, 0.48, 0.3, 0.02, 0.4, 0]
     np.testing.assert_allclose([bar.get_x() for bar in bars], left)
-    width = [0.1, 0.5, 0.2, 0.48, 0.3, 0.02, 0.4, 0]
-    np.testing.assert_allclose([bar.get_width() for bar in bars], width)
+    np.testing.assert_allclose([bar.get_width() for bar in bars], widths)
     names = ["token layer", "LSTM layer 1", "LSTM layer 2", "LSTM layer 3"]
     assert [text.get_text() for text in figures[0].legends[0].texts] == names
     assert [text.get_text() for text in axes.get_yticklabels()] == [r"\$ner", "mix:50,48,2"]
@@ -97,32 +98,47 @@ LAYERS = [
 ]
 PER_WORD = {"majority_label": {"test": 13.0}, "majority_label_per_word": {"test": 71.25}}
 RESULT = {**PER_WORD, "layers": LAYERS}
-NAMES = ["token layer", "LSTM layer 1"]
 NO_WORDS = {"majority_label": {"test": 50.0}, "majority_label_per_word": None}
 POOLED = {**NO_WORDS, "layers": [{"name": "top", "test": 60.0, "unseen_words": None}]}
-WORDS = {"all words": [80, 90], "unseen words": [60, np.nan], "control labels": [70, 55.5]}
-BASELINE = {"majority label per word: 71.2": [71.25] * 2}
+SERIES = {"all words": [80, 90], "unseen words": [60, np.nan], "control labels": [70, 55.5]}
+BASELINE = {"majority label per word: 71.2": [71.25, 71.25]}
+
+
+def drawn_lines(figure: Figure) -> dict[str, list[float]]:
+    """The heights of each line, by its label."""
+    (axes,) = figure.axes
+    return {str(line.get_label()): list(line.get_ydata()) for line in axes.lines}
 
 
 @pytest.mark.parametrize(
-    ("results", "expected", "names"),
+    ("result", "lines", "layers"),
     [
-        ({"pos": RESULT}, {**WORDS, **BASELINE}, NAMES),
-        ({"p": POOLED}, {"all words": [60], "majority label: 50.0": [50] * 2}, ["top"]),
-        ({"a": RESULT, "b": RESULT}, {"a": [80, 90], "b": [80, 90], **BASELINE}, NAMES),
+        (RESULT, SERIES | BASELINE, ["token layer", "LSTM layer 1"]),
+        (POOLED, {"all words": [60], "majority label: 50.0": [50, 50]}, ["top"]),
     ],
 )
-def test_accuracies_are_drawn(
-    results: dict[str, Any], expected: Any, names: list[str], tmp_path: Path, figures: list[Figure]
+def test_all_series_of_one_probe_are_drawn(
+    result: Any,
+    lines: dict[str, list[float]],
+    layers: list[str],
+    tmp_path: Path,
+    figures: list[Figure],
 ) -> None:
-    files = [write(tmp_path / f"{name}.json", result) for name, result in results.items()]
-    made("plot", "probe", *files, "-o", tmp_path / "p.svg")
+    file = write(tmp_path / "pos.json", result)
+    made("plot", "probe", file, "-o", tmp_path / "p.svg")
+    np.testing.assert_equal(drawn_lines(figures[0]), lines)
     (axes,) = figures[0].axes
-    drawn = {str(line.get_label()): list(line.get_ydata()) for line in axes.lines}
-    np.testing.assert_equal(drawn, expected)
-    assert [text.get_text() for text in axes.get_xticklabels()] == names
-    values = [f"{value:.1f}" for value in expected.get("all words", [])]
-    assert [text.get_text() for text in axes.texts] == values
+    assert [text.get_text() for text in axes.get_xticklabels()] == layers
+    assert [text.get_text() for text in axes.texts] == [f"{x:.1f}" for x in lines["all words"]]
+
+
+def test_several_probes_are_compared_on_all_words(tmp_path: Path, figures: list[Figure]) -> None:
+    """With one line for the baseline that they share."""
+    files = [write(tmp_path / "a.json", RESULT), write(tmp_path / "b.json", RESULT)]
+    made("plot", "probe", *files, "-o", tmp_path / "p.svg")
+    assert drawn_lines(figures[0]) == {"a": [80, 90], "b": [80, 90], **BASELINE}
+    (axes,) = figures[0].axes
+    assert [text.get_text() for text in axes.texts] == []
 
 
 def test_what_probe_prints_can_be_read(
