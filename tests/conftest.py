@@ -14,6 +14,7 @@ import pytest
 import torch
 from hypothesis import settings
 from make_weights import MODELS, weight_arrays, write_model
+from model_pairs import MakePair
 from oracle import Oracle
 
 from elmo_cli.model.bilm import BiLM
@@ -85,19 +86,20 @@ def oracle() -> Callable[[dict[str, Any], Path], Oracle]:
 
     def made(options: dict[str, Any], weights: Path) -> Oracle:
         arrays: dict[str, Any] = {}
+
+        def add(name: str, item: Any) -> None:
+            if isinstance(item, h5py.Dataset):
+                arrays[name] = item[...]
+
         with h5py.File(weights) as file:
-            file.visititems(
-                lambda name, item: (
-                    arrays.update({name: item[...]}) if isinstance(item, h5py.Dataset) else None
-                )
-            )
+            file.visititems(add)
         return Oracle(options, arrays)
 
     return made
 
 
 @pytest.fixture
-def paired(tmp_path: Path) -> Callable[..., tuple[BiLM, Oracle]]:
+def paired(tmp_path: Path) -> MakePair:
     """From options to a biLM of made-up weights, read from its files, and its oracle."""
 
     def made(options: dict[str, Any], model: str = "any") -> tuple[BiLM, Oracle]:

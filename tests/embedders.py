@@ -19,4 +19,5 @@ def cached_embedder(job: EmbedJob) -> Embedder:
 
 @cache
 def _embedder(model: ModelSource, settings: EmbedderSettings, layout: str) -> Embedder:
-    return make_embedder(EmbedJob(("-",), "", model, embedder=settings, file=FileSpec(layout)))
+    job = EmbedJob(inputs=("-",), output="", model=model, embedder=settings, file=FileSpec(layout))
+    return make_embedder(job)

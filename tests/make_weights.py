@@ -17,8 +17,8 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
-Json = dict[str, Any]
-Floats = npt.NDArray[np.float32]
+OptionsJson = dict[str, Any]  # the content of an options.json
+WeightArray = npt.NDArray[np.float32]
 
 
 def options_of(
@@ -33,7 +33,7 @@ def options_of(
     skip: bool = True,
     cell_clip: float | None = 3,
     proj_clip: float | None = 3,
-) -> Json:
+) -> OptionsJson:
     """The content of an options.json."""
     return {
         "lstm": {
@@ -55,9 +55,9 @@ def options_of(
     }
 
 
-_SMALL_FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
+_PUBLISHED_FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
 
-MODELS: dict[str, Json] = {
+MODELS: dict[str, OptionsJson] = {
     "tiny": options_of(
         filters=[[1, 4], [2, 8], [3, 16], [4, 32]], char_dim=4, cell=16, projection=8
     ),
@@ -75,13 +75,13 @@ MODELS: dict[str, Json] = {
         proj_clip=0.75,
     ),
     # The sizes of the published `small`.
-    "small": options_of(filters=_SMALL_FILTERS, char_dim=16, cell=1024, projection=128),
+    "small": options_of(filters=_PUBLISHED_FILTERS, char_dim=16, cell=1024, projection=128),
 }
 
 _EIGHT = [[1, 3], [2, 5]]  # 8 filters
 
 # What an options.json may name or leave out; each must compute what the oracle computes.
-SHAPES: dict[str, Json] = {
+SHAPES: dict[str, OptionsJson] = {
     "tiny": MODELS["tiny"],
     "odd": MODELS["odd"],
     "no CNN_proj": options_of(filters=_EIGHT, char_dim=3, cell=11, projection=8),
@@ -101,7 +101,7 @@ SHAPES: dict[str, Json] = {
 }
 
 
-def weight_arrays(options: Json, model: str) -> dict[str, Floats]:
+def weight_arrays(options: OptionsJson, model: str) -> dict[str, WeightArray]:
     """Every array of the weight file, by its HDF5 name.
 
     Matrices that bilm-tf has no need of are left out: CNN_proj where the filters make up
@@ -110,7 +110,7 @@ def weight_arrays(options: Json, model: str) -> dict[str, Floats]:
     return dict(_cnn_arrays(options, model)) | dict(_lstm_arrays(options, model))
 
 
-def write_model(folder: Path, options: Json, model: str) -> Path:
+def write_model(folder: Path, options: OptionsJson, model: str) -> Path:
     """Write options.json and weights.hdf5 into `folder`, and return it."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "options.json").write_text(json.dumps(options), encoding="utf-8")
@@ -126,52 +126,57 @@ def write_arrays(path: Path, arrays: dict[str, Any]) -> Path:
     return path
 
 
-def _cnn_arrays(options: Json, model: str) -> Iterator[tuple[str, Floats]]:
-    cnn, projection = options["char_cnn"], options["lstm"]["projection_dim"]
+def _cnn_arrays(options: OptionsJson, model: str) -> Iterator[tuple[str, WeightArray]]:
+    cnn = options["char_cnn"]
+    projection = options["lstm"]["projection_dim"]
     char_dim = cnn["embedding"]["dim"]
-    size = sum(count for _, count in cnn["filters"])
+    n_filters = sum(count for _, count in cnn["filters"])
     characters = _samples(model, "char_embed", (261, char_dim))
     characters[260] *= np.float32(0.25)  # padding, or it would win most maxima
     yield "char_embed", characters
     for i, (width, count) in enumerate(cnn["filters"]):
-        shape, std = (1, width, char_dim, count), (width * char_dim) ** -0.5
+        shape = (1, width, char_dim, count)
+        std = (width * char_dim) ** -0.5
         yield f"CNN/W_cnn_{i}", _samples(model, f"CNN/W_cnn_{i}", shape, std)
         yield f"CNN/b_cnn_{i}", _samples(model, f"CNN/b_cnn_{i}", (count,), 0.2, -0.8)
     for k in range(cnn["n_highway"]):
-        home = f"CNN_high_{k}"
+        group = f"CNN_high_{k}"
         for gate, std, mean in (("carry", 0.5, -1.0), ("transform", 0.1, 0.0)):
-            name = f"{home}/W_{gate}"
-            yield name, _samples(model, name, (size, size), size**-0.5)
-            yield f"{home}/b_{gate}", _samples(model, f"{home}/b_{gate}", (size,), std, mean)
-    if size != projection:
-        name = "CNN_proj/W_proj"
-        yield name, _samples(model, name, (size, projection), 2 / size**0.5)
+            weight = f"{group}/W_{gate}"
+            bias = f"{group}/b_{gate}"
+            yield weight, _samples(model, weight, (n_filters, n_filters), n_filters**-0.5)
+            yield bias, _samples(model, bias, (n_filters,), std, mean)
+    if n_filters != projection:
+        weight = "CNN_proj/W_proj"
+        yield weight, _samples(model, weight, (n_filters, projection), 2 / n_filters**0.5)
         yield "CNN_proj/b_proj", _samples(model, "CNN_proj/b_proj", (projection,), 0.1)
 
 
-def _lstm_arrays(options: Json, model: str) -> Iterator[tuple[str, Floats]]:
-    lstm = options["lstm"]
-    projection, cell = lstm["projection_dim"], lstm["dim"]
+def _lstm_arrays(options: OptionsJson, model: str) -> Iterator[tuple[str, WeightArray]]:
+    n_layers = options["lstm"]["n_layers"]
+    projection = options["lstm"]["projection_dim"]
+    cell = options["lstm"]["dim"]
     for direction in range(2):
-        for layer in range(lstm["n_layers"]):
-            home = f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
-            gates = _samples(model, f"{home}/W_0", (2 * projection, 4 * cell), projection**-0.5)
+        for layer in range(n_layers):
+            group = f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
+            gates = _samples(model, f"{group}/W_0", (2 * projection, 4 * cell), projection**-0.5)
             gates[projection:] *= np.float32(0.6)  # a recurrence that forgets its rounding errors
-            yield f"{home}/W_0", gates
-            yield f"{home}/B", _samples(model, f"{home}/B", (4 * cell,), 0.3)
+            yield f"{group}/W_0", gates
+            yield f"{group}/B", _samples(model, f"{group}/B", (4 * cell,), 0.3)
             if cell == projection:
                 continue
-            out = _samples(model, f"{home}/W_P_0", (cell, projection), cell**-0.5)
+            matrix = _samples(model, f"{group}/W_P_0", (cell, projection), cell**-0.5)
             # Some outputs are large, as in trained models, and reach the projection clip.
-            place = np.arange(projection, dtype=np.float64) / projection
-            out *= (0.8 + 5.0 * place * place * place * place).astype("<f4")
-            yield f"{home}/W_P_0", out
+            column = np.arange(projection, dtype=np.float64) / projection
+            matrix *= (0.8 + 5.0 * column * column * column * column).astype("<f4")
+            yield f"{group}/W_P_0", matrix
 
 
 def _samples(
     model: str, name: str, shape: tuple[int, ...], std: float = 1.0, mean: float = 0.0
-) -> Floats:
-    seed = np.frombuffer(hashlib.sha256(f"{model}/{name}".encode()).digest(), "<u4")
+) -> WeightArray:
+    digest = hashlib.sha256(f"{model}/{name}".encode()).digest()
+    seed = np.frombuffer(digest, "<u4")
     uniform = np.random.RandomState(seed).random_sample((int(np.prod(shape)), 3))
     normal = (uniform[:, 0] + uniform[:, 1] + uniform[:, 2]) * 2.0 - 3.0
     return np.ascontiguousarray(normal.reshape(shape) * std + mean, "<f4")

@@ -12,19 +12,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Lstm = tuple[Floats, Floats]  # h (layer, direction, projection), c (layer, direction, cell)
+OracleArray = npt.NDArray[np.float64]
+# h (layer, direction, projection) and c (layer, direction, cell), or those of one LSTM.
+OracleState = tuple[OracleArray, OracleArray]
 
 
-def sigmoid(x: Floats) -> Floats:
+def sigmoid(x: OracleArray) -> OracleArray:
     return 1 / (1 + np.exp(-x))
 
 
-def spelled(token: str, places: int = 50) -> list[int]:
-    """Begin of word 258, bytes (256, 257 for the borders of a sentence), end 259, padding 260."""
-    borders = {"<S>": [256], "</S>": [257]}
-    body = borders.get(token) or list(token.encode("utf-8", "ignore"))[: places - 2]
-    return ([258, *body, 259] + places * [260])[:places]
+def spelled(token: str, n_characters: int = 50) -> list[int]:
+    """Begin of word 258, bytes (256, 257 for sentence boundaries), end of word 259, padding 260."""
+    if token == "<S>":
+        characters = [256]
+    elif token == "</S>":
+        characters = [257]
+    else:
+        characters = list(token.encode("utf-8", "ignore"))[: n_characters - 2]
+    word = [258, *characters, 259]
+    return word + [260] * (n_characters - len(word))
 
 
 class Oracle:
@@ -36,77 +42,90 @@ class Oracle:
     """
 
     def __init__(self, options: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
-        self.cnn, self.lstm = options["char_cnn"], options["lstm"]
+        self.cnn = options["char_cnn"]
+        self.lstm = options["lstm"]
         self.weights = {name: np.asarray(array, np.float64) for name, array in arrays.items()}
-        self._vectors: dict[str, Floats] = {}
+        self._vectors: dict[str, OracleArray] = {}
 
-    def zeros(self) -> Lstm:
+    def zeros(self) -> OracleState:
         """The state before anything was read."""
-        shape = (self.lstm["n_layers"], 2)
-        return (
-            np.zeros((*shape, self.lstm["projection_dim"])),
-            np.zeros((*shape, self.lstm["dim"])),
-        )
+        n_layers = self.lstm["n_layers"]
+        h = np.zeros((n_layers, 2, self.lstm["projection_dim"]))
+        c = np.zeros((n_layers, 2, self.lstm["dim"]))
+        return h, c
 
-    def vector(self, token: str) -> Floats:
+    def vector(self, token: str) -> OracleArray:
         """The token's vector without context, (projection,)."""
         if token not in self._vectors:
             self._vectors[token] = self._computed_vector(token)
         return self._vectors[token]
 
-    def read(self, tokens: Sequence[str], state: Lstm | None = None) -> tuple[Floats, Lstm]:
-        """Layers (layer, token, dim) of a sentence without its borders, and the state it leaves."""
+    def read(
+        self, tokens: Sequence[str], state: OracleState | None = None
+    ) -> tuple[OracleArray, OracleState]:
+        """Layers (layer, token, dim) of a sentence without its boundaries, and the final state."""
         vectors = np.stack([self.vector(token) for token in ("<S>", *tokens, "</S>")])
-        h, c = (part.copy() for part in state or self.zeros())
+        start_h, start_c = self.zeros() if state is None else state
+        h = start_h.copy()
+        c = start_c.copy()
         layers = [np.concatenate([vectors, vectors], 1)]
-        ahead, back = vectors, vectors[::-1]
+        forward = vectors
+        backward = vectors[::-1]  # in reading order
         for layer in range(self.lstm["n_layers"]):
-            skip = self.lstm["use_skip_connections"] and layer > 0
-            read = self.direction(0, layer, ahead, h[layer, 0], c[layer, 0])
-            ahead = read + ahead if skip else read
-            read = self.direction(1, layer, back, h[layer, 1], c[layer, 1])
-            back = read + back if skip else read
-            layers.append(np.concatenate([ahead, back[::-1]], 1))
+            has_residual = self.lstm["use_skip_connections"] and layer > 0
+            outputs = self.direction(0, layer, forward, h[layer, 0], c[layer, 0])
+            forward = outputs + forward if has_residual else outputs
+            outputs = self.direction(1, layer, backward, h[layer, 1], c[layer, 1])
+            backward = outputs + backward if has_residual else outputs
+            layers.append(np.concatenate([forward, backward[::-1]], 1))
         return np.stack(layers)[:, 1:-1], (h, c)
 
-    def direction(self, way: int, layer: int, x: Floats, h: Floats, c: Floats) -> Floats:
-        """Outputs (token, projection) of one layer; h and c are moved on in place."""
+    def direction(
+        self, direction: int, layer: int, x: OracleArray, h: OracleArray, c: OracleArray
+    ) -> OracleArray:
+        """Outputs (token, projection) of one layer; h and c are updated in place."""
         outputs = []
         for token in x:
-            h[...], c[...] = self.step(way, layer, token, h, c)
+            h[...], c[...] = self.step(direction, layer, token, h, c)
             outputs.append(h.copy())
         return np.stack(outputs)
 
-    def step(self, way: int, layer: int, x: Floats, h: Floats, c: Floats) -> Lstm:
-        """One token further in one layer: new h and c."""
-        home = f"RNN_{way}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
-        gates = np.append(x, h) @ self.weights[f"{home}/W_0"] + self.weights[f"{home}/B"]
+    def step(
+        self, direction: int, layer: int, x: OracleArray, h: OracleArray, c: OracleArray
+    ) -> OracleState:
+        """New h and c of one layer after one more token."""
+        group = f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
+        gates = np.append(x, h) @ self.weights[f"{group}/W_0"] + self.weights[f"{group}/B"]
         i, j, f, o = gates.reshape(4, -1)
         c = _clipped(sigmoid(f + 1) * c + sigmoid(i) * np.tanh(j), self.lstm.get("cell_clip"))
         h = sigmoid(o) * np.tanh(c)
-        if f"{home}/W_P_0" in self.weights:
-            h = _clipped(h @ self.weights[f"{home}/W_P_0"], self.lstm.get("proj_clip"))
+        if f"{group}/W_P_0" in self.weights:
+            h = _clipped(h @ self.weights[f"{group}/W_P_0"], self.lstm.get("proj_clip"))
         return h, c
 
-    def _computed_vector(self, token: str) -> Floats:
+    def _computed_vector(self, token: str) -> OracleArray:
         characters = self.weights["char_embed"][spelled(token)]  # (char, char_dim)
-        activation = np.tanh if self.cnn["activation"] == "tanh" else lambda x: np.maximum(x, 0)
         maxima = []
         for i, (width, _) in enumerate(self.cnn["filters"]):
             windows = np.lib.stride_tricks.sliding_window_view(characters, width, 0)
             scores = np.einsum("pdw,wdn->pn", windows, self.weights[f"CNN/W_cnn_{i}"][0])
             maxima.append(scores.max(0) + self.weights[f"CNN/b_cnn_{i}"])
-        x = activation(np.concatenate(maxima))
+        x = np.concatenate(maxima)
+        x = np.tanh(x) if self.cnn["activation"] == "tanh" else np.maximum(x, 0)
         for k in range(self.cnn["n_highway"]):
-            share = sigmoid(self._affine(x, f"CNN_high_{k}", "carry"))
+            gate = sigmoid(self._affine(x, f"CNN_high_{k}", "carry"))
             transformed = np.maximum(self._affine(x, f"CNN_high_{k}", "transform"), 0)
-            x = share * transformed + (1 - share) * x
-        return self._affine(x, "CNN_proj", "proj") if "CNN_proj/W_proj" in self.weights else x
+            x = gate * transformed + (1 - gate) * x
+        if "CNN_proj/W_proj" in self.weights:
+            x = self._affine(x, "CNN_proj", "proj")
+        return x
 
-    def _affine(self, x: Floats, home: str, name: str) -> Floats:
-        product: Floats = x @ self.weights[f"{home}/W_{name}"] + self.weights[f"{home}/b_{name}"]
+    def _affine(self, x: OracleArray, group: str, name: str) -> OracleArray:
+        weight = self.weights[f"{group}/W_{name}"]
+        bias = self.weights[f"{group}/b_{name}"]
+        product: OracleArray = x @ weight + bias
         return product
 
 
-def _clipped(x: Floats, bound: float | None) -> Floats:
+def _clipped(x: OracleArray, bound: float | None) -> OracleArray:
     return np.clip(x, -bound, bound) if bound else x

@@ -126,7 +126,7 @@ def neighbors(**values: Any) -> None:
 def _check_options(chosen: NeighborsOptions, files: Sequence[str]) -> None:
     """Refuse options that contradict each other, and a plot that cannot be written."""
     if chosen.output is not None:
-        plot_options.check_plot(chosen.output, files, overwrite=chosen.overwrite, html=True)
+        plot_options.check_plot(chosen.output, files, overwrite=chosen.overwrite, of_tokens=True)
     if chosen.text:
         options.refuse_options(["query_file"], "with --text")
     else:

@@ -147,7 +147,7 @@ def plot_senses(**values: Any) -> None:
 
     chosen = PlotSensesOptions(**values)
     files = [chosen.file] if chosen.labels is None else [chosen.file, chosen.labels]
-    plot_options.check_plot(chosen.output, files, overwrite=chosen.overwrite, html=True)
+    plot_options.check_plot(chosen.output, files, overwrite=chosen.overwrite, of_tokens=True)
     if chosen.labels is None:
         options.refuse_options(options.LABEL_FIELDS, "without --labels")
         labels = None

@@ -26,10 +26,10 @@ class PlotOptions:
 
 
 def check_plot(
-    output: str, inputs: Iterable[StrPath], *, overwrite: bool, html: bool = False
+    output: str, inputs: Iterable[StrPath], *, overwrite: bool, of_tokens: bool = False
 ) -> None:
     """Refuse, before any work, an output file that cannot be written."""
     from elmo_cli.plot.figure import check_format
 
     console.check_output(output, inputs, overwrite=overwrite)
-    check_format(output, html=html)
+    check_format(output, of_tokens=of_tokens)

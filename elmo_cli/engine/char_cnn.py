@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
@@ -11,13 +12,30 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from elmo_cli.engine.gemm import make_gemm
+from elmo_cli.engine.gemm import Gemm, make_gemm
 from elmo_cli.engine.runtime import DeviceTuning, run_parallel
 from elmo_cli.model.bilm import CharCNN, Highway
 from elmo_cli.text.characters import PADDING, CharacterIds
 
 _CAPACITY = 65_536  # cached types; the rest of a vocabulary is rare by Zipf's law
 _BUCKETS = (8, 11, 14, 18, 26)  # characters, including begin and end of word
+
+
+@dataclass(frozen=True)
+class _Filter:
+    """The filters of one width as a matrix, to be multiplied from the right."""
+
+    width: int  # in characters
+    weight: Tensor  # (width * char_dim, count)
+    bias: Tensor  # (count,)
+
+    @classmethod
+    def of(cls, conv: nn.Conv1d) -> _Filter:
+        return cls(
+            width=conv.kernel_size[0],
+            weight=conv.weight.detach().permute(2, 1, 0).flatten(0, 1).contiguous(),
+            bias=conv.get_parameter("bias").detach().clone(),
+        )
 
 
 class FastCharCNN:
@@ -36,32 +54,29 @@ class FastCharCNN:
 
     def __init__(self, char_cnn: CharCNN, precision: str = "float32") -> None:
         options = char_cnn.options
-        self.max_characters, self.projection_dim = options.max_characters, options.projection_dim
-        self._embedding = char_cnn.embedding.weight.detach().clone()
-        self._activation = torch.relu if options.activation == "relu" else torch.tanh
+        self.max_characters = options.max_characters
+        self.projection_dim = options.projection_dim
         self._max_width = max(width for width, _ in options.filters)
-        fitting = (n for n in _BUCKETS if n + self._max_width < self.max_characters)
+        fitting = [n for n in _BUCKETS if n + self._max_width < self.max_characters]
         self.buckets = (*fitting, self.max_characters)
-        self._filters = [
-            (
-                conv.kernel_size[0],
-                conv.weight.detach().permute(2, 1, 0).flatten(0, 1).contiguous(),
-                conv.get_parameter("bias").detach().clone(),
-            )
-            for conv in cast("list[nn.Conv1d]", list(char_cnn.filters))
-        ]  # width, (width * char_dim, count), (count,)
-        self._highways = [
-            make_gemm(
+
+        self._embedding = char_cnn.embedding.weight.detach().clone()  # (character, char_dim)
+        convolutions = cast("list[nn.Conv1d]", list(char_cnn.filters))
+        self._filters = [_Filter.of(conv) for conv in convolutions]
+        self._activation = torch.relu if options.activation == "relu" else torch.tanh
+        self._highways: list[Gemm] = []
+        for highway in cast("list[Highway]", list(char_cnn.highways)):
+            gemm = make_gemm(
                 [highway.carry.weight, highway.transform.weight],
                 [highway.carry.bias, highway.transform.bias],
                 precision,
                 nonnegative_input=options.activation == "relu",
             )
-            for highway in cast("list[Highway]", list(char_cnn.highways))
-        ]
-        self._projection = None
+            self._highways.append(gemm)
+        self._projection: Gemm | None = None
         if options.has_cnn_projection:
-            weight, bias = map(char_cnn.projection.get_parameter, ("weight", "bias"))
+            weight = char_cnn.projection.get_parameter("weight")
+            bias = char_cnn.projection.get_parameter("bias")
             self._projection = make_gemm([weight], [bias], "float32")
 
     def max_over_windows(self, ids: Tensor, bucket: int) -> Tensor:
@@ -69,15 +84,18 @@ class FastCharCNN:
         int64 (type, max_characters) -> (type, filter)."""
         n_characters = min(bucket + self._max_width, self.max_characters)
         x = nn.functional.embedding(ids[:, :n_characters], self._embedding)
-        n_types, _, char_dim = x.shape
+        n_types, _, char_dim = x.shape  # (type, char, char_dim)
         maxima = []
-        for width, weight, bias in self._filters:
-            n_windows = min(bucket + 1, self.max_characters - width + 1)
-            windows = x.as_strided(
-                (n_types, n_windows, width * char_dim), (x.stride(0), char_dim, 1)
-            ).reshape(-1, width * char_dim)  # (type * window, width * char_dim)
-            products = (windows @ weight).view(n_types, n_windows, -1)
-            maxima.append(products.amax(1) + bias)  # (type, count)
+        for conv in self._filters:
+            n_windows = min(bucket + 1, self.max_characters - conv.width + 1)
+            window_size = conv.width * char_dim
+            # Windows overlap in memory: the next one begins one character later.
+            overlapping = x.as_strided(
+                (n_types, n_windows, window_size), (x.stride(0), char_dim, 1)
+            )
+            windows = overlapping.reshape(-1, window_size)  # (type * window, width * char_dim)
+            products = (windows @ conv.weight).view(n_types, n_windows, -1)  # (type, window, count)
+            maxima.append(products.amax(1) + conv.bias)  # (type, count)
         return torch.cat(maxima, 1)
 
     def from_filters(self, maxima: Tensor) -> Tensor:
@@ -85,8 +103,11 @@ class FastCharCNN:
         x = self._activation(maxima)  # (type, filter)
         for highway in self._highways:
             gate, transformed = highway.split(highway.linear(x))  # each (type, filter)
-            x = torch.lerp(x, transformed.relu_(), gate.sigmoid_())
-        return x if self._projection is None else self._projection.linear(x)[0]
+            x = torch.lerp(x, transformed.relu_(), gate.sigmoid_())  # (type, filter)
+        if self._projection is None:
+            return x
+        (vectors,) = self._projection.linear(x)
+        return vectors  # (type, projection_dim)
 
 
 class TypeCache:
@@ -101,12 +122,14 @@ class TypeCache:
     """
 
     def __init__(self, char_cnn: FastCharCNN, device: torch.device) -> None:
-        self._char_cnn, self._device = char_cnn, device
+        self._char_cnn = char_cnn
+        self._device = device
         self._n_rows = DeviceTuning.of(device).types_per_product
         self._characters = CharacterIds(char_cnn.max_characters)
-        none = (0, char_cnn.projection_dim)
-        self._vectors = torch.empty(none, device=device, dtype=torch.float32)  # (row, dim)
-        self._rows: dict[str, int] = {}
+        # (row, projection_dim); grows by doubling, so that there may be more rows than types
+        no_rows = (0, char_cnn.projection_dim)
+        self._vectors = torch.empty(no_rows, device=device, dtype=torch.float32)
+        self._rows: dict[str, int] = {}  # the row of each type
         self._recently_used: set[str] = set()  # since types were last evicted
         self._keeps: bool | None = None  # None before the test
         self._lock = threading.Lock()
@@ -122,8 +145,7 @@ class TypeCache:
                 self._evict(set(types))
             self._recently_used.update(types)
             self._add(list(dict.fromkeys(t for t in types if t not in self._rows)))
-            rows = torch.tensor([self._rows[t] for t in types], dtype=torch.int64)
-            return self._vectors.index_select(0, rows.to(self._device))
+            return self._vectors_of(types)
 
     def _evict(self, wanted: set[str]) -> None:
         """Keep the types used recently; if these are too many, those of them that are wanted."""
@@ -134,34 +156,51 @@ class TypeCache:
         self._recently_used = set()
 
     def _keep_only(self, types: list[str]) -> None:
-        rows = torch.tensor([self._rows[t] for t in types], dtype=torch.int64)
-        self._vectors = self._vectors.index_select(0, rows.to(self._device))
+        self._vectors = self._vectors_of(types)
         self._rows = {t: row for row, t in enumerate(types)}
 
+    def _vectors_of(self, types: Sequence[str]) -> Tensor:
+        """Vectors of types that are in the cache, (type, projection_dim)."""
+        rows = torch.tensor([self._rows[t] for t in types], dtype=torch.int64)
+        return self._vectors.index_select(0, rows.to(self._device))
+
     def _add(self, types: list[str]) -> None:
+        """Compute the vectors of new types; in groups of similar length, each in one product."""
         if not types:
             return
         ids = self._characters.tokens(types)  # (type, char)
-        buckets = np.searchsorted(self._char_cnn.buckets, (ids != PADDING).sum(1))  # (type,)
-        order = np.argsort(buckets, kind="stable")
-        n_known = len(self._rows)
-        if (n_rows := n_known + len(types)) > len(self._vectors):
-            n_more = max(n_rows, 2 * len(self._vectors)) - len(self._vectors)
+        n_characters = (ids != PADDING).sum(1)  # (type,)
+        buckets = np.searchsorted(self._char_cnn.buckets, n_characters)  # (type,)
+        order = np.argsort(buckets, kind="stable")  # types from short to long
+        first_row = len(self._rows)
+        self._make_room(first_row + len(types))
+
+        def compute(start: int) -> None:
+            group = order[start : start + self._n_rows]  # numbers of types
+            row = first_row + start
+            self._vectors[row : row + len(group)] = self._compute(ids[group], buckets[group])
+
+        starts = range(0, len(types), self._n_rows)
+        run_parallel([partial(compute, start) for start in starts], self._device)
+        for position, number in enumerate(order.tolist()):
+            self._rows[types[number]] = first_row + position
+
+    def _make_room(self, n_rows: int) -> None:
+        n_allocated = len(self._vectors)
+        if n_rows > n_allocated:
+            n_more = max(n_rows, 2 * n_allocated) - n_allocated
             self._vectors = nn.functional.pad(self._vectors, (0, 0, 0, n_more))
 
-        def compute(first: int) -> None:
-            group = order[first : first + self._n_rows]
-            maxima = []
-            for k in np.unique(buckets[group]):
-                some = torch.from_numpy(ids[group[buckets[group] == k]]).to(self._device)
-                filters = partial(self._char_cnn.max_over_windows, bucket=self._char_cnn.buckets[k])
-                maxima.append(self._in_full_product(filters, some))
-            vectors = self._in_full_product(self._char_cnn.from_filters, torch.cat(maxima))
-            self._vectors[n_known + first : n_known + first + len(group)] = vectors
-
-        firsts = range(0, len(types), self._n_rows)
-        run_parallel([partial(compute, first) for first in firsts], self._device)
-        self._rows.update((types[n], n_known + k) for k, n in enumerate(order.tolist()))
+    def _compute(self, ids: np.ndarray, buckets: np.ndarray) -> Tensor:
+        """Vectors of types, (type, char) -> (type, projection_dim), by ascending bucket (type,)."""
+        maxima = []
+        for bucket in np.unique(buckets):
+            bucket_ids = torch.from_numpy(ids[buckets == bucket]).to(self._device)
+            filters = partial(
+                self._char_cnn.max_over_windows, bucket=self._char_cnn.buckets[bucket]
+            )
+            maxima.append(self._in_full_product(filters, bucket_ids))
+        return self._in_full_product(self._char_cnn.from_filters, torch.cat(maxima))
 
     def _rows_are_independent(self) -> bool:
         """Whether a type has the same vector, bit for bit, in any row of a product."""
@@ -178,5 +217,6 @@ class TypeCache:
         return torch.equal(vectors[order], self._char_cnn.from_filters(maxima[order]))
 
     def _in_full_product(self, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-        """`function` of some rows, computed with as many as every product has."""
-        return function(nn.functional.pad(x, (0, 0, 0, self._n_rows - len(x))))[: len(x)]
+        """`function` of a few rows, computed with as many rows as every product has."""
+        n_missing = self._n_rows - len(x)
+        return function(nn.functional.pad(x, (0, 0, 0, n_missing)))[: len(x)]

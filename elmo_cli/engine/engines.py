@@ -16,7 +16,7 @@ from elmo_cli.engine.graphs import GraphRecorder, GraphRowStates
 from elmo_cli.engine.lstm import FastLSTM, PackedBatch
 from elmo_cli.engine.runtime import run_parallel
 from elmo_cli.errors import DeviceError, UsageError
-from elmo_cli.model.bilm import BiLM, ProjectedLSTM, State
+from elmo_cli.model.bilm import BiLM, DirectionLM, ProjectedLSTM, State
 from elmo_cli.model.options import Options
 from elmo_cli.text.batching import Batch
 from elmo_cli.text.characters import CharacterIds
@@ -74,8 +74,8 @@ class PlainEngine:
     def embed_types(self, types: Sequence[str]) -> Tensor:
         """See `Engine.embed_types`."""
         ids = torch.from_numpy(self._characters.tokens(types)).to(self._device)
-        vectors = [self._bilm.char_cnn(some) for some in torch.split(ids, _TYPES_PER_CALL)]
-        return torch.cat(vectors)  # (type, projection_dim)
+        chunks = torch.split(ids, _TYPES_PER_CALL)  # each (type, char)
+        return torch.cat([self._bilm.char_cnn(chunk) for chunk in chunks])  # (type, projection_dim)
 
     @torch.inference_mode()
     def forward(
@@ -93,10 +93,14 @@ class PlainEngine:
         lengths = torch.from_numpy(batch.lengths).to(self._device)  # (batch,)
         rows = [torch.from_numpy(row) for row in batch.rows]
         numbers = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True).to(self._device)
-        layers, final = self._bilm.forward_from_vectors(type_vectors[numbers], lengths, start)
-        inner = [layers[:, r, 1 : len(row) - 1] for r, row in enumerate(rows)]
-        wanted = torch.cat(inner, 1)[: None if top_layer is None else top_layer + 1]
-        return wanted, None if shared_start else final
+        token_vectors = type_vectors[numbers]  # (batch, token, projection_dim)
+        padded, final = self._bilm.forward_from_vectors(token_vectors, lengths, start)
+        # Without padding and sentence boundaries, each (layer, token, dim).
+        inner = [padded[:, r, 1 : len(row) - 1] for r, row in enumerate(rows)]
+        layers = torch.cat(inner, 1)
+        if top_layer is not None:
+            layers = layers[: top_layer + 1]
+        return layers, None if shared_start else final
 
 
 class FastEngine:
@@ -118,14 +122,9 @@ class FastEngine:
         self._cache = TypeCache(FastCharCNN(bilm.char_cnn, precision), device)
         recorder = GraphRecorder(device) if device.type == "cuda" else None
         self.n_slow_calls = 0 if recorder is None else 2
-
-        def fast(layer: ProjectedLSTM, k: int) -> FastLSTM:
-            states = None if recorder is None else GraphRowStates(layer, recorder)
-            return FastLSTM(layer, precision, reads_types=k == 0, states=states)
-
-        self._lstms = [
-            [fast(cast(ProjectedLSTM, layer), k) for k, layer in enumerate(lm.layers)]
-            for lm in (bilm.forward_lm, bilm.backward_lm)
+        self._lstms = [  # of each direction
+            _fast_lstms(bilm.forward_lm, precision, recorder),
+            _fast_lstms(bilm.backward_lm, precision, recorder),
         ]
 
     @torch.inference_mode()
@@ -145,25 +144,29 @@ class FastEngine:
     ) -> tuple[Tensor, State | None]:
         """See `Engine.forward`."""
         order = np.argsort(-batch.lengths, kind="stable")  # the batch's row for each sorted row
-        order_t = torch.from_numpy(order).to(self._device)  # (batch,)
-        n_rows, final = len(order), None
+        rows = torch.from_numpy(order).to(self._device)  # (batch,)
+        n_rows = len(order)
         if start is None:
             start = State.zeros(self.options, 1 if shared_start else n_rows, device=self._device)
+        final: State | None = None  # of the sorted rows
         if not shared_start:
-            start = start.select_rows(order_t)
+            start = start.select_rows(rows)
             final = State(torch.empty_like(start.h), torch.empty_like(start.c))
         n_lstms = self.options.n_layers if top_layer is None else top_layer
-        n_tokens = int(batch.lengths.sum()) - 2 * n_rows
-        halves = type_vectors.new_empty(1 + n_lstms, n_tokens, 2, self.options.projection_dim)
+        n_tokens = int(batch.lengths.sum()) - 2 * n_rows  # without sentence boundaries
+        projection_dim = self.options.projection_dim
+        # (layer, token, direction, projection_dim)
+        layers = type_vectors.new_empty(1 + n_lstms, n_tokens, 2, projection_dim)
 
         def read(direction: int) -> None:
             packed = PackedBatch.of(
                 batch, order, self._device, backward=direction == 1, shared_start=shared_start
             )
-            self._read(direction, packed, type_vectors, start, halves[:, :, direction], final)
+            self._read(direction, packed, type_vectors, start, layers[:, :, direction], final)
 
         run_parallel([partial(read, 0), partial(read, 1)], self._device)
-        return halves.flatten(2), None if final is None else final.with_rows(order_t, final)
+        final_of_batch = None if final is None else final.with_rows(rows, final)
+        return layers.flatten(2), final_of_batch  # (layer, token, dim)
 
     def _read(
         self,
@@ -175,10 +178,10 @@ class FastEngine:
         final: State | None,
     ) -> None:
         """Write `layers`, (layer, token, projection_dim), and `final` of one direction."""
-        types, numbers = torch.unique(packed.types, return_inverse=True)
+        types, numbers = torch.unique(packed.types, return_inverse=True)  # (type,), (position,)
         packed = replace(packed, types=numbers)
         inputs = type_vectors.index_select(0, types)  # (type, projection_dim)
-        tokens = packed.token_positions
+        tokens = packed.token_positions  # (token,)
         layers[0] = inputs.index_select(0, numbers[tokens])
         for k, lstm in enumerate(self._lstms[direction][: len(layers) - 1]):
             before = (start.h[k, direction], start.c[k, direction])
@@ -190,6 +193,15 @@ class FastEngine:
             layers[1 + k] = inputs.index_select(0, tokens)
 
 
+def _fast_lstms(lm: DirectionLM, precision: str, recorder: GraphRecorder | None) -> list[FastLSTM]:
+    """Create the layers of one direction; with a recorder, their steps become CUDA graphs."""
+    lstms = []
+    for k, layer in enumerate(cast("list[ProjectedLSTM]", list(lm.layers))):
+        states = None if recorder is None else GraphRowStates(layer, recorder)
+        lstms.append(FastLSTM(layer, precision, reads_types=k == 0, states=states))
+    return lstms
+
+
 def make_engine(name: str, bilm: BiLM, device: torch.device, precision: str = "float32") -> Engine:
     """Create the engine with this name on a device; the plain engine computes only in float32.
 
@@ -199,19 +211,21 @@ def make_engine(name: str, bilm: BiLM, device: torch.device, precision: str = "f
     """
     dtypes = {str(weight.dtype).removeprefix("torch.") for weight in bilm.parameters()}
     if dtypes != {"float32"}:
-        what = f"the weights of the model are {', '.join(sorted(dtypes))}, not float32"
+        problem = f"the weights of the model are {', '.join(sorted(dtypes))}, not float32"
         hint = "load it again, or convert it with `.float()`; `precision=bf16` is faster"
-        raise UsageError(what, hint)
+        raise UsageError(problem, hint)
     if name == "plain":
         return PlainEngine(bilm, device)
     if precision == "int8" and device.type != "cpu":
-        what = f"`precision=int8`: supported only on CPUs, not on {device.type}"
-        raise DeviceError(what, "use `precision=bf16` or `device=cpu`")
+        problem = f"supported only on CPUs, not on {device.type}"
+        hint = "use `precision=bf16` or `device=cpu`"
+        raise DeviceError(problem, hint, where="`precision=int8`")
     try:
         return FastEngine(bilm, device, precision)
     except (AttributeError, NotImplementedError) as error:
-        what = f"`precision={precision}`: this build of torch has no such matrix products"
-        raise DeviceError(what, "leave it out") from error
+        problem = "this build of torch has no such matrix products"
+        where = f"`precision={precision}`"
+        raise DeviceError(problem, "leave it out", where=where) from error
 
 
 class WeightsGuard:
@@ -223,14 +237,16 @@ class WeightsGuard:
     """
 
     def __init__(self, bilm: BiLM) -> None:
-        self._bilm, self._versions = bilm, _versions(bilm)
-        self._weights = [w.detach() for w in bilm.parameters()]  # keeps their addresses in use
+        self._bilm = bilm
+        self._versions = _versions(bilm)
+        # Keeps their addresses in use.
+        self._weights = [weight.detach() for weight in bilm.parameters()]
 
     def check(self) -> None:
         """Raise a UsageError if a weight was modified, replaced, converted or moved."""
         if _versions(self._bilm) != self._versions:
-            what = "the weights of the model have changed since this Embedder was created"
-            raise UsageError(what, "create a new `Embedder` for the model")
+            problem = "the weights of the model have changed since this Embedder was created"
+            raise UsageError(problem, "create a new `Embedder` for the model")
 
     def release(self) -> None:
         """Free the memory of the weights; the fast engine has its own copy."""
@@ -240,5 +256,8 @@ class WeightsGuard:
 
 def _versions(bilm: BiLM) -> list[tuple[int, int]]:
     """Return address and version counter of each weight; inference tensors have no counter."""
-    weights = bilm.parameters()
-    return [(w.data_ptr(), 0 if w.is_inference() else w._version) for w in weights]
+    versions = []
+    for weight in bilm.parameters():
+        version = 0 if weight.is_inference() else weight._version
+        versions.append((weight.data_ptr(), version))
+    return versions

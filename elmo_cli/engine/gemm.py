@@ -21,8 +21,11 @@ _Biases = Sequence[Tensor | None]  # one for each weight
 
 
 def padded_rows(n_rows: int) -> int:
-    """The number of rows to compute for `n_rows`: powers of two up to 16, then at most seven or a
-    sixteenth more. oneDNN generates code, a millisecond and a megabyte, for each number of rows."""
+    """The number of rows to compute for `n_rows`.
+
+    oneDNN generates code, a millisecond and a megabyte, for each number of rows. So there are few:
+    powers of two up to 16, then at most seven rows or a sixteenth more.
+    """
     if n_rows <= 16:
         return 1 << max(0, n_rows - 1).bit_length()
     step = max(8, (1 << n_rows.bit_length()) // 32)
@@ -103,10 +106,14 @@ def make_gemm(
     If inputs are never negative, int8 has twice the levels.
     """
     weights = [weight.detach() for weight in weights]
-    each = [None] * len(weights) if biases is None else [one.detach().clone() for one in biases]
+    own_biases: _Biases = [None] * len(weights)
+    if biases is not None:
+        own_biases = [bias.detach().clone() for bias in biases]
     if precision == "int8":
-        return _Int8Gemm(weights, each, nonnegative_input)
-    return _BFloat16Gemm(weights, each) if precision == "bf16" else _float_gemm(weights, each)
+        return _Int8Gemm(weights, own_biases, nonnegative_input)
+    if precision == "bf16":
+        return _BFloat16Gemm(weights, own_biases)
+    return _float_gemm(weights, own_biases)
 
 
 def _float_gemm(weights: Sequence[Tensor], biases: _Biases) -> Gemm:
@@ -121,8 +128,8 @@ class _TorchGemm(Gemm):
     def __init__(self, weights: Sequence[Tensor], biases: _Biases) -> None:
         self._sizes = [len(weight) for weight in weights]
         self._weight = torch.cat(tuple(weights)).T.contiguous()  # (n_in, sum of n_out)
-        given = [bias for bias in biases if bias is not None]
-        self._bias = torch.cat(given).to(self._weight) if given else None
+        own_biases = [bias for bias in biases if bias is not None]
+        self._bias = torch.cat(own_biases).to(self._weight) if own_biases else None
 
     def split(self, result: list[Tensor]) -> list[Tensor]:
         return list(torch.split(result[0], self._sizes, 1))
@@ -140,7 +147,8 @@ class _PackedGemm(Gemm):
     """oneDNN adds the bias and computes the sigmoid while the product is in the cache."""
 
     def __init__(self, weights: Sequence[Tensor], biases: _Biases) -> None:
-        self._weights, self._biases = [PackedWeight(weight) for weight in weights], biases
+        self._weights = [PackedWeight(weight) for weight in weights]
+        self._biases = biases
 
     def linear(self, x: Tensor, function: str = "none") -> list[Tensor]:
         pairs = zip(self._weights, self._biases, strict=True)
@@ -150,7 +158,8 @@ class _PackedGemm(Gemm):
         return self.linear(x, "sigmoid")
 
     def add_linear(self, x: Tensor, parts: Iterable[Tensor]) -> list[Tensor]:
-        return [w.add_linear(x, part) for w, part in zip(self._weights, parts, strict=True)]
+        pairs = zip(self._weights, parts, strict=True)
+        return [weight.add_linear(x, part) for weight, part in pairs]
 
 
 class _BFloat16Gemm(Gemm):
@@ -181,15 +190,20 @@ class _Int8Gemm(Gemm):
 
     def __init__(self, weights: Sequence[Tensor], biases: _Biases, is_nonnegative: bool) -> None:
         # A value of a row is stored as 0 … 127, or as 1 … 127 where it may be negative.
-        self._levels, self._zero_point = (127, 0) if is_nonnegative else (63, 64)
-        self._weights, self._biases = [_Int8Weight(weight) for weight in weights], biases
+        self._levels = 127 if is_nonnegative else 63
+        self._zero_point = 0 if is_nonnegative else 64
+        self._weights = [_Int8Weight(weight) for weight in weights]
+        self._biases = biases
 
     def linear(self, x: Tensor) -> list[Tensor]:
         products, scales = self._products(x)
-        return [
-            z.mul_(scales) if bias is None else torch.addcmul(bias, z, scales, out=z)
-            for z, bias in zip(products, self._biases, strict=True)
-        ]
+        results = []
+        for z, bias in zip(products, self._biases, strict=True):
+            if bias is None:
+                results.append(z.mul_(scales))
+            else:
+                results.append(torch.addcmul(bias, z, scales, out=z))
+        return results
 
     def add_linear(self, x: Tensor, parts: Iterable[Tensor]) -> list[Tensor]:
         products, scales = self._products(x)
@@ -201,7 +215,8 @@ class _Int8Gemm(Gemm):
         scales = (largest / self._levels).clamp_min_(_TINY)
         # Up to 127 int8 and uint8 have the same bits; torch takes eight times as long for uint8.
         integers = (x / scales).round_().add_(self._zero_point).to(torch.int8).view(torch.uint8)
-        return (w.linear(integers, self._zero_point) for w in self._weights), scales
+        products = (weight.linear(integers, self._zero_point) for weight in self._weights)
+        return products, scales
 
 
 class _Int8Weight:

@@ -28,36 +28,43 @@ class GraphRowStates(RowStates):
     """
 
     def __init__(self, layer: ProjectedLSTM, recorder: GraphRecorder) -> None:
-        weight, options = layer.recurrent.weight.detach(), layer.options
+        weight = layer.recurrent.weight.detach()
         super().__init__(
-            weight.new_zeros(_MAX_ROWS, options.projection_dim),
-            weight.new_zeros(_MAX_ROWS, options.lstm_dim),
+            h=weight.new_zeros(_MAX_ROWS, layer.options.projection_dim),
+            c=weight.new_zeros(_MAX_ROWS, layer.options.lstm_dim),
         )
         self._recorder = recorder
-        self._inputs: dict[tuple[int, torch.dtype], Tensor] = {}
+        self._inputs: dict[tuple[int, torch.dtype], Tensor] = {}  # by size and dtype of a row
+        # By the name of the step and the number of rows; None after the first call.
         self._graphs: dict[tuple[str, int], torch.cuda.CUDAGraph | None] = {}
 
     def set(self, h: Tensor, c: Tensor) -> None:
         """See `RowStates.set`."""
-        self.h[: len(h)], self.c[: len(c)] = h, c
+        self.h[: len(h)] = h
+        self.c[: len(c)] = c
 
     def advance(
         self, step: Step, sources: Sequence[Tensor], numbers: Tensor | None, positions: slice
     ) -> None:
         """See `RowStates.advance`; on a GPU there is one source for all gates."""
         (source,) = sources
-        n_rows, kind = positions.stop - positions.start, (source.shape[1], source.dtype)
+        n_rows = positions.stop - positions.start
+        row_size = source.shape[1]
+        kind = (row_size, source.dtype)
         if kind not in self._inputs:
-            self._inputs[kind] = source.new_empty(_MAX_ROWS, source.shape[1])
+            self._inputs[kind] = source.new_empty(_MAX_ROWS, row_size)
         x = read_rows(source, numbers, positions, out=self._inputs[kind][:n_rows])
         compute = partial(step, [x], self.h[:n_rows], self.c[:n_rows])
-        name = step.__name__  # the method itself would be a reference cycle
-        if (name, n_rows) not in self._graphs:
+
+        key = (step.__name__, n_rows)  # the method itself would be a reference cycle
+        if key not in self._graphs:
             compute()
-            self._graphs[name, n_rows] = None
+            self._graphs[key] = None
             return
-        graph = self._graphs[name, n_rows] or self._recorder.record(compute)
-        self._graphs[name, n_rows] = graph
+        graph = self._graphs[key]
+        if graph is None:
+            graph = self._recorder.record(compute)
+            self._graphs[key] = graph
         graph.replay()
 
 

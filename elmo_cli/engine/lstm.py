@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmo_cli.arrays import Int64Array
+from elmo_cli.arrays import BoolArray, Int64Array
 from elmo_cli.engine.gemm import make_gemm, pad_rows, padded_rows
 from elmo_cli.model.bilm import FORGET_BIAS, ProjectedLSTM
 from elmo_cli.text.batching import Batch
@@ -70,27 +70,33 @@ class PackedBatch:
             ranks, counts, parents = _share_prefixes(tokens, n_running)
         else:
             ranks = np.broadcast_to(np.arange(len(order))[:, None], tokens.shape)
-            counts, parents = n_running.tolist(), [None] * len(n_running)
-        starts = np.cumsum([0, *counts])[:-1]
-        positions = starts + ranks  # (sorted row, step)
-        n_positions = max(starts + [padded_rows(n) for n in counts])
-        types = np.full(n_positions, tokens[0, 0])
+            counts = n_running.tolist()
+            parents = [None] * len(n_running)
+        first_positions = np.cumsum([0, *counts])[:-1]  # (step,)
+        positions = first_positions + ranks  # (sorted row, step)
+        n_positions = max(first_positions + [padded_rows(n) for n in counts])
+        types = np.full(n_positions, tokens[0, 0])  # (position,); any type for those in excess
         types[positions[is_running]] = tokens[is_running]
-        token_positions = positions[_inner_tokens(batch, order, backward=backward)]
-        padded = [None if p is None else _pad_parents(p).to(device) for p in parents]
-        types_t = torch.from_numpy(types).to(device)
-        return cls(counts, padded, types_t, torch.from_numpy(token_positions).to(device))
+        token_positions = positions[_inner_tokens(batch, order, backward=backward)]  # (token,)
+        return cls(
+            rows_per_step=counts,
+            parents=[None if p is None else _pad_parents(p).to(device) for p in parents],
+            types=torch.from_numpy(types).to(device),
+            token_positions=torch.from_numpy(token_positions).to(device),
+        )
 
 
 class RowStates:
     """The state of each row of a batch: h (row, projection_dim) and c (row, lstm_dim)."""
 
     def __init__(self, h: Tensor, c: Tensor) -> None:
-        self.h, self.c = h, c
+        self.h = h
+        self.c = c
 
     def set(self, h: Tensor, c: Tensor) -> None:
         """Set the states of the first rows."""
-        self.h, self.c = h, c
+        self.h = h
+        self.c = c
 
     def select(self, rows: Tensor) -> None:
         """Continue from the states of these rows."""
@@ -105,8 +111,9 @@ class RowStates:
             sources: what the step reads, one array or one for each gate, (number, n): the rows
                 `numbers[positions]`, or the rows `positions` if `numbers` is None.
         """
-        rows = slice(positions.stop - positions.start)
-        step((read_rows(s, numbers, positions) for s in sources), self.h[rows], self.c[rows])
+        n_rows = positions.stop - positions.start
+        inputs = (read_rows(source, numbers, positions) for source in sources)
+        step(inputs, self.h[:n_rows], self.c[:n_rows])
 
 
 def read_rows(
@@ -115,7 +122,8 @@ def read_rows(
     """The rows `numbers[positions]` of a source, or without numbers `positions`."""
     if numbers is not None:
         return torch.index_select(source, 0, numbers[positions], out=out)
-    return source[positions] if out is None else out.copy_(source[positions])
+    rows = source[positions]
+    return rows if out is None else out.copy_(rows)
 
 
 class FastLSTM:
@@ -139,21 +147,26 @@ class FastLSTM:
         reads_types: bool,
         states: RowStates | None = None,
     ) -> None:
-        self._options, self._reads_types, self._states = layer.options, reads_types, states
+        options = layer.options
+        self._options = options
+        self._reads_types = reads_types
+        self._states = states
         i, f, o, j = _split_gates(layer.input.bias)
         biases = [i, f + FORGET_BIAS, o, j]
         if reads_types:
             self._input = make_gemm(_split_gates(layer.input.weight), biases, precision)
             self._recurrent = make_gemm(_split_gates(layer.recurrent.weight), None, precision)
-            one = layer.input.weight.new_zeros(1, layer.options.projection_dim)
-            self._bytes_per_type = sum(gate.nbytes for gate in self._input.input_part(one))
+            type_vector = layer.input.weight.new_zeros(1, options.projection_dim)
+            gates = self._input.input_part(type_vector)
+            self._bytes_per_type = sum(gate.nbytes for gate in gates)
         else:
-            both = torch.cat([layer.input.weight, layer.recurrent.weight], 1)
-            self._input = make_gemm(_split_gates(both), biases, precision)
+            # (gate * lstm_dim, 2 * projection_dim), for [x ; h]
+            joint_weight = torch.cat([layer.input.weight, layer.recurrent.weight], 1)
+            self._input = make_gemm(_split_gates(joint_weight), biases, precision)
         self._projection = None
-        if layer.options.has_lstm_projection:
-            weight = 2 * layer.projection.get_parameter("weight")
-            self._projection = make_gemm([weight], None, precision)
+        if options.has_lstm_projection:
+            doubled = 2 * layer.projection.get_parameter("weight")
+            self._projection = make_gemm([doubled], None, precision)
 
     def forward(
         self,
@@ -174,27 +187,36 @@ class FastLSTM:
         """
         sources, step = self._sources(inputs)
         numbers = packed.types if self._reads_types else None
-        state = self._start(pad_rows(start[0]), pad_rows(2 * start[1]), max(packed.rows_per_step))
+        counts = packed.rows_per_step
+        h, c = start
+        state = self._start(pad_rows(h), pad_rows(2 * c), max(counts))
         outputs = state.h.new_zeros(len(packed.types), state.h.shape[1])
-        first, counts = 0, packed.rows_per_step
-        for n, n_next, parents in zip(counts, [*counts[1:], 0], packed.parents, strict=True):
+        first = 0  # position of the step
+        for number, n in enumerate(counts):
+            parents = packed.parents[number]
             if parents is not None:
                 state.select(parents)
             state.advance(step, sources, numbers, slice(first, first + padded_rows(n)))
             outputs[first : first + n] = state.h[:n]
             if final is not None:
-                final[0][n_next:n], final[1][n_next:n] = state.h[n_next:n], state.c[n_next:n] / 2
+                # Rows are sorted by length: those that the next step lacks have ended.
+                n_next = counts[number + 1] if number + 1 < len(counts) else 0
+                final_h, final_c = final
+                final_h[n_next:n] = state.h[n_next:n]
+                final_c[n_next:n] = state.c[n_next:n] / 2
             first += n
         return outputs
 
     def _start(self, h: Tensor, c: Tensor, most_rows: int) -> RowStates:
+        """States to begin with; `c` is twice the cell."""
         if self._states is None or padded_rows(most_rows) > len(self._states.h):
             return RowStates(h, c)
         self._states.set(h, c)
         return self._states
 
     def _sources(self, inputs: Tensor) -> tuple[list[Tensor], Step]:
-        """What each step reads, and the step; for types, their part of the gates if it is small."""
+        """What a step reads, and the step: the inputs, or the input's part of the gates, which is
+        computed in advance for all types unless it is too large."""
         if not self._reads_types:
             return [inputs], self._read_inputs
         if len(inputs) * self._bytes_per_type > _MAX_TYPE_GATES:
@@ -202,71 +224,91 @@ class FastLSTM:
         return self._input.input_part(pad_rows(inputs)), self._read_parts
 
     def _read_parts(self, x: Iterable[Tensor], h: Tensor, c: Tensor) -> None:
-        self._update([z.sigmoid_() for z in self._recurrent.add_linear(h, x)], h, c)
+        gates = [z.sigmoid_() for z in self._recurrent.add_linear(h, x)]
+        self._update(gates, h, c)
 
     def _read_types(self, x: Iterable[Tensor], h: Tensor, c: Tensor) -> None:
         (types,) = x
         self._read_parts(self._input.input_part(types), h, c)
 
     def _read_inputs(self, x: Iterable[Tensor], h: Tensor, c: Tensor) -> None:
-        self._update(self._input.linear_sigmoid(torch.cat([*x, h], 1)), h, c)
+        joint = torch.cat([*x, h], 1)  # (row, 2 * projection_dim)
+        self._update(self._input.linear_sigmoid(joint), h, c)
 
     def _update(self, gates: list[Tensor], h: Tensor, c: Tensor) -> None:
         """Update h (row, projection_dim), and c (row, lstm_dim), which is twice the cell."""
+        cell_clip = self._options.cell_clip
+        proj_clip = self._options.proj_clip
         i, f, o, j = self._input.split(gates)  # each (row, lstm_dim)
-        cell_clip, proj_clip = self._options.cell_clip, self._options.proj_clip
+        # With j a sigmoid, 2 (f c + i (2 j - 1)) = f 2c + 4 i j - 2 i.
         c.mul_(f).addcmul_(i, j, value=4).sub_(i, alpha=2)
         if cell_clip is not None:
             c.clamp_(-2 * cell_clip, 2 * cell_clip)
-        half = torch.sigmoid(c, out=i).sub_(0.5).mul_(o)
+        # tanh of the cell is 2 sigmoid(2c) - 1, of which this is the half.
+        half = torch.sigmoid(c, out=i).sub_(0.5).mul_(o)  # (row, lstm_dim)
         if self._projection is None:
             h.copy_(half.mul_(2))
             return
-        (projected,) = self._projection.linear(half)
-        h.copy_(projected if proj_clip is None else projected.clamp_(-proj_clip, proj_clip))
+        (projected,) = self._projection.linear(half)  # (row, projection_dim)
+        if proj_clip is not None:
+            projected.clamp_(-proj_clip, proj_clip)
+        h.copy_(projected)
 
 
 def _split_gates(weights: Tensor) -> list[Tensor]:
-    """Those of i, f, o and j doubled, from the model's i, j, f, o in one."""
+    """Split the model's rows (i, j, f, o) into i, f, o and twice j, each (lstm_dim, …)."""
     i, j, f, o = weights.detach().chunk(4)
     return [i, f, o, 2 * j]
 
 
 def _pad_parents(parents: Int64Array) -> Tensor:
-    """With parents for the positions in excess."""
-    excess = padded_rows(len(parents)) - len(parents)
-    return torch.from_numpy(np.pad(parents, (0, excess)))
+    """Append parents of the positions in excess: (position,) -> (padded position,)."""
+    n_excess = padded_rows(len(parents)) - len(parents)
+    return torch.from_numpy(np.pad(parents, (0, n_excess)))
 
 
 def _tokens_by_step(
     batch: Batch, order: Int64Array, backward: bool, *, n_unread: int
-) -> tuple[Int64Array, np.ndarray]:
-    """The tokens of sorted rows in reading order, (row, step), and where there are any."""
-    lengths = batch.lengths[order] - n_unread
-    is_running = np.arange(lengths[0]) < lengths[:, None]  # (row, step)
+) -> tuple[Int64Array, BoolArray]:
+    """Return the tokens of sorted rows in reading order, and where there are any: (row, step)."""
+    lengths = batch.lengths[order] - n_unread  # (row,), descending
+    is_running = np.arange(lengths[0]) < lengths[:, None]
     tokens = np.zeros(is_running.shape, np.int64)
-    rows = (batch.rows[r][::-1] if backward else batch.rows[r] for r in order)
-    tokens[is_running] = np.concatenate([row[: len(row) - n_unread] for row in rows])
+    read_tokens = []
+    for number in order:
+        row = batch.rows[number][::-1] if backward else batch.rows[number]
+        read_tokens.append(row[: len(row) - n_unread])
+    tokens[is_running] = np.concatenate(read_tokens)
     return tokens, is_running
 
 
 def _inner_tokens(
     batch: Batch, order: Int64Array, *, backward: bool
 ) -> tuple[Int64Array, Int64Array]:
-    """Sorted row and step of each token without boundaries, in the order of the batch."""
+    """Return the sorted row and the step of each token without boundaries, both (token,), in the
+    order of the batch."""
     lengths = batch.lengths
-    rank = np.argsort(order)  # the inverse permutation
-    n_inner = lengths - 2
-    row = np.repeat(np.arange(len(order)), n_inner)
-    step = 1 + np.arange(len(row)) - np.repeat(np.cumsum(n_inner) - n_inner, n_inner)
-    return rank[row], lengths[row] - 1 - step if backward else step
+    sorted_rows = np.argsort(order)  # the inverse permutation: where each row is
+    n_inner = lengths - 2  # without the two boundaries
+    first_tokens = np.cumsum(n_inner) - n_inner  # of each row, (row,)
+    row = np.repeat(np.arange(len(order)), n_inner)  # (token,)
+    position = 1 + np.arange(len(row)) - np.repeat(first_tokens, n_inner)  # in its row, (token,)
+    step = lengths[row] - 1 - position if backward else position
+    return sorted_rows[row], step
 
 
 def _share_prefixes(
     tokens: Int64Array, n_running: Int64Array
 ) -> tuple[Int64Array, list[int], list[Int64Array | None]]:
-    """One position per distinct prefix: the rank of each row's position in each step, (row, step);
-    positions and parents per step. Rows are from long to short, `n_running` at each step."""
+    """Give the rows that have read the same tokens one position.
+
+    Args:
+        tokens: (row, step), rows from long to short.
+        n_running: rows that have a token at each step, (step,).
+    Returns:
+        The rank of each row's position within its step, (row, step); the positions of each step;
+        and their parents, as in `PackedBatch` without padding.
+    """
     n_rows, n_steps = tokens.shape
     ranks = np.zeros((n_rows, n_steps), np.int64)
     counts: list[int] = []
@@ -274,16 +316,17 @@ def _share_prefixes(
     previous = np.zeros(n_rows, np.int64)  # rank of each row in the step before
     n_types = tokens.max() + 1
     for step, n in enumerate(n_running.tolist()):
+        # A prefix is a prefix of the step before, and one more token.
         prefixes = previous[:n] * n_types + tokens[:n, step]
-        _, first, inverse = np.unique(prefixes, return_index=True, return_inverse=True)
-        by_row = np.argsort(first)  # so that positions are in the order of their longest rows
-        parent = previous[first[by_row]]
+        _, first_rows, inverse = np.unique(prefixes, return_index=True, return_inverse=True)
+        by_row = np.argsort(first_rows)  # so that positions are in the order of their longest rows
+        parent = previous[first_rows[by_row]]
         is_same = np.array_equal(parent, np.arange(len(parent)))
-        counts.append(len(first))
+        counts.append(len(first_rows))
         parents.append(None if is_same else parent)
         previous = np.argsort(by_row)[inverse]
         ranks[:n, step] = previous
-        if len(first) == n:  # no prefix is shared from here on
+        if len(first_rows) == n:  # no prefix is shared from here on
             ranks[:, step + 1 :] = np.arange(n_rows)[:, None]
             counts += n_running[step + 1 :].tolist()
             parents += [None] * (n_steps - step - 1)

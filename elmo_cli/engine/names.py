@@ -16,7 +16,8 @@ def check_choice(setting: str, value: object, choices: Sequence[str]) -> None:
     """Raise a UsageError unless a setting has one of its values, the first being the default."""
     if value not in choices:
         names = f"{', '.join(choices[:-1])} or {choices[-1]}"
-        raise UsageError(f"`{setting}={value}`: not {names}", f"{choices[0]} is the default")
+        hint = f"{choices[0]} is the default"
+        raise UsageError(f"not {names}", hint, where=f"`{setting}={value}`")
 
 
 def check_device_name(name: str) -> None:

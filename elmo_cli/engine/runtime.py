@@ -19,7 +19,10 @@ from elmo_cli.engine.names import DEVICE_HINT, check_device_name
 from elmo_cli.errors import DeviceError
 
 Result = TypeVar("Result")
-_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # from glibc's malloc.h
+# Parameters of mallopt, from glibc's malloc.h.
+_TRIM_THRESHOLD = -1
+_MMAP_THRESHOLD = -3
+_ARENA_MAX = -8
 _KEPT_BYTES = 1 << 30
 _LARGEST_KEPT_BYTES = 1 << 25  # the maximum that glibc accepts
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed")
@@ -42,8 +45,8 @@ class DeviceTuning:
     def of(cls, device: torch.device) -> DeviceTuning:
         """Sizes that fit in the caches of a CPU, or that keep a GPU busy."""
         if device.type == "cuda":
-            return cls(1024, 1 << 22, 65_536, 1024)
-        return cls(512, 1 << 20, 24_576, 64)
+            return cls(rows=1024, gate_values=1 << 22, tokens=65_536, types_per_product=1024)
+        return cls(rows=512, gate_values=1 << 20, tokens=24_576, types_per_product=64)
 
 
 def select_device(name: str) -> torch.device:
@@ -100,7 +103,7 @@ def out_of_memory_as_device_error(device: torch.device, what: str, hint: str) ->
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        raise DeviceError(f"{device}: out of memory, with {what}", hint) from error
+        raise DeviceError(f"out of memory, with {what}", hint, where=str(device)) from error
 
 
 def copy_to_cpu(values: Tensor) -> Tensor:

@@ -31,8 +31,8 @@ from elmo_cli.pretrained.model_files import (
     write_parts,
 )
 from elmo_cli.text.vocabulary import Vocabulary
-from elmo_cli.weightfile.arrays import open_weights
 from elmo_cli.weightfile.describe import find_dataset, probe_hdf5
+from elmo_cli.weightfile.open_weights import open_weights
 from elmo_cli.weightfile.read import read_softmax
 from elmo_cli.weightfile.write import write_bilm, write_softmax
 

@@ -45,7 +45,7 @@ class CharCNN(nn.Module):
         characters = self.embedding(ids).transpose(1, 2)  # (token, char_dim, char)
         # The maximum is over all positions: padding has a learned vector and takes part.
         maxima = [conv(characters).amax(2) for conv in self.filters]  # each (token, count)
-        return self.from_filters(torch.cat(maxima, 1))
+        return self.from_filters(torch.cat(maxima, 1))  # (token, projection_dim)
 
     def from_filters(self, maxima: Tensor) -> Tensor:
         """From the filters' maxima to vectors: (token, filter) -> (token, projection_dim)."""
@@ -87,18 +87,28 @@ class ProjectedLSTM(nn.Module):
     def __init__(self, options: Options) -> None:
         super().__init__()
         self.options = options
-        gates = 4 * options.lstm_dim
-        self.input = nn.Linear(options.projection_dim, gates)
-        self.recurrent = nn.Linear(options.projection_dim, gates, bias=False)
+        n_gate_values = 4 * options.lstm_dim
+        self.input = nn.Linear(options.projection_dim, n_gate_values)
+        self.recurrent = nn.Linear(options.projection_dim, n_gate_values, bias=False)
         self.projection: nn.Module = nn.Identity()
         if options.has_lstm_projection:
             self.projection = nn.Linear(options.lstm_dim, options.projection_dim, bias=False)
 
     def step(self, from_input: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-        """New h, (batch, projection_dim), and c, (batch, lstm_dim), after one token, of which
-        `from_input` is input times weights plus bias, (batch, 4 * lstm_dim)."""
-        i, j, f, o = (from_input + self.recurrent(h)).chunk(4, 1)  # each (batch, lstm_dim)
-        c = torch.sigmoid(f + FORGET_BIAS) * c + torch.sigmoid(i) * torch.tanh(j)
+        """Read one token of each row.
+
+        Args:
+            from_input: input times weights plus bias, (batch, 4 * lstm_dim).
+            h: (batch, projection_dim), before the token.
+            c: (batch, lstm_dim), before the token.
+        Returns:
+            h and c after the token.
+        """
+        gates = from_input + self.recurrent(h)  # (batch, 4 * lstm_dim)
+        i, j, f, o = gates.chunk(4, 1)  # each (batch, lstm_dim)
+        kept = torch.sigmoid(f + FORGET_BIAS) * c  # (batch, lstm_dim)
+        added = torch.sigmoid(i) * torch.tanh(j)  # (batch, lstm_dim)
+        c = kept + added
         if self.options.cell_clip is not None:
             # The clipped cell is the one that is carried over.
             c = c.clamp(-self.options.cell_clip, self.options.cell_clip)  # (batch, lstm_dim)
@@ -153,16 +163,19 @@ class DirectionLM(nn.Module):
         Returns:
             The output of each layer, (batch, token, projection_dim); h and c after the last tokens.
         """
-        outputs, new_h, new_c = [], [], []
+        outputs = []
+        final_h = []
+        final_c = []
         for k, layer in enumerate(self.layers):
-            y, h_k, c_k = layer(x, lengths, h[k], c[k])
+            y, h_k, c_k = layer(x, lengths, h[k], c[k])  # y: (batch, token, projection_dim)
             # The residual is added to the layer's output, never to the h that the layer reads
             # again; the first layer has none from the token vectors.
-            x = y + x if self.options.residual and k > 0 else y  # (batch, token, projection_dim)
+            has_residual = self.options.residual and k > 0
+            x = y + x if has_residual else y  # (batch, token, projection_dim)
             outputs.append(x)
-            new_h.append(h_k)
-            new_c.append(c_k)
-        return outputs, torch.stack(new_h), torch.stack(new_c)
+            final_h.append(h_k)
+            final_c.append(c_k)
+        return outputs, torch.stack(final_h), torch.stack(final_c)
 
 
 @dataclass(frozen=True)
@@ -194,20 +207,24 @@ class State:
 
     def expand(self, batch: int) -> State:
         """Copies of a single row's state for each row of a batch."""
-        h, c = (part.expand(-1, -1, batch, -1).contiguous() for part in (self.h, self.c))
+        h = self.h.expand(-1, -1, batch, -1).contiguous()
+        c = self.c.expand(-1, -1, batch, -1).contiguous()
         return State(h, c)
 
     def with_rows(self, index: Tensor | slice, other: State) -> State:
         """A copy whose rows `index` are those of `other`."""
-        h, c = self.h.clone(), self.c.clone()
-        h[:, :, index], c[:, :, index] = other.h, other.c
+        h = self.h.clone()
+        c = self.c.clone()
+        h[:, :, index] = other.h
+        c[:, :, index] = other.c
         return State(h, c)
 
     def with_rows_added(self, batch: int) -> State:
         """At least `batch` rows; the new ones are zero."""
-        more = max(0, batch - self.h.shape[2])
-        pad = torch.nn.functional.pad
-        return State(pad(self.h, (0, 0, 0, more)), pad(self.c, (0, 0, 0, more)))
+        n_more = max(0, batch - self.h.shape[2])
+        h = functional.pad(self.h, (0, 0, 0, n_more))
+        c = functional.pad(self.c, (0, 0, 0, n_more))
+        return State(h, c)
 
     def to(self, device: torch.device | str) -> State:
         """The same state on another device."""
@@ -215,17 +232,20 @@ class State:
 
     def to_bytes(self) -> bytes:
         """float32 values of h, then of c."""
-        return b"".join(part.cpu().float().numpy().tobytes() for part in (self.h, self.c))
+        h: bytes = self.h.cpu().float().numpy().tobytes()
+        c: bytes = self.c.cpu().float().numpy().tobytes()
+        return h + c
 
     @classmethod
     def from_bytes(cls, content: bytes, options: Options) -> State:
         """The state of `to_bytes`, with as many rows as it has."""
         values = torch.frombuffer(bytearray(content), dtype=torch.float32)
-        sizes = (options.projection_dim, options.lstm_dim)
-        n_rows = len(values) // (2 * options.n_layers * sum(sizes))
-        shape = (options.n_layers, 2, n_rows)
-        n_h = 2 * options.n_layers * n_rows * sizes[0]
-        return cls(values[:n_h].view(*shape, sizes[0]), values[n_h:].view(*shape, sizes[1]))
+        values_per_row = 2 * options.n_layers * (options.projection_dim + options.lstm_dim)
+        n_rows = len(values) // values_per_row
+        n_h = 2 * options.n_layers * n_rows * options.projection_dim
+        h = values[:n_h].view(options.n_layers, 2, n_rows, options.projection_dim)
+        c = values[n_h:].view(options.n_layers, 2, n_rows, options.lstm_dim)
+        return cls(h, c)
 
 
 class BiLM(nn.Module):
@@ -277,17 +297,23 @@ class BiLM(nn.Module):
     ) -> tuple[Tensor, State]:
         """Like `forward`, from token vectors (batch, token, projection_dim)."""
         if state is None:
-            device, dtype = vectors.device, vectors.dtype
-            state = State.zeros(self.options, len(vectors), device=device, dtype=dtype)
-        forward, h_f, c_f = self.forward_lm(vectors, lengths, state.h[:, 0], state.c[:, 0])
+            state = State.zeros(
+                self.options, len(vectors), device=vectors.device, dtype=vectors.dtype
+            )
+        forward, forward_h, forward_c = self.forward_lm(
+            vectors, lengths, state.h[:, 0], state.c[:, 0]
+        )
         reversed_vectors = reverse_rows(vectors, lengths)  # (batch, token, projection_dim)
-        h, c = state.h[:, 1], state.c[:, 1]
-        backward, h_b, c_b = self.backward_lm(reversed_vectors, lengths, h, c)
+        backward, backward_h, backward_c = self.backward_lm(
+            reversed_vectors, lengths, state.h[:, 1], state.c[:, 1]
+        )
         layers = [torch.cat([vectors, vectors], 2)]  # (batch, token, dim)
-        for f, b in zip(forward, backward, strict=True):
-            layers.append(torch.cat([f, reverse_rows(b, lengths)], 2))  # (batch, token, dim)
-        final = State(torch.stack([h_f, h_b], 1), torch.stack([c_f, c_b], 1))
-        return torch.stack(layers), final  # (layer, batch, token, dim)
+        for forward_outputs, backward_outputs in zip(forward, backward, strict=True):
+            in_order = reverse_rows(backward_outputs, lengths)  # (batch, token, projection_dim)
+            layers.append(torch.cat([forward_outputs, in_order], 2))  # (batch, token, dim)
+        final_h = torch.stack([forward_h, backward_h], 1)  # (layer, direction, batch, …)
+        final_c = torch.stack([forward_c, backward_c], 1)
+        return torch.stack(layers), State(final_h, final_c)  # (layer, batch, token, dim)
 
 
 def reverse_rows(x: Tensor, lengths: Tensor) -> Tensor:

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import UsageError
 
-_EPSILON = 1e-12
+_EPSILON = 1e-12  # of bilm-tf
+_WHERE = "ElmoMix"  # in messages
 
 
 class ElmoMix(nn.Module):
@@ -47,9 +48,11 @@ class ElmoMix(nn.Module):
         is_number = isinstance(n_layers, (int, np.integer)) and not isinstance(n_layers, bool)
         if not is_number or n_layers < 1:
             hint = "count the token layer too: the published models have 3 layers"
-            raise UsageError(f"`n_layers={n_layers!r}`: not a positive integer", hint)
-        self.n_layers, self.batch_first = n_layers, batch_first
-        self.layer_norm, self.l2 = layer_norm, l2
+            raise UsageError("not a positive integer", hint, where=f"`n_layers={n_layers!r}`")
+        self.n_layers = n_layers
+        self.batch_first = batch_first
+        self.layer_norm = layer_norm
+        self.l2 = l2
         self.weights = nn.Parameter(torch.zeros(n_layers))
         self.gamma = nn.Parameter(torch.ones(()))
         self.dropout = nn.Dropout(dropout)
@@ -71,13 +74,13 @@ class ElmoMix(nn.Module):
         Raises:
             UsageError: layers or mask have another shape or another kind of dtype.
         """
-        given = self._checked(layers).to(self.weights)
-        is_token = None if mask is None else _checked_mask(mask, given)
+        stacked = self._checked(layers).to(self.weights)  # (layer, …, token, dim)
+        is_token = None if mask is None else _checked_mask(mask, stacked)  # (…, token)
         if self.layer_norm:
-            given = torch.stack([_normalized(layer, is_token) for layer in given])
-        scales = self.gamma * torch.softmax(self.weights, 0)
-        with torch.autocast(given.device.type, enabled=False):  # no half precision
-            mixed = (scales @ given.flatten(1)).view(given.shape[1:])
+            stacked = torch.stack([_normalized(layer, is_token) for layer in stacked])
+        scales = self.gamma * torch.softmax(self.weights, 0)  # gamma s_j of equation (1), (layer,)
+        with torch.autocast(stacked.device.type, enabled=False):  # no half precision
+            mixed = (scales @ stacked.flatten(1)).view(stacked.shape[1:])  # (…, token, dim)
         dropped: Tensor = self.dropout(mixed)
         return dropped
 
@@ -85,9 +88,11 @@ class ElmoMix(nn.Module):
         """The learned mix for `elmo embed` and `elmo convert`: the value of their `--layers`; a
         UsageError if the mix normalizes layers, which these commands do not."""
         if self.layer_norm:
-            what = "a mix with `layer_norm` cannot be written as `layers=mix:…`"
-            raise UsageError(f"ElmoMix: {what}", "store all layers, and mix them in the task model")
-        values = [*torch.softmax(self.weights.detach(), 0).tolist(), self.gamma.item()]
+            problem = "a mix with `layer_norm` cannot be written as `layers=mix:…`"
+            hint = "store all layers, and mix them in the task model"
+            raise UsageError(problem, hint, where=_WHERE)
+        scales = torch.softmax(self.weights.detach(), 0).tolist()
+        values = [*scales, self.gamma.item()]
         return "mix:" + ",".join(str(np.float32(value)) for value in values)
 
     def penalty(self) -> Tensor:
@@ -97,34 +102,41 @@ class ElmoMix(nn.Module):
     def _checked(self, layers: Tensor | AnyArray | Sequence[Tensor | AnyArray]) -> Tensor:
         """The layers as (layer, token, dim) or (layer, batch, token, dim)."""
         is_list = not isinstance(layers, (Tensor, np.ndarray))
-        tensor = torch.as_tensor(
-            torch.stack(list(map(torch.as_tensor, layers))) if is_list else layers
-        )
+        if is_list:
+            layers = torch.stack([torch.as_tensor(layer) for layer in layers])
+        tensor = torch.as_tensor(layers)
         if not tensor.is_floating_point():
-            what = f"ElmoMix: the layers have dtype {str(tensor.dtype).removeprefix('torch.')}"
-            raise UsageError(what, "give floating-point layers, as a file of embeddings has them")
+            problem = f"the layers have dtype {str(tensor.dtype).removeprefix('torch.')}"
+            hint = "give floating-point layers, as a file of embeddings has them"
+            raise UsageError(problem, hint, where=_WHERE)
         is_batch_first = self.batch_first and not is_list and tensor.ndim == 4
         axes = ["batch", "layer"] if is_batch_first else ["layer", "batch"]
         shape = tuple(tensor.shape)
         if tensor.ndim not in (3, 4):
-            what = f"ElmoMix: layers of shape {shape}, which has {tensor.ndim} axes"
-            raise UsageError(what, f"give (layer, token, dim) or ({', '.join(axes)}, token, dim)")
+            problem = f"layers of shape {shape}, which has {tensor.ndim} axes"
+            hint = f"give (layer, token, dim) or ({', '.join(axes)}, token, dim)"
+            raise UsageError(problem, hint, where=_WHERE)
         axis = axes.index("layer")
         if shape[axis] != self.n_layers:
-            what = f"ElmoMix: axis {axis} (layer) of shape {shape} has size {shape[axis]}"
+            size = f"axis {axis} (layer) of shape {shape} has size {shape[axis]}"
+            problem = f"{size}, but `n_layers` is {self.n_layers}"
             hint = "`batch_first` says which axis of a batch is the layer"
-            raise UsageError(f"{what}, but `n_layers` is {self.n_layers}", hint)
+            raise UsageError(problem, hint, where=_WHERE)
         return tensor.movedim(axis, 0)
 
 
 def _checked_mask(mask: Tensor | AnyArray, layers: Tensor) -> Tensor:
-    found = torch.as_tensor(mask).to(layers.device)
-    if found.shape != (shape := layers.shape[1:-1]):
-        what = f"ElmoMix: a mask of shape {tuple(found.shape)} for tokens of shape {tuple(shape)}"
-        raise UsageError(what, "give (token,) or (batch, token), like the layers")
-    if found.dtype != torch.bool and not ((found == 0) | (found == 1)).all():
-        raise UsageError("ElmoMix: the mask has values other than 0 and 1", "give booleans")
-    return found.to(torch.bool)
+    """The mask as booleans, (token,) or (batch, token), on the device of the layers."""
+    values = torch.as_tensor(mask).to(layers.device)
+    shape = layers.shape[1:-1]
+    if values.shape != shape:
+        problem = f"a mask of shape {tuple(values.shape)} for tokens of shape {tuple(shape)}"
+        raise UsageError(problem, "give (token,) or (batch, token), like the layers", where=_WHERE)
+    is_boolean = values.dtype == torch.bool
+    if not is_boolean and not ((values == 0) | (values == 1)).all():
+        problem = "the mask has values other than 0 and 1"
+        raise UsageError(problem, "give booleans", where=_WHERE)
+    return values.to(torch.bool)
 
 
 def _normalized(layer: Tensor, mask: Tensor | None) -> Tensor:
@@ -132,5 +144,6 @@ def _normalized(layer: Tensor, mask: Tensor | None) -> Tensor:
     kept = layer if mask is None else layer[mask]
     if not kept.numel():  # without tokens there is no mean, and NaN would spoil the gradients
         return layer
-    mean, variance = kept.mean(), kept.var(unbiased=False)
+    mean = kept.mean()
+    variance = kept.var(unbiased=False)
     return (layer - mean) / torch.sqrt(variance + _EPSILON)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from elmo_cli.errors import OptionsError
 from elmo_cli.regular_files import read_json
@@ -57,7 +57,7 @@ class Options:
             content = read_json(path, OptionsError, _HINT)
         except FileNotFoundError:
             hint = "a model is an options.json and a weights.hdf5"
-            raise OptionsError(f"{path}: no such options file", hint) from None
+            raise OptionsError("no such options file", hint, where=path) from None
         return cls.from_dict(content, where=str(path))
 
     @classmethod
@@ -66,13 +66,16 @@ class Options:
         OptionsError for a key that is missing or has a value that no biLM can have."""
         sections = _sections(content, where)
         values = {field.attribute: field.read(sections, where) for field in _FIELDS}
-        filters, max_characters = values["filters"], values["max_characters"]
+        filters = values["filters"]
+        max_characters = values["max_characters"]
         if max(width for width, _ in filters) > max_characters:
-            at_most = f"widths of at most max_characters_per_token ({max_characters})"
-            raise _refused(where, "char_cnn.filters", [list(pair) for pair in filters], at_most)
+            expected = f"widths of at most max_characters_per_token ({max_characters})"
+            pairs = [list(pair) for pair in filters]
+            raise _refused(where, "char_cnn.filters", pairs, expected)
+        n_filters = sum(count for _, count in filters)
         return cls(
             **{name: value for name, value in values.items() if name},
-            has_cnn_projection=sum(count for _, count in filters) != values["projection_dim"],
+            has_cnn_projection=n_filters != values["projection_dim"],
             has_lstm_projection=values["lstm_dim"] != values["projection_dim"],
         )
 
@@ -98,19 +101,24 @@ class Options:
         }
 
 
-class _Field(NamedTuple):
-    """A value of options.json: its path, attribute of `Options` ("" for none), check, default."""
+@dataclass(frozen=True)
+class _Field:
+    """A value of options.json."""
 
-    path: str
-    attribute: str
+    section: str  # path of the object that contains it, "" for the file
+    key: str
+    attribute: str  # of `Options`, "" for a value that is only checked
     check: Callable[[Any], Any]  # returns the value, or raises ValueError(what was expected)
     default: Any = _REQUIRED
 
+    @property
+    def path(self) -> str:
+        return f"{self.section}.{self.key}" if self.section else self.key
+
     def read(self, sections: Mapping[str, Mapping[str, Any]], where: str) -> Any:
-        section, _, key = self.path.rpartition(".")
-        value = sections[section].get(key)
+        value = sections[self.section].get(self.key)
         if value is None and self.default is _REQUIRED:
-            raise OptionsError(f"{where}: {self.path} is missing", _HINT)
+            raise OptionsError(f"{self.path} is missing", _HINT, where=where)
         if value is None:  # bilm-tf treats null as a missing key
             return self.default
         try:
@@ -141,57 +149,105 @@ def _clip(value: Any) -> float | None:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not 0 <= value <= sys.float_info.max:
         raise ValueError("null or a positive number")
-    return float(value) or None  # bilm-tf tests `if cell_clip`: a zero means no clipping
+    if value == 0:  # bilm-tf tests `if cell_clip`: a zero means no clipping
+        return None
+    return float(value)
 
 
 def _filters(value: Any) -> tuple[tuple[int, int], ...]:
-    for pair in value if isinstance(value, list) and value else [None]:
-        sizes = pair if isinstance(pair, list) else []
-        if [type(n) for n in sizes] != [int, int] or not all(0 < n <= _MAX_SIZE for n in sizes):
-            raise ValueError("a list of [width, count] pairs")
+    if not isinstance(value, list) or not value or not all(map(_is_filter, value)):
+        raise ValueError("a list of [width, count] pairs")
     return tuple((width, count) for width, count in value)
+
+
+def _is_filter(pair: Any) -> bool:
+    if not isinstance(pair, list) or [type(size) for size in pair] != [int, int]:
+        return False
+    return all(0 < size <= _MAX_SIZE for size in pair)
 
 
 # All that bilm-tf and AllenNLP have in these objects; top-level keys besides are for training.
 _FIELDS = (
-    _Field("bidirectional", "", _one_of(True), True),
-    _Field("char_cnn.n_characters", "", _integer(N_CHARACTERS, N_CHARACTERS + 1), 261),
-    _Field("char_cnn.embedding.dim", "char_dim", _integer()),
-    _Field("char_cnn.filters", "filters", _filters),
-    _Field("char_cnn.activation", "activation", _one_of("relu", "tanh")),
-    _Field("char_cnn.n_highway", "n_highway", _integer(0, _MAX_COUNT), 0),
-    _Field("char_cnn.max_characters_per_token", "max_characters", _integer(3, _MAX_COUNT), 50),
-    _Field("lstm.dim", "lstm_dim", _integer()),
-    _Field("lstm.projection_dim", "projection_dim", _integer()),
-    _Field("lstm.n_layers", "n_layers", _integer(1, _MAX_COUNT), 1),
-    _Field("lstm.cell_clip", "cell_clip", _clip, None),
-    _Field("lstm.proj_clip", "proj_clip", _clip, None),
-    _Field("lstm.use_skip_connections", "residual", _one_of(True, False), False),
+    _Field("", "bidirectional", attribute="", check=_one_of(True), default=True),
+    _Field(
+        "char_cnn",
+        "n_characters",
+        attribute="",
+        check=_integer(N_CHARACTERS, N_CHARACTERS + 1),
+        default=261,
+    ),
+    _Field("char_cnn.embedding", "dim", attribute="char_dim", check=_integer()),
+    _Field("char_cnn", "filters", attribute="filters", check=_filters),
+    _Field("char_cnn", "activation", attribute="activation", check=_one_of("relu", "tanh")),
+    _Field(
+        "char_cnn", "n_highway", attribute="n_highway", check=_integer(0, _MAX_COUNT), default=0
+    ),
+    _Field(
+        "char_cnn",
+        "max_characters_per_token",
+        attribute="max_characters",
+        check=_integer(3, _MAX_COUNT),
+        default=50,
+    ),
+    _Field("lstm", "dim", attribute="lstm_dim", check=_integer()),
+    _Field("lstm", "projection_dim", attribute="projection_dim", check=_integer()),
+    _Field("lstm", "n_layers", attribute="n_layers", check=_integer(1, _MAX_COUNT), default=1),
+    _Field("lstm", "cell_clip", attribute="cell_clip", check=_clip, default=None),
+    _Field("lstm", "proj_clip", attribute="proj_clip", check=_clip, default=None),
+    _Field(
+        "lstm",
+        "use_skip_connections",
+        attribute="residual",
+        check=_one_of(True, False),
+        default=False,
+    ),
 )
-_SECTIONS = ("char_cnn", "char_cnn.embedding", "lstm")
+
+
+@dataclass(frozen=True)
+class _Section:
+    """A JSON object of options.json."""
+
+    path: str
+    parent: str
+    name: str  # in the parent
+
+
+_SECTIONS = (
+    _Section("char_cnn", parent="", name="char_cnn"),
+    _Section("char_cnn.embedding", parent="char_cnn", name="embedding"),
+    _Section("lstm", parent="", name="lstm"),
+)
 
 
 def _sections(content: Any, where: str) -> dict[str, Mapping[str, Any]]:
     """The JSON objects of an options.json by their paths, "" for the file."""
-    sections: dict[str, Mapping[str, Any]] = {}
-    paths = (*_SECTIONS, *(field.path for field in _FIELDS))
-    for path in ("", *_SECTIONS):
-        parent, _, name = path.rpartition(".")
-        section = sections[parent].get(name) if path else content
-        if not isinstance(section, Mapping):
-            what = f"{where}: {path or 'the content'} is missing or not a JSON object"
-            raise OptionsError(what, _HINT)
-        sections[path] = section
-        # Keys that nothing reads are refused: a misspelled clip would be no clip.
-        known = [one.rpartition(".")[2] for one in paths if one.rpartition(".")[0] == path]
-        if path and (unknown := [key for key in section if key not in known]):
-            what = f"{where}: unknown key {_shown(unknown[0])} in {path}"
-            raise OptionsError(what, f"known are {', '.join(known)}")
+    sections = {"": _checked_object(content, "the content", where)}
+    for section in _SECTIONS:
+        value = sections[section.parent].get(section.name)
+        sections[section.path] = _checked_object(value, section.path, where)
+        _refuse_unknown_keys(sections[section.path], section.path, where)
     return sections
 
 
+def _refuse_unknown_keys(section: Mapping[str, Any], path: str, where: str) -> None:
+    """Raise an OptionsError for a key that nothing reads: a misspelled clip would be no clip."""
+    known = [inner.name for inner in _SECTIONS if inner.parent == path]
+    known += [field.key for field in _FIELDS if field.section == path]
+    for key in section:
+        if key not in known:
+            problem = f"unknown key {_shown(key)} in {path}"
+            raise OptionsError(problem, f"known are {', '.join(known)}", where=where)
+
+
+def _checked_object(value: Any, name: str, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise OptionsError(f"{name} is missing or not a JSON object", _HINT, where=where)
+    return value
+
+
 def _refused(where: str, path: str, value: Any, expected: str) -> OptionsError:
-    return OptionsError(f"{where}: {path} is {_shown(value)}, not {expected}", _HINT)
+    return OptionsError(f"{path} is {_shown(value)}, not {expected}", _HINT, where=where)
 
 
 def _shown(value: Any) -> str:

@@ -19,29 +19,48 @@ if TYPE_CHECKING:
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9")
 GRAY = "#777777"
 _DPI = 150
-_SETTINGS: Any = {"axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 11}
-_SETTINGS |= {"legend.frameon": False, "legend.fontsize": 9, "svg.hashsalt": "elmo"}
+_SETTINGS: Any = {
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 11,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "svg.hashsalt": "elmo",  # else identifiers are random
+}
 _METADATA = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
 
-def check_format(path: StrPath, *, html: bool = False) -> str:
-    """Return the format of a plot by the suffix of its file; HTML only if `html` is true.
+def check_format(path: StrPath, *, of_tokens: bool = False) -> str:
+    """Return the format of a plot by the suffix of its file.
+
+    Args:
+        of_tokens: the plot shows tokens in two dimensions. It may also be a page (.html), and
+            requires scikit-learn.
 
     Raises:
         OutputError: the suffix is not that of a supported format.
-        ElmoError: the library that draws it is not installed.
+        ElmoError: a library that the plot requires is not installed.
     """
-    formats = [".html"] * html + [".png", ".svg"]
-    if (suffix := Path(path).suffix.lower()) not in (*formats, ".pdf"):
-        what = f"{path}: its suffix is not a supported plot format"
-        raise OutputError(what, f"end the name in {', '.join(formats)} or .pdf")
-    library = "bokeh" if suffix == ".html" else "matplotlib"
+    suffixes = [".html", ".png", ".svg"] if of_tokens else [".png", ".svg"]
+    suffix = Path(path).suffix.lower()
+    if suffix not in (*suffixes, ".pdf"):
+        hint = f"end the name in {', '.join(suffixes)} or .pdf"
+        raise OutputError("its suffix is not a supported plot format", hint, where=path)
+    if suffix == ".html":
+        _check_installed("bokeh", "bokeh", path)
+    else:
+        _check_installed("matplotlib", "matplotlib", path)
+    if of_tokens:
+        _check_installed("scikit-learn", "sklearn", path)
+    return suffix[1:]
+
+
+def _check_installed(library: str, module: str, path: StrPath) -> None:
     try:
-        import_module(library)
+        import_module(module)
     except ImportError:
         hint = "`pip install '.[plot]'` in a clone"
-        raise ElmoError(f"{path}: {library} is not installed", hint) from None
-    return suffix[1:]
+        raise ElmoError(f"{library} is not installed", hint, where=path) from None
 
 
 @contextmanager
@@ -68,6 +87,11 @@ def new_figure(path: StrPath, width: float, height: float) -> Iterator[Figure]:
             figure.savefig(file, dpi=_DPI, format=suffix, metadata=_METADATA.get(suffix))
 
 
+def color_of(number: int) -> str:
+    """Return the color of a curve or a bar by its number; colors repeat."""
+    return COLORS[number % len(COLORS)]
+
+
 def layer_name(layer: int | str) -> str:
     """Return the name of a layer, given its number or a name such as "top"."""
     if not str(layer).isdecimal():
@@ -77,8 +101,11 @@ def layer_name(layer: int | str) -> str:
 
 def plain(text: object, most: int = 60) -> str:
     """Return text without control characters; keep both ends if it exceeds `most` characters."""
-    found = "".join(character if character.isprintable() else " " for character in str(text))
-    return found if len(found) <= most else f"{found[: most // 2]}…{found[-(most // 2) :]}"
+    printable = "".join(letter if letter.isprintable() else " " for letter in str(text))
+    if len(printable) <= most:
+        return printable
+    n_kept = most // 2  # at each end
+    return f"{printable[:n_kept]}…{printable[-n_kept:]}"
 
 
 def as_label(text: object, most: int = 60) -> str:

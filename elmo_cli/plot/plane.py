@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.cluster import KMeans
-from sklearn.decomposition import PCA
-from sklearn.metrics import silhouette_score
 
 from elmo_cli.arrays import Float64Array, FloatArray, Int32Array
 
@@ -28,6 +25,8 @@ def principal_components(vectors: Float64Array) -> tuple[Float64Array, Float64Ar
     There are at least two columns, the second of which may be zero. The same vectors give the same
     signs.
     """
+    from sklearn.decomposition import PCA  # imported on use: it takes a second
+
     n_vectors, dim = vectors.shape
     n_components = max(2, min(_MAX_COMPONENTS, n_vectors, dim))
     points = np.zeros((n_vectors, n_components))
@@ -43,6 +42,8 @@ def principal_components(vectors: Float64Array) -> tuple[Float64Array, Float64Ar
 def cluster(points: Float64Array, n_clusters: int | None = None) -> list[int]:
     """Return the cluster (k-means) of each point, (point, dim), by number; 0 is the largest.
 
+    Meant for the few hundred points of a plot: a silhouette takes quadratic time.
+
     Args:
         n_clusters: number of clusters, at most that of distinct points; by default the one from 2
             to 6 with the highest silhouette.
@@ -53,18 +54,23 @@ def cluster(points: Float64Array, n_clusters: int | None = None) -> list[int]:
     elif n_distinct <= 2:
         labels = _k_means(points, 1)
     else:
-        labels = _with_highest_silhouette(points, range(2, min(_MAX_CLUSTERS, n_distinct - 1) + 1))
+        labels = _with_highest_silhouette(points, min(_MAX_CLUSTERS, n_distinct - 1))
     by_size = np.argsort(-np.bincount(labels), kind="stable")
     rank = np.argsort(by_size)
     return [int(rank[label]) for label in labels]
 
 
-def _with_highest_silhouette(points: Float64Array, sizes: range) -> Int32Array:
-    candidates = [_k_means(points, n_clusters) for n_clusters in sizes]
-    return max(candidates, key=lambda labels: silhouette_score(points, labels))
+def _with_highest_silhouette(points: Float64Array, max_clusters: int) -> Int32Array:
+    from sklearn.metrics import silhouette_score
+
+    candidates = [_k_means(points, n_clusters) for n_clusters in range(2, max_clusters + 1)]
+    scores = [silhouette_score(points, labels) for labels in candidates]
+    return candidates[int(np.argmax(scores))]
 
 
 def _k_means(points: Float64Array, n_clusters: int) -> Int32Array:
+    from sklearn.cluster import KMeans
+
     k_means = KMeans(n_clusters, n_init=_RESTARTS, random_state=0)
     labels: Int32Array = k_means.fit_predict(points)
     return labels

@@ -28,7 +28,8 @@ _MODEL_FILE = re.compile(
     r"|README\.md"
 )
 # Weights hardly compress; a small archive may have any ratio.
-_MAX_RATIO, _MIN_LIMIT = 100, 64 << 20
+_MAX_RATIO = 100
+_MIN_LIMIT = 64 << 20  # bytes
 # OSError: raised by bz2. RuntimeError: compressed by a method that Python lacks.
 _CORRUPT = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError)
 
@@ -45,9 +46,9 @@ def extract_model(path: Path) -> Path:
     """
     archives = elmo_home() / "archives"
     folder = archives / f"{path.stem[:100]}-{sha256_of(path)[:16]}"
-    part = folder.with_name(f"{folder.name}.part")
     if folder.is_dir():
         return folder
+    part = folder.with_name(f"{folder.name}.part")
     with locked(archives), writing(folder):
         if folder.is_dir():  # another process has extracted it meanwhile
             return folder
@@ -63,7 +64,8 @@ def extract_model(path: Path) -> Path:
 def _extract(path: Path, folder: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
-            members = _select(path, (one for one in archive.infolist() if not one.is_dir()))
+            files = [member for member in archive.infolist() if not member.is_dir()]
+            members = _select(path, files)
             with writing(folder):
                 folder.mkdir()
                 for name, member in members.items():
@@ -74,28 +76,39 @@ def _extract(path: Path, folder: Path) -> None:
     except _CORRUPT as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         hint = "the download may have been cut off: get it again, or extract it and give the folder"
-        raise ModelError(f"{path}: not a complete zip file ({reason})", hint) from None
+        raise ModelError(f"not a complete zip file ({reason})", hint, where=path) from None
 
 
 def _select(path: Path, members: Iterable[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
     """The members that a model uses, by their names in the new folder."""
     limit = max(_MIN_LIMIT, _MAX_RATIO * path.stat().st_size)
-    found: dict[str, zipfile.ZipInfo] = {}
-    total = 0
+    by_name: dict[str, zipfile.ZipInfo] = {}
+    size = 0  # of all members, extracted
     for member in members:
-        inner = PurePosixPath(member.filename)
-        name = inner.name if _MODEL_FILE.fullmatch(inner.name) else member.filename
-        total += member.file_size
-        is_regular = stat.S_IFMT(member.external_attr >> 16) in (0, stat.S_IFREG)
-        is_inside = {"..", "/"}.isdisjoint(inner.parts)
-        is_readable = is_regular and is_inside and not member.flag_bits & 1  # encrypted
-        if not is_readable or name in found or total > limit:
-            what = f"{member.filename!r} is encrypted, is a link, has a path outside the archive, "
-            what += f"occurs twice, or raises the extracted size above {limit} bytes"
+        size += member.file_size
+        name = _new_name(member)
+        if not _is_readable(member) or name in by_name or size > limit:
+            problem = (
+                f"refused, since {member.filename!r} is encrypted, is a link, has a path outside "
+                f"the archive, occurs twice, or raises the extracted size above {limit} bytes"
+            )
             hint = "extract it yourself if you trust it, and give the folder"
-            raise ModelError(f"{path}: refused, since {what}", hint)
-        found[name] = member
-    used = {name: member for name, member in found.items() if _MODEL_FILE.fullmatch(name)}
+            raise ModelError(problem, hint, where=path)
+        by_name[name] = member
+    used = {name: member for name, member in by_name.items() if _MODEL_FILE.fullmatch(name)}
     if not any(name.endswith(HDF5_SUFFIXES) for name in used):
-        raise not_a_model(path, [PurePosixPath(name).name for name in found])
+        raise not_a_model(path, [PurePosixPath(name).name for name in by_name])
     return used
+
+
+def _new_name(member: zipfile.ZipInfo) -> str:
+    """The name of a file that a model uses, without its folders; of others the whole path."""
+    name = PurePosixPath(member.filename).name
+    return name if _MODEL_FILE.fullmatch(name) else member.filename
+
+
+def _is_readable(member: zipfile.ZipInfo) -> bool:
+    is_regular = stat.S_IFMT(member.external_attr >> 16) in (0, stat.S_IFREG)
+    is_inside = {"..", "/"}.isdisjoint(PurePosixPath(member.filename).parts)
+    is_encrypted = bool(member.flag_bits & 1)
+    return is_regular and is_inside and not is_encrypted

@@ -24,6 +24,8 @@ BUNDLED = "elmo-en"
 OPTIONS_FILE = "options.json"
 WEIGHTS_FILE = "weights.hdf5"
 _PACKAGE = Path(__file__).resolve().parents[1]
+_MAX_OPTIONS_BYTES = 1 << 20  # of a file whose size is not published
+_MAX_WEIGHTS_BYTES = 1 << 33
 _HINT = "set ELMO_HOME to a folder that you can write to and that has enough space"
 
 # One bucket under two names; some networks block one of them.
@@ -46,20 +48,27 @@ class RemoteFile:
     @property
     def max_bytes(self) -> int:
         """The largest size that is accepted."""
-        return self.bytes or (1 << 20 if self.name == OPTIONS_FILE else 1 << 33)
+        if self.bytes is not None:
+            return self.bytes
+        return _MAX_OPTIONS_BYTES if self.name == OPTIONS_FILE else _MAX_WEIGHTS_BYTES
 
     def size_problem(self, n_bytes: int) -> str:
         """What is wrong with a size, "" for nothing."""
-        if n_bytes == self.bytes or (self.bytes is None and n_bytes <= self.max_bytes):
-            return ""
-        return f"has {n_bytes} bytes, expected {self.bytes or f'at most {self.max_bytes}'}"
+        if self.bytes is not None and n_bytes != self.bytes:
+            return f"has {n_bytes} bytes, expected {self.bytes}"
+        if n_bytes > self.max_bytes:
+            return f"has {n_bytes} bytes, expected at most {self.max_bytes}"
+        return ""
 
     def problem(self, path: Path) -> str:
         """What is wrong with a file, as far as size and hash are known; "" for nothing."""
-        if problem := self.size_problem(path.stat().st_size):
-            return problem
-        if self.sha256 and (found := sha256_of_file(path)) != self.sha256:
-            return f"has the SHA-256 {found}, expected {self.sha256}"
+        size_problem = self.size_problem(path.stat().st_size)
+        if size_problem:
+            return size_problem
+        if self.sha256 is not None:
+            found = sha256_of_file(path)
+            if found != self.sha256:
+                return f"has the SHA-256 {found}, expected {self.sha256}"
         return ""
 
 
@@ -84,8 +93,10 @@ class Model:
     @property
     def expected_bytes(self) -> int:
         """Size of its weights, by the number of parameters if it is not published; 0 if unknown."""
-        known = sum(file.bytes or 0 for file in self.files)
-        return known or 4 * (self.n_parameters or 0)
+        published = sum(file.bytes or 0 for file in self.files)
+        if published:
+            return published
+        return 4 * (self.n_parameters or 0)  # float32
 
 
 def find_model(name: str) -> Model | None:
@@ -95,9 +106,10 @@ def find_model(name: str) -> Model | None:
 
 def no_such_model(name: str, hint: str) -> ModelError:
     """The error for an unknown name; HINT is used if no known name is similar."""
-    near = difflib.get_close_matches(name.lower(), _BY_NAME, n=1)
-    if near:
-        hint = f"did you mean `{_BY_NAME[near[0]].name}`? `elmo models list` shows all names"
+    similar = difflib.get_close_matches(name.lower(), _BY_NAME, n=1)
+    if similar:
+        model = _BY_NAME[similar[0]]
+        hint = f"did you mean `{model.name}`? `elmo models list` shows all names"
     return ModelError(f"no model named `{name}`", hint, parameters=("model",))
 
 
@@ -106,13 +118,22 @@ def _files(
 ) -> tuple[RemoteFile, RemoteFile]:
     """STEM_options.json and STEM_weightsSUFFIX.hdf5 on all hosts, or named as usual on mirrors."""
 
-    def addresses(path: str, name: str) -> tuple[str, ...]:
-        hosts = (f"{host}/{stem}_{path}" for host in _HOSTS)
-        return (*hosts, *(f"{mirror}/{name}" for mirror in mirrors))
+    def addresses(end: str, usual_name: str) -> tuple[str, ...]:
+        on_hosts = [f"{host}/{stem}_{end}" for host in _HOSTS]
+        on_mirrors = [f"{mirror}/{usual_name}" for mirror in mirrors]
+        return (*on_hosts, *on_mirrors)
 
-    weights = addresses(f"weights{suffix}.hdf5", WEIGHTS_FILE)
-    options = RemoteFile(OPTIONS_FILE, addresses(OPTIONS_FILE, OPTIONS_FILE))
-    return options, RemoteFile(WEIGHTS_FILE, weights, bytes, sha256)
+    options = RemoteFile(
+        name=OPTIONS_FILE,
+        addresses=addresses("options.json", OPTIONS_FILE),
+    )
+    weights = RemoteFile(
+        name=WEIGHTS_FILE,
+        addresses=addresses(f"weights{suffix}.hdf5", WEIGHTS_FILE),
+        bytes=bytes,
+        sha256=sha256,
+    )
+    return options, weights
 
 
 _F1 = "published F1 with it: semantic roles {}, constituency parsing {}"
@@ -189,19 +210,30 @@ CATALOGUE: tuple[Model, ...] = (
     ),
 )
 
-_BY_NAME = {name.lower(): model for model in CATALOGUE for name in (model.name, *model.aliases)}
+
+def _models_by_name() -> dict[str, Model]:
+    models = {}
+    for model in CATALOGUE:
+        for name in (model.name, *model.aliases):
+            models[name.lower()] = model
+    return models
+
+
+_BY_NAME = _models_by_name()
 
 
 def elmo_home() -> Path:
     """$ELMO_HOME, else $XDG_CACHE_HOME/elmo, else ~/.cache/elmo; or OutputError."""
-    home, xdg = os.environ.get("ELMO_HOME"), os.environ.get("XDG_CACHE_HOME", "")
+    home = os.environ.get("ELMO_HOME")
+    xdg_cache = os.environ.get("XDG_CACHE_HOME", "")
     try:
         if home:
             return Path(home).expanduser().absolute()
-        # The XDG specification says that a relative path is to be ignored.
-        return (Path(xdg) if os.path.isabs(xdg) else Path.home() / ".cache") / "elmo"
+        if os.path.isabs(xdg_cache):  # the XDG specification: a relative path is to be ignored
+            return Path(xdg_cache) / "elmo"
+        return Path.home() / ".cache" / "elmo"
     except RuntimeError:
-        raise OutputError("$ELMO_HOME: no home directory is known", _HINT) from None
+        raise OutputError("no home directory is known", _HINT, where="$ELMO_HOME") from None
 
 
 def model_dir(model: Model) -> Path:
@@ -211,8 +243,10 @@ def model_dir(model: Model) -> Path:
 
 def bundled_dir() -> Path | None:
     """The folder of the bundled model: in the package, or next to it in a clone."""
-    folders = (_PACKAGE / "bundled" / BUNDLED, _PACKAGE.parent / "weights" / BUNDLED)
-    return next((folder for folder in folders if (folder / WEIGHTS_FILE).is_file()), None)
+    for folder in (_PACKAGE / "bundled" / BUNDLED, _PACKAGE.parent / "weights" / BUNDLED):
+        if (folder / WEIGHTS_FILE).is_file():
+            return folder
+    return None
 
 
 def installed_dir(model: Model) -> Path | None:
@@ -220,7 +254,8 @@ def installed_dir(model: Model) -> Path | None:
     if not model.files:
         return bundled_dir()
     folder = model_dir(model)
-    return folder if all((folder / file.name).is_file() for file in model.files) else None
+    is_complete = all((folder / file.name).is_file() for file in model.files)
+    return folder if is_complete else None
 
 
 def writing(path: Path) -> AbstractContextManager[None]:

@@ -43,7 +43,7 @@ def pull(
     model: Model,
     *,
     overwrite: bool = False,
-    on_bytes: Callable[[int, int], None] = lambda done, total: None,
+    on_bytes: Callable[[int, int], None] | None = None,
     on_wait: Callable[[], None] | None = None,
 ) -> ModelFiles:
     """Download the files of a model that are missing or not the published ones, or all of them with
@@ -58,13 +58,16 @@ def pull(
     """
     if not _files_to_fetch(model, overwrite):
         return installed_files(model)
-    folder, total, received = model_dir(model), model.expected_bytes, 0
+    folder = model_dir(model)
     if os.environ.get("ELMO_OFFLINE"):
-        what = f"ELMO_OFFLINE is set, so the model `{model.name}` is not downloaded"
-        raise ModelError(what, f"unset ELMO_OFFLINE, or put its files into {folder}")
+        problem = f"ELMO_OFFLINE is set, so the model `{model.name}` is not downloaded"
+        raise ModelError(problem, f"unset ELMO_OFFLINE, or put its files into {folder}")
+    total = model.expected_bytes
+    received = 0  # bytes of complete files
 
     def on_file_bytes(n_bytes: int) -> None:
-        on_bytes(received + n_bytes, total)
+        if on_bytes is not None:
+            on_bytes(received + n_bytes, total)
 
     with locked(folder, on_wait):
         for file in _files_to_fetch(model, overwrite):  # another process may have downloaded it
@@ -74,8 +77,12 @@ def pull(
 
 
 def _files_to_fetch(model: Model, overwrite: bool) -> list[RemoteFile]:
-    paths = [(file, model_dir(model) / file.name) for file in model.files]
-    return [f for f, path in paths if overwrite or not path.is_file() or f.problem(path)]
+    to_fetch = []
+    for file in model.files:
+        path = model_dir(model) / file.name
+        if overwrite or not path.is_file() or file.problem(path):
+            to_fetch.append(file)
+    return to_fetch
 
 
 def download(file: RemoteFile, folder: Path, on_bytes: Callable[[int], None]) -> None:
@@ -84,13 +91,14 @@ def download(file: RemoteFile, folder: Path, on_bytes: Callable[[int], None]) ->
     `on_bytes` is called with the number of bytes received so far. Raises a DownloadError if no
     address provides the file, an OutputError if it cannot be written.
     """
-    target, reasons = folder / file.name, dict[str, str]()
+    target = folder / file.name
     part = target.with_name(f"{target.name}.part")
+    reasons: dict[str, str] = {}  # by address; that of the second try replaces the first
     for address in (*file.addresses, *file.addresses):  # a second try resumes the first
         try:
             _fetch(file, address, part, on_bytes)
-        except _AddressError as reason:
-            reasons[address] = f"{address}: {reason}"
+        except _AddressError as error:
+            reasons[address] = f"{address}: {error}"
             continue
         with writing(target):
             with open(part, "rb") as opened:
@@ -108,20 +116,26 @@ def _fetch(file: RemoteFile, address: str, part: Path, on_bytes: Callable[[int],
     if start >= file.max_bytes:
         start = 0
     with _open(address, start) as response:
-        start = start if response.status == 206 else 0
+        if response.status != 206:  # the server sends the whole file
+            start = 0
         length = response.headers.get("Content-Length", "")
-        total = start + int(length) if length.isdigit() else 0
-        if total and (problem := file.size_problem(total)):
-            raise _AddressError(problem)
+        total = start + int(length) if length.isdigit() else 0  # 0: unknown
+        size_problem = file.size_problem(total) if total else ""
+        if size_problem:
+            raise _AddressError(size_problem)
         size = start
         with writing(part), open(part, "ab" if start else "wb") as output:
             on_bytes(size)
-            while size <= file.max_bytes and (chunk := _read(response)):
+            while size <= file.max_bytes:
+                chunk = _read(response)
+                if not chunk:
+                    break
                 size += output.write(chunk)
                 on_bytes(size)
     if size < total:
         raise _AddressError(f"cut off after {size} of {total} bytes")
-    if problem := file.problem(part) or _content_problem(file, part):
+    problem = file.problem(part) or _content_problem(file, part)
+    if problem:
         part.unlink()
         raise _AddressError(problem)
 
@@ -137,8 +151,8 @@ def _open(address: str, start: int) -> http.client.HTTPResponse:
         return cast(http.client.HTTPResponse, opener.open(request, timeout=TIMEOUT_S))
     except urllib.error.HTTPError as error:
         error.close()
-        first_line = str(error.reason).partition("\n")[0]
-        raise _AddressError(f"HTTP {error.code} {first_line}") from None
+        reason = str(error.reason).partition("\n")[0]  # as the server states it
+        raise _AddressError(f"HTTP {error.code} {reason}") from None
     except _NETWORK_ERRORS as error:
         raise _AddressError(f"cannot be reached ({getattr(error, 'reason', error)})") from None
 
@@ -159,7 +173,9 @@ def _content_problem(file: RemoteFile, path: Path) -> str:
             Options.from_file(path)
             return ""
         return "" if holds_bilm(path) else "is an HDF5 file without char_embed"
-    except (ElmoError, OSError, RuntimeError) as error:  # the latter two as of h5py
+    except ElmoError as error:
+        return f"cannot be read ({error.message})"
+    except (OSError, RuntimeError) as error:  # of h5py, whose texts have several lines
         return f"cannot be read ({str(error).splitlines()[0]})"
 
 

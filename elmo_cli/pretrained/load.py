@@ -79,8 +79,9 @@ def load_files(files: ModelFiles) -> BiLM:
     with ThreadPoolExecutor(1) as thread:  # the hash is computed while the weights are read
         sha256 = thread.submit(lambda: files.sha256)
         bilm = read_bilm(files.options, files.weights)
-    bilm.name, bilm.sha256 = files.name, sha256.result()
-    bilm.files = tuple(map(str, files.paths))
+    bilm.name = files.name
+    bilm.sha256 = sha256.result()
+    bilm.files = tuple(str(path) for path in files.paths)
     bilm.warm_state_warning = check_parts(files, {"state": files.warm_state})
     if files.warm_state is not None:
         bilm.warm_state = read_state(files.warm_state, bilm.options)
@@ -92,8 +93,8 @@ def locate(source: ModelSource | StrPath | None = None) -> ModelFiles:
 
     Takes a `ModelSource` or its `name_or_path`; errors as of `load`.
     """
-    from elmo_cli.weightfile.arrays import find_arrays, open_weights
     from elmo_cli.weightfile.describe import probe_hdf5
+    from elmo_cli.weightfile.open_weights import find_arrays, open_weights
 
     files = _find(source if isinstance(source, ModelSource) else ModelSource(source))
     options = files.read_options()
@@ -106,39 +107,53 @@ def locate(source: ModelSource | StrPath | None = None) -> ModelFiles:
 
 def installed_files(model: Model) -> ModelFiles:
     """The files of a named model; ModelError if it is not on this machine or has other sizes."""
-    folder, again = installed_dir(model), f"`elmo models pull {model.name}`"
+    folder = installed_dir(model)
     if folder is None:
-        hint = f"{again}, or put its files into {model_dir(model)}; `./{model.name}` is a path"
-        hint = hint if model.files else "install elmo-cli from its wheel"
-        problem = f"the model `{model.name}` is not on this machine"
-        raise ModelError(problem, hint, parameters=("model",))
+        raise _not_installed(model)
     for file in model.files:
-        if problem := file.size_problem((folder / file.name).stat().st_size):
-            raise ModelError(f"{folder / file.name}: {problem}", f"{again} downloads it again")
+        path = folder / file.name
+        problem = file.size_problem(path.stat().st_size)
+        if problem:
+            hint = f"`elmo models pull {model.name}` downloads it again"
+            raise ModelError(problem, hint, where=path)
     files = find_model_files(folder, model.name)
     if not model.files:
         return replace(files, origin="bundled")
-    return replace(files, origin="cached", published_sha256=model.files[1].sha256)
+    _, weights = model.files
+    return replace(files, origin="cached", published_sha256=weights.sha256)
+
+
+def _not_installed(model: Model) -> ModelError:
+    hint = "install elmo-cli from its wheel"
+    if model.files:
+        pull = f"`elmo models pull {model.name}`"
+        put = f"put its files into {model_dir(model)}"
+        hint = f"{pull}, or {put}; `./{model.name}` is a path"
+    return ModelError(f"the model `{model.name}` is not on this machine", hint, parameters=("model",))
 
 
 def _find(source: ModelSource) -> ModelFiles:
-    name, options, weights = source.name_or_path, source.options, source.weights
-    given = [one for one in (name, options, weights) if one is not None]
-    for one in given:
-        if not isinstance(one, (str, os.PathLike)):
-            what = type(one).__name__  # type: ignore[unreachable]
-            raise TypeError(f"a model is given by its name or path, not by a value of type {what}")
+    name = source.name_or_path
+    options = source.options
+    weights = source.weights
+    paths = [path for path in (name, options, weights) if path is not None]
+    for path in paths:
+        if not isinstance(path, (str, os.PathLike)):
+            kind = type(path).__name__  # type: ignore[unreachable]
+            raise TypeError(f"a model is given by its name or path, not by a value of type {kind}")
     if options is not None and weights is not None and name is None:
         return files_of_weights(Path(weights), Path(options))
     if options is not None or weights is not None:
-        what = f"{', '.join(map(str, given))}: expected one model"
-        raise UsageError(what, "give a name or a path, or both `options` and `weights`")
-    name = BUNDLED if name is None else name
+        hint = "give a name or a path, or both `options` and `weights`"
+        raise UsageError("expected one model", hint, where=", ".join(map(str, paths)))
+    if name is None:
+        return _named(BUNDLED)
     return _named(name) if isinstance(name, str) else _at_path(name)
 
 
 def _named(name: str) -> ModelFiles:
-    if model := find_model(name):
+    model = find_model(name)
+    if model is not None:
         return installed_files(model)
     if os.sep in name or os.path.exists(os.path.expanduser(name)):
         return _at_path(name)
@@ -151,7 +166,7 @@ def _at_path(name: StrPath) -> ModelFiles:
     with reading(path):
         if not path.exists():
             hint = "check the path; `elmo models list` shows the models that have a name"
-            raise ModelError(f"{path}: no such file or folder", hint)
+            raise ModelError("no such file or folder", hint, where=path)
         if path.is_dir():
             return find_model_files(path, path.resolve().name)
         if is_archive(path):
@@ -166,11 +181,15 @@ def summary(model: Model) -> dict[str, Any]:
     tensors if `bytes_are_exact` is false.
     """
     folder = installed_dir(model)
-    where, n_bytes = "not downloaded", model.expected_bytes
-    is_exact = any(file.bytes for file in model.files)
-    if folder is not None:
-        where, is_exact = "cached" if model.files else "bundled", True
-        n_bytes = sum((folder / name).stat().st_size for name in (OPTIONS_FILE, WEIGHTS_FILE))
+    if folder is None:
+        where = "not downloaded"
+        is_exact = any(file.bytes for file in model.files)
+        n_bytes = model.expected_bytes
+    else:
+        where = "cached" if model.files else "bundled"
+        is_exact = True
+        paths = (folder / OPTIONS_FILE, folder / WEIGHTS_FILE)
+        n_bytes = sum(path.stat().st_size for path in paths)
     return {
         "name": model.name,
         "language": model.language,
@@ -191,7 +210,8 @@ def describe_model(name: str) -> dict[str, Any]:
         (as in options.json), sha256 (as `model_sha256` in an embeddings file) and whether softmax,
         vocabulary and warm_state are next to the weights.
     """
-    if model := find_model(name):
+    model = find_model(name)
+    if model is not None:
         facts = {**asdict(model), **summary(model)}
         facts["parameters"] = facts.pop("n_parameters")
         return facts

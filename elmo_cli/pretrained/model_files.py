@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from elmo_cli.errors import ModelError
 from elmo_cli.files import new_file, os_errors_as, output_errors
@@ -26,13 +27,21 @@ from elmo_cli.model.options import Options
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
 from elmo_cli.regular_files import check_regular, read_json, sha256_of_file
 
-SOFTMAX_FILE, VOCABULARY_FILE, STATE_FILE = "softmax.hdf5", "vocab.txt", "state.hdf5"
+SOFTMAX_FILE = "softmax.hdf5"
+VOCABULARY_FILE = "vocab.txt"
+STATE_FILE = "state.hdf5"
 CHECKPOINT_FILE = "checkpoint.pt"  # of the run that trains a model
-CARD_FILE, PARTS_FILE = "README.md", "parts.json"
+CARD_FILE = "README.md"
+PARTS_FILE = "parts.json"
 HDF5_SUFFIXES = (".hdf5", ".h5")
 _USUAL_WEIGHTS = (WEIGHTS_FILE, "model.hdf5")
-_PARTS = {"weights": WEIGHTS_FILE, "softmax": SOFTMAX_FILE}
-_PARTS |= {"vocabulary": VOCABULARY_FILE, "state": STATE_FILE}
+_PARTS = {  # the names in parts.json
+    "weights": WEIGHTS_FILE,
+    "softmax": SOFTMAX_FILE,
+    "vocabulary": VOCABULARY_FILE,
+    "state": STATE_FILE,
+}
+_MAX_LISTED = 4  # names in a message
 
 
 @dataclass(frozen=True)
@@ -52,7 +61,7 @@ class ModelFiles:
     def paths(self) -> tuple[Path, ...]:
         """All files that exist."""
         files = (self.options, self.weights, self.softmax, self.vocabulary, self.warm_state)
-        return tuple(filter(None, files))
+        return tuple(path for path in files if path is not None)
 
     def read_options(self) -> Options:
         """Read the sizes of the model; or OptionsError."""
@@ -63,9 +72,9 @@ class ModelFiles:
         """The SHA-256 of the weight file; ModelError if it is not the published one."""
         found = sha256_of(self.weights)
         if self.published_sha256 not in (None, found):
-            what = f"has the SHA-256 {found}, expected {self.published_sha256}"
+            problem = f"has the SHA-256 {found}, expected {self.published_sha256}"
             hint = f"`elmo models pull {self.name}` downloads it again"
-            raise ModelError(f"{self.weights}: {what}", hint)
+            raise ModelError(problem, hint, where=self.weights)
         return found
 
     @cached_property
@@ -104,72 +113,100 @@ def find_model_files(folder: Path, name: str) -> ModelFiles:
     """Find the model in a folder; ModelError if there is none, more than one, or a foreign one."""
     with reading(folder):
         names = sorted(path.name for path in folder.iterdir())
-    others = [n for n in names if n.endswith(HDF5_SUFFIXES) and "softmax" not in n]
-    others = [n for n in others if n != STATE_FILE]
-    # Embeddings may be next to the weights.
-    choices = ([n for n in names if n in _USUAL_WEIGHTS], [n for n in others if "weights" in n])
-    found = choices[0] or choices[1] or others
-    if not found:
+    candidates = _possible_weights(names)
+    if not candidates:
         raise not_a_model(folder, names)
-    if len(found) > 1:
-        what = f"{folder}: contains {len(found)} possible weight files ({_listed(found)})"
-        raise ModelError(what, "give one of them with its path")
-    return replace(files_of_weights(folder / found[0]), name=name)
+    if len(candidates) > 1:
+        problem = f"contains {len(candidates)} possible weight files ({_listed(candidates)})"
+        raise ModelError(problem, "give one of them with its path", where=folder)
+    return replace(files_of_weights(folder / candidates[0]), name=name)
+
+
+def _possible_weights(names: Sequence[str]) -> list[str]:
+    """The names of files that are probably weights; embeddings may be next to them."""
+    usual = [name for name in names if name in _USUAL_WEIGHTS]
+    if usual:
+        return usual
+    others = []
+    for name in names:
+        if name.endswith(HDF5_SUFFIXES) and "softmax" not in name and name != STATE_FILE:
+            others.append(name)
+    named = [name for name in others if "weights" in name]
+    return named if named else others
 
 
 def files_of_weights(weights: Path, options: Path | None = None) -> ModelFiles:
     """The model of a weight file; ModelError if it is foreign or its options are ambiguous."""
-    head = head_of(weights)
-    kind = identify(head)
-    is_unknown = kind is None and weights.suffix in HDF5_SUFFIXES  # its reader will refuse it
-    if kind != HDF5 and (not is_unknown or identify_foreign_model([weights.name], head)):
-        raise not_a_model(weights, (), head)
-    folder, stem = weights.parent, weights.stem.partition("_weights")[0]  # X of X_weights.hdf5
-
-    def first(names: Iterable[str], pattern: str = "") -> Path | None:
-        """The first file that exists, or else the only one of a pattern."""
-        found = [folder / name for name in names if (folder / name).is_file()]
-        others = list(folder.glob(pattern)) if pattern else []
-        return found[0] if found else others[0] if len(others) == 1 else None
-
-    options = options or first((f"{stem}_options.json", OPTIONS_FILE), "*options*.json")
+    _refuse_foreign(weights)
+    folder = weights.parent
+    stem = weights.stem.partition("_weights")[0]  # X of X_weights.hdf5
+    if options is None:
+        options = _find_file(folder, (f"{stem}_options.json", OPTIONS_FILE), "*options*.json")
     if options is None:
         names = [path.name for path in folder.glob("*options*.json")]
-        what = f"{len(names)} options files ({_listed(names)})" if names else f"no {OPTIONS_FILE}"
+        count = f"{len(names)} options files ({_listed(names)})" if names else f"no {OPTIONS_FILE}"
         hint = "give the two files of one model: `options` and `weights`"
-        raise ModelError(f"{weights}: {what} next to it", hint)
-    is_usual = weights.stem in ("weights", "model")
+        raise ModelError(f"{count} next to it", hint, where=weights)
+    has_usual_name = weights.stem in ("weights", "model")
+    softmax_names = (SOFTMAX_FILE, f"{stem}_softmax_weights.hdf5")
+    vocabulary_names = (VOCABULARY_FILE, f"{VOCABULARY_FILE}.gz")
     return ModelFiles(
-        name=weights.resolve().parent.name if is_usual else weights.stem,
+        name=weights.resolve().parent.name if has_usual_name else weights.stem,
         options=options,
         weights=weights,
-        softmax=first((SOFTMAX_FILE, f"{stem}_softmax_weights.hdf5"), "*softmax*.hdf5"),
-        vocabulary=first((VOCABULARY_FILE, f"{VOCABULARY_FILE}.gz"), "vocab*.txt*"),
-        warm_state=first((STATE_FILE,)),
+        softmax=_find_file(folder, softmax_names, "*softmax*.hdf5"),
+        vocabulary=_find_file(folder, vocabulary_names, "vocab*.txt*"),
+        warm_state=_find_file(folder, (STATE_FILE,)),
     )
+
+
+def _refuse_foreign(weights: Path) -> None:
+    """Raise a ModelError for a file that is not HDF5; unknown content is left to its reader."""
+    head = head_of(weights)
+    kind = identify(head)
+    if kind == HDF5:
+        return
+    is_unknown = kind is None and weights.suffix in HDF5_SUFFIXES
+    if not is_unknown or identify_foreign_model([weights.name], head):
+        raise not_a_model(weights, (), head)
+
+
+def _find_file(folder: Path, names: Iterable[str], pattern: str = "") -> Path | None:
+    """The first file that exists, or else the only one of a pattern."""
+    for name in names:
+        if (folder / name).is_file():
+            return folder / name
+    others = list(folder.glob(pattern)) if pattern else []
+    return others[0] if len(others) == 1 else None
 
 
 def not_a_model(path: Path, names: Collection[str], head: bytes = b"") -> ModelError:
     """The error for a folder or archive with these names, or a file that begins with HEAD."""
-    if kind := identify_foreign_model([path.name, *names], head):
-        return ModelError(f"{path}: {kind.name}, not an ELMo model", kind.hint)
+    foreign = identify_foreign_model([path.name, *names], head)
+    if foreign:
+        return ModelError(f"{foreign.name}, not an ELMo model", foreign.hint, where=path)
     kind = identify(head)
     found = kind.name if kind else _listed(names)
-    what = f"{path}: not an ELMo model{found and f'; found {found}'}"
+    problem = f"not an ELMo model; found {found}" if found else "not an ELMo model"
     hint = f"a model has {OPTIONS_FILE} and {WEIGHTS_FILE}; `elmo models list` shows published ones"
-    return ModelError(what, hint)
+    return ModelError(problem, hint, where=path)
 
 
 def _listed(names: Collection[str]) -> str:
-    return ", ".join([*sorted(names)[:4], *["…"] * (len(names) > 4)])
+    shown = sorted(names)[:_MAX_LISTED]
+    if len(names) > _MAX_LISTED:
+        shown.append("…")
+    return ", ".join(shown)
 
 
 def write_parts(folder: Path) -> None:
     """Write parts.json for the files of a complete model folder; or OutputError."""
-    paths = {part: folder / name for part, name in _PARTS.items()}
-    found = {part: sha256_of_file(path) for part, path in paths.items() if path.is_file()}
+    digests: dict[str, str] = {}
+    for part, name in _PARTS.items():
+        if (folder / name).is_file():
+            digests[part] = sha256_of_file(folder / name)
     with new_file(folder / PARTS_FILE) as file:
-        file.write(f"{json.dumps(found, indent=1)}\n".encode())
+        file.write(f"{json.dumps(digests, indent=1)}\n".encode())
 
 
 def remove_parts(folder: Path) -> None:
@@ -184,29 +221,51 @@ def check_parts(files: ModelFiles, used: Mapping[str, Path | None]) -> str:
 
     Returns a warning about files of which only the sizes can be checked, or "".
     """
-    record, unknown = files.weights.parent / PARTS_FILE, []
-    known, hint = {}, f"remove {PARTS_FILE}, or get the model again"
-    if files.weights.name == WEIGHTS_FILE:  # the only one that `write_parts` records
-        with suppress(FileNotFoundError):
-            known = read_json(record, ModelError, hint)
-    if not isinstance(known, dict):
-        raise ModelError(f"{record}: not an object that maps parts to SHA-256 digests", hint)
-    own = {"softmax": files.softmax, "vocabulary": files.vocabulary, "state": files.warm_state}
-    own["weights"] = files.weights
-    if misnamed := known.keys() - own.keys():
-        raise ModelError(f"{record}: a model has no part {min(misnamed)!r}", hint)
+    record = files.weights.parent / PARTS_FILE
+    digests = _read_parts(files, record)
+    own_paths = {
+        "weights": files.weights,
+        "softmax": files.softmax,
+        "vocabulary": files.vocabulary,
+        "state": files.warm_state,
+    }
+    unrecorded: list[str] = []
     for part, path in {"weights": files.weights, **used}.items():
-        if path is not None and {part, "weights"} <= known.keys() and _is_same(path, own[part]):
-            found = files.weights_sha256 if part == "weights" else sha256_of(path)
-            if found != (stated := known[part]):
-                what = f"{path}: its sha256 is not {str(stated)[:12]}…, the value in {PARTS_FILE}"
+        if path is None:
+            continue
+        is_recorded = part in digests and "weights" in digests
+        if is_recorded and _is_same(path, own_paths[part]):
+            sha256 = files.weights_sha256 if part == "weights" else sha256_of(path)
+            if sha256 != digests[part]:
+                stated = str(digests[part])[:12]
+                problem = f"its sha256 is not {stated}…, the value in {PARTS_FILE}"
                 hint = f"get the file again, or remove {record} if it was replaced on purpose"
-                raise ModelError(what, hint)
-        elif path is not None and not _is_same(path, files.weights):
-            unknown.append(str(path))
-    what = f"no {PARTS_FILE} states that this belongs to {files.weights}; only sizes are checked"
-    return f"{', '.join(unknown)}: {what}" if unknown else ""
+                raise ModelError(problem, hint, where=path)
+        elif not _is_same(path, files.weights):
+            unrecorded.append(str(path))
+    if not unrecorded:
+        return ""
+    problem = f"no {PARTS_FILE} states that this belongs to {files.weights}; only sizes are checked"
+    return f"{', '.join(unrecorded)}: {problem}"
 
 
-def _is_same(one: Path, other: Path | None) -> bool:
-    return other is not None and one.resolve() == other.resolve()
+def _read_parts(files: ModelFiles, record: Path) -> dict[str, Any]:
+    """The digests in a parts.json, {} if there is none; or ModelError."""
+    if files.weights.name != WEIGHTS_FILE:  # the only one that `write_parts` records
+        return {}
+    hint = f"remove {PARTS_FILE}, or get the model again"
+    try:
+        digests = read_json(record, ModelError, hint)
+    except FileNotFoundError:
+        return {}
+    if not isinstance(digests, dict):
+        problem = "not an object that maps parts to SHA-256 digests"
+        raise ModelError(problem, hint, where=record)
+    misnamed = digests.keys() - _PARTS.keys()
+    if misnamed:
+        raise ModelError(f"a model has no part {min(misnamed)!r}", hint, where=record)
+    return digests
+
+
+def _is_same(path: Path, other: Path | None) -> bool:
+    return other is not None and path.resolve() == other.resolve()

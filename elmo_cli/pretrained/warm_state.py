@@ -36,7 +36,7 @@ def warm_state(bilm: BiLM) -> State:
     """The state that the model stores, else the state after TEXT: one row, float32, on the CPU."""
     if bilm.warm_state is not None:
         return bilm.warm_state
-    return state_after_text(bilm, [line.split() for line in TEXT])
+    return _computed_state(bilm)
 
 
 def warm_state_id(bilm: BiLM, state: State) -> str:
@@ -45,10 +45,17 @@ def warm_state_id(bilm: BiLM, state: State) -> str:
     The last bits of a computed state depend on the processor, so it is identified by what it is
     computed from; a stored one, or one of weights that were never in a file, by its bits.
     """
-    content = state.to_bytes()
-    if bilm.warm_state is None and bilm.sha256:
-        content = "\n".join([f"computed, version {_VERSION}", bilm.sha256, *TEXT]).encode()
+    is_computed = bilm.warm_state is None
+    if is_computed and bilm.sha256:
+        lines = [f"computed, version {_VERSION}", bilm.sha256, *TEXT]
+        content = "\n".join(lines).encode()
+    else:
+        content = state.to_bytes()
     return hashlib.sha256(content).hexdigest()
+
+
+def _computed_state(bilm: BiLM) -> State:
+    return state_after_text(bilm, [line.split() for line in TEXT])
 
 
 @torch.inference_mode()
@@ -57,20 +64,22 @@ def state_after_text(bilm: BiLM, sentences: list[list[str]]) -> State:
     device = next(bilm.parameters()).device
     types = TypeNumbers()
     rows = [types.numbers_of(tokens) for tokens in sentences]
-    ids = torch.from_numpy(CharacterIds(bilm.options.max_characters).tokens(types.types))
-    vectors = bilm.char_cnn(ids.to(device))  # (type, projection)
+    characters = CharacterIds(bilm.options.max_characters)
+    ids = torch.from_numpy(characters.tokens(types.types))  # (type, char)
+    vectors = bilm.char_cnn(ids.to(device))  # (type, projection_dim)
     state = State.zeros(bilm.options, 1, device=device)
     for row in rows:
         numbers = torch.from_numpy(row.astype(np.int64)).to(device)
         lengths = torch.tensor([len(row)], device=device)
-        _, state = bilm.forward_from_vectors(vectors[numbers].unsqueeze(0), lengths, state)
+        row_vectors = vectors[numbers].unsqueeze(0)  # (batch=1, token, projection_dim)
+        _, state = bilm.forward_from_vectors(row_vectors, lengths, state)
     return state.to("cpu")
 
 
 def write_warm_state(folder: Path) -> None:
     """Compute the state after TEXT and write it to `state.hdf5` of a model folder; or OutputError.
     parts.json is removed first and written last."""
-    state = state_after_text(load(folder), [line.split() for line in TEXT])
+    state = _computed_state(load(folder))
     remove_parts(folder)
     write_state(state, folder / STATE_FILE)
     write_parts(folder)

@@ -19,12 +19,13 @@ from elmo_cli.files import StrPath
 from elmo_cli.hdf5 import dataset_names, open_dataset, open_hdf5, reading
 from elmo_cli.isolate import run_isolated
 from elmo_cli.regular_files import sha256_of_file
+from elmo_cli.weightfile.table import CHAR_EMBED, lstm_path
 
 _LARGEST = 1e6  # trained weights are far below; what is far above overflows in the first layer
-_LSTM = "RNN_0/RNN/MultiRNNCell/Cell{}/LSTMCell/"
+# A file with all arrays of one of these rows contains weights of this kind.
 _KINDS = (
-    ("biLM", (f"{_LSTM.format(0)}W_0",)),
-    ("biLM", ("char_embed", "CNN/W_cnn_0")),
+    ("biLM", (f"{lstm_path(direction=0, layer=0)}/W_0",)),
+    ("biLM", (CHAR_EMBED, "CNN/W_cnn_0")),
     ("softmax", ("softmax/W", "softmax/b")),
 )
 
@@ -53,15 +54,15 @@ def describe_weights(path: Path, file: h5py.File) -> dict[str, Any]:
     """
     with reading(path, WeightFileError):
         datasets = {name: file[name] for name in dataset_names(file)}  # by links that were checked
-        shapes = {name: tuple(one.shape or ()) for name, one in datasets.items()}
+        shapes = {name: tuple(dataset.shape or ()) for name, dataset in datasets.items()}
     return {
         "kind": "weights",
         "weights": kind_of_weights(file),
         "path": str(path),
         "bytes": path.stat().st_size,
         "sha256": sha256_of_file(path),
-        "dtypes": sorted({str(one.dtype) for one in datasets.values()}),
-        "parameters": sum(map(math.prod, shapes.values())),
+        "dtypes": sorted({str(dataset.dtype) for dataset in datasets.values()}),
+        "parameters": sum(math.prod(shape) for shape in shapes.values()),
         "shapes": {name: list(shape) for name, shape in shapes.items()},
     }
 
@@ -91,7 +92,8 @@ def read_values(dataset: h5py.Dataset) -> Float32Array:
             raise WeightFileError(problem, "write the weights again as float32", where=path)
         with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
             array: Float32Array = hdf5.read_dataset(dataset).astype(np.float32)
-    if not (largest := np.abs(array).max(initial=0)) <= _LARGEST:  # NaN is not
+    largest = np.abs(array).max(initial=0)
+    if not largest <= _LARGEST:  # nor is NaN
         problem = f"{name} has a value of {largest:.3g}; weights must be below {_LARGEST:g}"
         hint = "it is corrupt or its training has diverged: get it again"
         raise WeightFileError(problem, hint, where=path)
@@ -103,7 +105,7 @@ def holds_bilm(path: StrPath) -> bool:
 
     def work() -> bool:
         with open_hdf5(path) as file:
-            return "char_embed" in file
+            return CHAR_EMBED in file
 
     return run_isolated(work, [path], WeightFileError)
 
@@ -125,5 +127,6 @@ def _probe(path: StrPath) -> None:
         for name in dataset_names(file):
             with suppress(Exception):
                 dataset = open_dataset(file, name)
-                for chunk in dataset.iter_chunks() if dataset.chunks else ():
-                    dataset[chunk]
+                if dataset.chunks:
+                    for chunk in dataset.iter_chunks():
+                        dataset[chunk]

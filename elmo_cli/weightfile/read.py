@@ -12,8 +12,8 @@ from torch.overrides import TorchFunctionMode
 from elmo_cli.files import StrPath
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax, State
 from elmo_cli.model.options import Options
-from elmo_cli.weightfile.arrays import dataset_of_shape, find_arrays, open_weights
 from elmo_cli.weightfile.describe import read_values
+from elmo_cli.weightfile.open_weights import dataset_of_shape, find_arrays, open_weights
 
 
 def read_bilm(options: str | Path | Options, weights: StrPath) -> BiLM:
@@ -36,8 +36,9 @@ def read_bilm(options: str | Path | Options, weights: StrPath) -> BiLM:
         options, datasets = find_arrays(file, options)
         parameters: dict[str, torch.Tensor] = {}
         for row, dataset in datasets:
-            for name, parameter in row.to_parameters(read_values(dataset)).items():
-                parameters[name] = torch.from_numpy(np.ascontiguousarray(parameter))
+            arrays = row.to_parameters(read_values(dataset))
+            for name, array in arrays.items():
+                parameters[name] = torch.from_numpy(np.ascontiguousarray(array))
     with torch.device("meta"), _NoInitialization():
         bilm = BiLM(options)
     bilm.load_state_dict(parameters, assign=True)
@@ -64,11 +65,14 @@ def read_state(path: StrPath, options: Options) -> State:
     Raises:
         WeightFileError: corrupt, or of another model's sizes.
     """
-    sizes = (("h", options.projection_dim), ("c", options.lstm_dim))
-    return State(*_read_tensors(path, {name: (options.n_layers, 2, 1, n) for name, n in sizes}))
+    h_shape = (options.n_layers, 2, 1, options.projection_dim)
+    c_shape = (options.n_layers, 2, 1, options.lstm_dim)
+    h, c = _read_tensors(path, {"h": h_shape, "c": c_shape})
+    return State(h, c)
 
 
 def _read_tensors(path: StrPath, shapes: dict[str, tuple[int, ...]]) -> list[torch.Tensor]:
+    """Read arrays, given the shape of each by its name."""
     with open_weights(path) as file:
         datasets = [dataset_of_shape(file, name, shape) for name, shape in shapes.items()]
         return [torch.from_numpy(read_values(dataset)) for dataset in datasets]

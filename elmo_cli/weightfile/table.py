@@ -34,38 +34,53 @@ class WeightRow:
         """The parameters in an array of the file, by name."""
         if self.path == CHAR_EMBED:
             return {self.parameters[0]: array[-N_CHARACTERS:]}
-        parts = (part.T for part in np.split(array, len(self.parameters)))
-        parts = (part[..., 0] if part.ndim == 4 else part for part in parts)
-        return dict(zip(self.parameters, parts, strict=True))
+        parameters: dict[str, Float32Array] = {}
+        parts = np.split(array, len(self.parameters))
+        for name, part in zip(self.parameters, parts, strict=True):
+            transposed = part.T  # a filter: (count, char_dim, width, 1)
+            parameters[name] = transposed[..., 0] if part.ndim == 4 else transposed
+        return parameters
 
     def to_array(self, parameters: Mapping[str, Float32Array]) -> Float32Array:
         """The array of the file; reverses `to_parameters` bit for bit."""
-        parts = [parameters[name] for name in self.parameters]
         if self.path == CHAR_EMBED:
-            return parts[0]
-        parts = [part[..., np.newaxis] if part.ndim == 3 else part for part in parts]
-        return np.concatenate([part.T for part in parts])
+            return parameters[self.parameters[0]]
+        parts = []
+        for name in self.parameters:
+            parameter = parameters[name]
+            is_filter = parameter.ndim == 3  # (count, char_dim, width)
+            parts.append(parameter[..., np.newaxis].T if is_filter else parameter.T)
+        return np.concatenate(parts)
 
 
 def rows(options: Options) -> list[WeightRow]:
     """List every array of a weight file of these sizes, in the order bilm-tf writes them."""
-    n_filters, projection = options.n_filters, options.projection_dim
-    table = [
-        WeightRow(CHAR_EMBED, (N_CHARACTERS, options.char_dim), ("char_cnn.embedding.weight",))
-    ]
+    embedding = "char_cnn.embedding.weight"
+    table = [_row(CHAR_EMBED, (N_CHARACTERS, options.char_dim), embedding)]
     for i, (width, count) in enumerate(options.filters):
-        shape, prefix = (1, width, options.char_dim, count), f"char_cnn.filters.{i}"
-        table.append(WeightRow(f"CNN/W_cnn_{i}", shape, (f"{prefix}.weight",)))
-        table.append(WeightRow(f"CNN/b_cnn_{i}", (count,), (f"{prefix}.bias",)))
+        shape = (1, width, options.char_dim, count)
+        table.append(_row(f"CNN/W_cnn_{i}", shape, f"char_cnn.filters.{i}.weight"))
+        table.append(_row(f"CNN/b_cnn_{i}", (count,), f"char_cnn.filters.{i}.bias"))
+    n_filters = options.n_filters
     for k in range(options.n_highway):
         for gate in ("carry", "transform"):
-            path, prefix = f"CNN_high_{k}/{{}}_{gate}", f"char_cnn.highways.{k}.{gate}"
-            table += _linear(path, n_filters, n_filters, prefix)
+            table += _linear_rows(
+                group=f"CNN_high_{k}",
+                name=gate,
+                shape=(n_filters, n_filters),
+                module=f"char_cnn.highways.{k}.{gate}",
+            )
     if options.has_cnn_projection:
-        table += _linear("CNN_proj/{}_proj", n_filters, projection, "char_cnn.projection")
-    for direction, name in enumerate(("forward_lm", "backward_lm")):
+        table += _linear_rows(
+            group="CNN_proj",
+            name="proj",
+            shape=(n_filters, options.projection_dim),
+            module="char_cnn.projection",
+        )
+    for direction, module in enumerate(("forward_lm", "backward_lm")):
         for layer in range(options.n_layers):
-            table += _lstm_rows(options, lstm_path(direction, layer), f"{name}.layers.{layer}")
+            group = lstm_path(direction, layer)
+            table += _lstm_rows(options, group, module=f"{module}.layers.{layer}")
     return table
 
 
@@ -74,21 +89,27 @@ def lstm_path(direction: int, layer: int) -> str:
     return f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
 
 
-def _linear(path: str, n_inputs: int, n_outputs: int, prefix: str) -> list[WeightRow]:
+def _row(path: str, shape: tuple[int, ...], *parameters: str) -> WeightRow:
+    return WeightRow(path=path, shape=shape, parameters=parameters)
+
+
+def _linear_rows(group: str, name: str, shape: tuple[int, int], module: str) -> list[WeightRow]:
+    """The rows of a linear layer; `shape` is (input, output)."""
+    _, n_outputs = shape
     return [
-        WeightRow(path.format("W"), (n_inputs, n_outputs), (f"{prefix}.weight",)),
-        WeightRow(path.format("b"), (n_outputs,), (f"{prefix}.bias",)),
+        _row(f"{group}/W_{name}", shape, f"{module}.weight"),
+        _row(f"{group}/b_{name}", (n_outputs,), f"{module}.bias"),
     ]
 
 
-def _lstm_rows(options: Options, path: str, prefix: str) -> list[WeightRow]:
-    gates = 4 * options.lstm_dim
-    both = (f"{prefix}.input.weight", f"{prefix}.recurrent.weight")
+def _lstm_rows(options: Options, group: str, module: str) -> list[WeightRow]:
+    n_gate_values = 4 * options.lstm_dim
+    joint_shape = (2 * options.projection_dim, n_gate_values)
     table = [
-        WeightRow(f"{path}/W_0", (2 * options.projection_dim, gates), both),
-        WeightRow(f"{path}/B", (gates,), (f"{prefix}.input.bias",)),
+        _row(f"{group}/W_0", joint_shape, f"{module}.input.weight", f"{module}.recurrent.weight"),
+        _row(f"{group}/B", (n_gate_values,), f"{module}.input.bias"),
     ]
     if options.has_lstm_projection:
         shape = (options.lstm_dim, options.projection_dim)
-        table.append(WeightRow(f"{path}/W_P_0", shape, (f"{prefix}.projection.weight",)))
+        table.append(_row(f"{group}/W_P_0", shape, f"{module}.projection.weight"))
     return table

@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 import torch
 
-from elmo_cli.arrays import Float32Array
+from elmo_cli.arrays import Float32Array, FloatArray
 from elmo_cli.errors import OutputError
 from elmo_cli.files import new_file
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax, State
@@ -51,17 +51,16 @@ def _write(path: str | Path, arrays: Iterable[tuple[str, Float32Array]], dtype: 
     content = io.BytesIO()
     with h5py.File(content, "w") as file:
         for name, array in arrays:
-            file.create_dataset(name, data=_cast(array, dtype, f"{path}: {name}"))
+            file.create_dataset(name, data=_cast(array, dtype, path, name))
     with new_file(path) as whole:
         whole.write(content.getbuffer())
 
 
-def _cast(array: Float32Array, dtype: str, where: str) -> Float32Array:
+def _cast(array: Float32Array, dtype: str, path: str | Path, name: str) -> FloatArray:
     try:
         with np.errstate(over="raise"):
             return array.astype(dtype)
     except FloatingPointError:
-        raise OutputError(
-            f"{where} has a value beyond {dtype}, the greatest is {np.abs(array).max():g}",
-            '`dtype="float32"` holds it',
-        ) from None
+        largest = np.abs(array).max()
+        problem = f"{name} has a value beyond {dtype}, the greatest is {largest:g}"
+        raise OutputError(problem, '`dtype="float32"` holds it', where=path) from None

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple, cast
 
 import numpy as np
 import pytest
 import torch
+from engine_calls import (
+    CPU,
+    SENTENCES,
+    SHARED_PREFIXES,
+    all_close,
+    batch_of,
+    close,
+    equal,
+    forward,
+    random_state,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from make_weights import SHAPES
+from model_pairs import MakePair
 from oracle import Oracle
-from tolerance import ATOL, ATOL_ORDER
+from tolerance import ATOL
 
 from elmo_cli.engine import gemm, lstm
 from elmo_cli.engine.engines import Engine, FastEngine, make_engine
@@ -22,69 +34,13 @@ from elmo_cli.engine.graphs import GraphRecorder, GraphRowStates
 from elmo_cli.engine.names import PRECISIONS
 from elmo_cli.errors import DeviceError
 from elmo_cli.model.bilm import BiLM, State
-from elmo_cli.text.batching import Batch, TypeNumbers
-
-Paired = Callable[..., tuple[BiLM, Oracle]]
-
-CPU = torch.device("cpu")
-SENTENCES = ["the cat", "", "Zoë saw the cat that saw Zoë", "a", "", "saw the cat on the mat ."]
-SHARED = ["the cat saw", "the cat saw Zoë .", "the cat", "saw the cat on the mat .", "on the mat ."]
-
-
-def batch_of(sentences: Sequence[str]) -> tuple[Batch, list[str]]:
-    """The rows of sentences in the order given, and their types."""
-    types = TypeNumbers()
-    rows = tuple(types.numbers_of(sentence.split()) for sentence in sentences)
-    return Batch(rows, np.arange(len(rows))), types.types
-
-
-def random_state(bilm: BiLM, batch: int) -> State:
-    zeros = State.zeros(bilm.options, batch)
-    return State(torch.randn_like(zeros.h), torch.randn_like(zeros.c))
-
-
-def of_row(state: State | None, row: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """h and c of one row as the oracle takes them; a single row is everybody's."""
-    if state is None:
-        return None
-    row = min(row, state.h.shape[2] - 1)
-    return state.h[:, :, row].cpu().double().numpy(), state.c[:, :, row].cpu().double().numpy()
-
-
-def forward(
-    engine: Engine, sentences: Sequence[str], start: State | None = None, *, shared: bool = False
-) -> tuple[list[np.ndarray], State | None]:
-    """Layers (layer, token, dim) of each sentence, and the final state."""
-    batch, types = batch_of(sentences)
-    layers, final = engine.forward(batch, engine.embed_types(types), start, shared_start=shared)
-    assert (final is None) == shared
-    pieces = torch.split(layers.cpu(), (batch.lengths - 2).tolist(), 1)
-    return [piece.numpy() for piece in pieces], final
-
-
-def close(found: object, expected: object, atol: float = ATOL_ORDER) -> None:
-    np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
-
-
-def all_close(found: tuple[list[np.ndarray], State | None], expected: object) -> None:
-    layers, final = expected  # type: ignore[misc]
-    for one, other in zip(found[0], layers, strict=True):
-        close(one, other)
-    if found[1] is not None:
-        close(found[1].h, final.h)
-        close(found[1].c, final.c)
-
-
-def equal(found: list[np.ndarray], expected: list[np.ndarray]) -> None:
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("start", ["zeros", "shared zeros", "rows", "shared"])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.usefixtures("seed")
 def test_layers_and_state_equal_the_oracle(
-    shape: str, start: str, engine: str, paired: Paired
+    shape: str, start: str, engine: str, paired: MakePair
 ) -> None:
     """Every shape of model, from zeros, from a state per row, and from one state for all rows."""
     check_oracle(paired(SHAPES[shape]), engine, start, CPU)
@@ -92,14 +48,15 @@ def test_layers_and_state_equal_the_oracle(
 
 def check_oracle(pair: tuple[BiLM, Oracle], name: str, start: str, device: torch.device) -> None:
     bilm, oracle = pair
-    shared, sentences = start.startswith("shared"), [*SENTENCES, *SHARED]
+    sentences = [*SENTENCES, *SHARED_PREFIXES]
+    shared = start.startswith("shared")
     state = None
     if not start.endswith("zeros"):
         state = random_state(bilm, 1 if shared else len(sentences)).to(device)
     layers, final = forward(make_engine(name, bilm, device), sentences, state, shared=shared)
     atol = ATOL[name, "float32"]
     for r, sentence in enumerate(sentences):
-        expected, (h, c) = oracle.read(sentence.split(), of_row(state, r))
+        expected, (h, c) = oracle.read(sentence.split(), state_of_row(state, r))
         assert layers[r].shape == expected.shape
         close(layers[r], expected, atol)
         if final is not None:
@@ -107,12 +64,20 @@ def check_oracle(pair: tuple[BiLM, Oracle], name: str, start: str, device: torch
             close(final.c[:, :, r].cpu(), c, atol)
 
 
+def state_of_row(state: State | None, row: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """h and c of one row as the oracle takes them; a single row is shared by all."""
+    if state is None:
+        return None
+    row = min(row, state.h.shape[2] - 1)
+    return state.h[:, :, row].cpu().double().numpy(), state.c[:, :, row].cpu().double().numpy()
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @pytest.mark.parametrize("start", ["shared zeros", "rows", "shared"])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.usefixtures("seed")
-def test_a_gpu_computes_in_float32(shape: str, start: str, engine: str, paired: Paired) -> None:
+def test_a_gpu_computes_in_float32(shape: str, start: str, engine: str, paired: MakePair) -> None:
     """TF32 products would be off by a thousandth."""
     check_oracle(paired(SHAPES[shape]), engine, start, torch.device("cuda"))
 
@@ -129,19 +94,13 @@ class Recorder:
     record = staticmethod(Replayed)
 
 
-@pytest.mark.parametrize(
-    "device",
-    [
-        "cpu",
-        pytest.param(
-            "cuda",
-            marks=[
-                pytest.mark.gpu,
-                pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
-            ],
-        ),
-    ],
-)
+on_a_gpu = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+]
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=on_a_gpu)])
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("max_type_gates", [0, 1 << 28])
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
@@ -160,18 +119,20 @@ def test_graphs_give_the_bits_of_single_kernels(
     engine = cast(FastEngine, make_engine("fast", bilm, torch.device(device), precision))
     if device == "cpu":
         layers = [*bilm.forward_lm.layers, *bilm.backward_lm.layers]
-        for fast, layer in zip(itertools.chain(*engine._lstms), layers, strict=True):
-            fast._states = GraphRowStates(layer, Recorder())
-    batches = (SENTENCES, SHARED, SENTENCES[2:4])
+        for fast_lstm, layer in zip(itertools.chain(*engine._lstms), layers, strict=True):
+            fast_lstm._states = GraphRowStates(layer, Recorder())
+    batches = (SENTENCES, SHARED_PREFIXES, SENTENCES[2:4])
 
     def forward_all() -> list[np.ndarray]:
-        found = []
+        arrays: list[np.ndarray] = []
         for batch in batches:
             torch.manual_seed(1)
             start = random_state(odd_bilm, 1 if shared else len(batch)).to(torch.device(device))
             layers, final = forward(engine, batch, start, shared=shared)
-            found += layers if final is None else [*layers, final.h.cpu(), final.c.cpu()]
-        return found
+            arrays += layers
+            if final is not None:
+                arrays += [final.h.cpu().numpy(), final.c.cpu().numpy()]
+        return arrays
 
     with monkeypatch.context() as single:
         single.setattr(lstm.FastLSTM, "_start", lambda self, h, c, n: lstm.RowStates(h, c))
@@ -184,7 +145,8 @@ def test_graphs_give_the_bits_of_single_kernels(
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_a_recording_that_runs_out_of_memory() -> None:
     """The embedder then halves the batch, and records again."""
-    recorder, value = GraphRecorder(torch.device("cuda")), torch.zeros(1, device="cuda")
+    recorder = GraphRecorder(torch.device("cuda"))
+    value = torch.zeros(1, device="cuda")
 
     def fail() -> None:
         value.add_(1)
@@ -201,13 +163,19 @@ BATCHES = st.lists(st.lists(WORDS, max_size=12).map(" ".join), min_size=1, max_s
 
 
 @pytest.fixture(scope="module")
-def both(odd_bilm: BiLM) -> tuple[Engine, Engine]:
-    return make_engine("fast", odd_bilm, CPU), make_engine("plain", odd_bilm, CPU)
+def fast(odd_bilm: BiLM) -> Engine:
+    return make_engine("fast", odd_bilm, CPU)
+
+
+@pytest.fixture(scope="module")
+def plain(odd_bilm: BiLM) -> Engine:
+    return make_engine("plain", odd_bilm, CPU)
 
 
 @given(BATCHES, st.booleans(), st.booleans(), st.integers(0, 99))
 def test_fast_equals_plain_for_any_batch(
-    both: tuple[Engine, Engine],
+    fast: Engine,
+    plain: Engine,
     odd_bilm: BiLM,
     sentences: list[str],
     shared: bool,
@@ -216,14 +184,16 @@ def test_fast_equals_plain_for_any_batch(
 ) -> None:
     torch.manual_seed(seed)
     state = None if from_zero else random_state(odd_bilm, 1 if shared else len(sentences))
-    fast, plain = (forward(engine, sentences, state, shared=shared) for engine in both)
-    all_close(fast, plain)
+    all_close(
+        forward(fast, sentences, state, shared=shared),
+        forward(plain, sentences, state, shared=shared),
+    )
 
 
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("n_rows", [9, 17, 33, 70])
 def test_padded_steps_equal_plain(
-    n_rows: int, shared: bool, both: tuple[Engine, Engine], odd_bilm: BiLM
+    n_rows: int, shared: bool, fast: Engine, plain: Engine, odd_bilm: BiLM
 ) -> None:
     """Numbers of rows for which a step computes positions in excess."""
     torch.manual_seed(n_rows)
@@ -232,22 +202,31 @@ def test_padded_steps_equal_plain(
     lengths = torch.randint(13, (n_rows,)).tolist()
     sentences = [" ".join(words[k] for k in row[:n]) for row, n in zip(drawn, lengths, strict=True)]
     state = random_state(odd_bilm, 1 if shared else n_rows)
-    fast, plain = (forward(engine, sentences, state, shared=shared) for engine in both)
-    all_close(fast, plain)
+    all_close(
+        forward(fast, sentences, state, shared=shared),
+        forward(plain, sentences, state, shared=shared),
+    )
 
 
 @pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("way", ["types read one by one", "torch's products"])
-def test_the_other_ways_equal_plain(
-    way: str, shared: bool, odd_bilm: BiLM, monkeypatch: pytest.MonkeyPatch
+def test_a_batch_with_very_many_types_equals_plain(
+    shared: bool, odd_bilm: BiLM, plain: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A batch with very many types, and a build of torch without oneDNN (or a GPU)."""
-    expected = forward(make_engine("plain", odd_bilm, CPU), SENTENCES)
-    monkeypatch.setattr(lstm, "_MAX_TYPE_GATES", 0 if "types" in way else 1 << 28)
-    if "torch" in way:
-        monkeypatch.setattr(gemm, "can_pack", lambda weight: False)
-        monkeypatch.setattr(gemm, "PackedWeight", None)  # never used
-    all_close(forward(make_engine("fast", odd_bilm, CPU), SENTENCES, shared=shared), expected)
+    """Their part of the gates is then computed step by step."""
+    monkeypatch.setattr(lstm, "_MAX_TYPE_GATES", 0)
+    fast = make_engine("fast", odd_bilm, CPU)
+    all_close(forward(fast, SENTENCES, shared=shared), forward(plain, SENTENCES))
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_build_of_torch_without_onednn_equals_plain(
+    shared: bool, odd_bilm: BiLM, plain: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So does a GPU."""
+    monkeypatch.setattr(gemm, "can_pack", lambda weight: False)
+    monkeypatch.setattr(gemm, "PackedWeight", None)  # never used
+    fast = make_engine("fast", odd_bilm, CPU)
+    all_close(forward(fast, SENTENCES, shared=shared), forward(plain, SENTENCES))
 
 
 @pytest.mark.parametrize("top_layer", [0, 1, 2, 3])
@@ -255,13 +234,14 @@ def test_the_other_ways_equal_plain(
 def test_layers_above_the_wanted_ones_change_nothing(
     top_layer: int, engine: str, odd_bilm: BiLM
 ) -> None:
-    chosen, start = make_engine(engine, odd_bilm, CPU), random_state(odd_bilm, 1)
+    chosen = make_engine(engine, odd_bilm, CPU)
+    start = random_state(odd_bilm, 1)
     batch, types = batch_of(SENTENCES)
     vectors = chosen.embed_types(types)
     layers, _ = chosen.forward(batch, vectors, start, shared_start=True)
-    some, _ = chosen.forward(batch, vectors, start, shared_start=True, top_layer=top_layer)
-    assert len(some) == top_layer + 1
-    np.testing.assert_array_equal(some, layers[: top_layer + 1])
+    lower, _ = chosen.forward(batch, vectors, start, shared_start=True, top_layer=top_layer)
+    assert len(lower) == top_layer + 1
+    np.testing.assert_array_equal(lower, layers[: top_layer + 1])
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -284,7 +264,7 @@ def test_arguments_and_model_are_not_modified(shared: bool, engine: str, tiny_bi
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_a_batch_depends_on_no_batch_before_it(precision: str, odd_bilm: BiLM) -> None:
     kept = make_engine("fast", odd_bilm, CPU, precision)
-    for batch in (SENTENCES[:1], SENTENCES, SHARED[:2], SENTENCES):
+    for batch in (SENTENCES[:1], SENTENCES, SHARED_PREFIXES[:2], SENTENCES):
         fresh = make_engine("fast", odd_bilm, CPU, precision)
         equal(forward(kept, batch)[0], forward(fresh, batch)[0])
 

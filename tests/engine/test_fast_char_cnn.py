@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from make_weights import SHAPES
-from oracle import Oracle
+from model_pairs import MakePair
 from torch import Tensor
 
 from elmo_cli.engine import char_cnn as module
@@ -18,7 +18,6 @@ from elmo_cli.engine.runtime import DeviceTuning
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.text.characters import PADDING, CharacterIds
 
-Paired = Callable[..., tuple[BiLM, Oracle]]
 CPU = torch.device("cpu")
 N_ROWS = DeviceTuning.of(CPU).types_per_product
 
@@ -30,10 +29,13 @@ class Spelling:
     with "blocks" it does so for most types, in every other block of eight rows.
     """
 
-    max_characters, projection_dim, buckets = 50, 8, (8, 9, 50)
+    max_characters = 50
+    projection_dim = 8
+    buckets = (8, 9, 50)
 
     def __init__(self, by_row: str = "") -> None:
-        self.by_row, self.n_types = by_row, 0
+        self.by_row = by_row
+        self.n_types = 0
 
     def max_over_windows(self, ids: Tensor, bucket: int) -> Tensor:
         assert len(ids) == N_ROWS
@@ -51,7 +53,9 @@ class Spelling:
         if self.by_row == "blocks":
             digit = torch.where(rows[:, 1] == ord("t"), rows[:, 0], rows[:, 1])  # of 3ftion
             return rows + 1e-3 * (numbers // 8 % 2 * (digit % 8 > 0))[:, None]
-        return rows + 1e-3 * numbers[:, None] if self.by_row == half else rows
+        if self.by_row == half:
+            return rows + 1e-3 * numbers[:, None]
+        return rows
 
 
 def some_types(n_types: int, name: str = "type") -> list[str]:
@@ -112,23 +116,25 @@ def test_eviction(others: int, n_recomputed: int, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(module, "_CAPACITY", 300)
     char_cnn = Spelling()
     cache = TypeCache(char_cnn, CPU)
-    some = some_types(50)
-    first, before = cache.vectors(some), char_cnn.n_types
+    types = some_types(50)
+    first = cache.vectors(types)
+    before = char_cnn.n_types
     for k in range(5):
-        often = some if n_recomputed == 0 else []
-        cache.vectors([*often, *some_types(others, f"other{k}-")])
-    assert torch.equal(cache.vectors(some), first)
+        in_every_block = types if n_recomputed == 0 else []
+        cache.vectors([*in_every_block, *some_types(others, f"other{k}-")])
+    assert torch.equal(cache.vectors(types), first)
     assert char_cnn.n_types == before + 5 * others + n_recomputed
     assert len(cache.vectors(some_types(400))) == 400  # more than the capacity
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.usefixtures("seed")
-def test_each_bucket_equals_the_character_cnn(shape: str, paired: Paired) -> None:
+def test_each_bucket_equals_the_character_cnn(shape: str, paired: MakePair) -> None:
     bilm, _ = paired(SHAPES[shape])
     tokens = ["a" * n for n in range(60)] + ["<S>", "</S>", "é" * 9]
     spelled = CharacterIds(50).tokens(tokens)
-    fast, ids = FastCharCNN(bilm.char_cnn), torch.from_numpy(spelled)
+    fast = FastCharCNN(bilm.char_cnn)
+    ids = torch.from_numpy(spelled)
     expected = bilm.char_cnn(ids)
     for bucket in fast.buckets:
         fitting = torch.from_numpy((spelled != PADDING).sum(1) <= bucket)

@@ -40,8 +40,6 @@ def n_gpus(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> i
         ("cuda:01", DeviceError, "cuda:1"),
         ("cuda:2", DeviceError, DeviceError),
         ("mps", DeviceError, DeviceError),
-        *((name, UsageError, UsageError) for name in ("gpu", "", "cuda:", "cuda:x", "cuda:²")),
-        *((name, UsageError, UsageError) for name in ("cuda:-1", "cpu:0", "mps:0", "CPU", "cpu\n")),
     ],
 )
 def test_device_names(name: str, without_gpu: object, with_two: object, n_gpus: int) -> None:
@@ -53,6 +51,16 @@ def test_device_names(name: str, without_gpu: object, with_two: object, n_gpus: 
         return
     assert select_device(name) == torch.device(expected)
     assert torch.backends.cudnn.allow_tf32 == (expected == "cpu")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["gpu", "", "cuda:", "cuda:x", "cuda:²", "cuda:-1", "cpu:0", "mps:0", "CPU", "cpu\n"],
+)
+@pytest.mark.usefixtures("n_gpus")
+def test_a_name_of_no_device_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=f"`device={name}`: "):
+        select_device(name)
 
 
 OUT_OF_MEMORY = [
@@ -75,17 +83,25 @@ def test_out_of_memory_errors() -> None:
     assert found == OUT_OF_MEMORY
 
 
-def test_out_of_memory_is_reported_with_what_did_not_fit() -> None:
-    for error in (*OUT_OF_MEMORY, *OTHER):
-        is_known = error in OUT_OF_MEMORY
-        with (
-            pytest.raises(DeviceError if is_known else type(error)) as caught,
-            out_of_memory_as_device_error(torch.device("cpu"), "9 rows", "take 8"),
-        ):
-            raise error
-        assert is_known or caught.value is error
-        assert (str(caught.value) == "cpu: out of memory, with 9 rows") == is_known
-        assert getattr(caught.value, "hint", "") == ("take 8" if is_known else "")
+@pytest.mark.parametrize("error", OUT_OF_MEMORY, ids=str)
+def test_out_of_memory_is_reported_with_what_did_not_fit(error: Exception) -> None:
+    with (
+        pytest.raises(DeviceError) as caught,
+        out_of_memory_as_device_error(torch.device("cpu"), "9 rows", "take 8"),
+    ):
+        raise error
+    assert caught.value.message == "cpu: out of memory, with 9 rows"
+    assert caught.value.hint == "take 8"
+
+
+@pytest.mark.parametrize("error", OTHER, ids=str)
+def test_other_errors_stay_as_they_are(error: Exception) -> None:
+    with (
+        pytest.raises(type(error)) as caught,
+        out_of_memory_as_device_error(torch.device("cpu"), "9 rows", "take 8"),
+    ):
+        raise error
+    assert caught.value is error
 
 
 def test_number_of_threads() -> None:
@@ -128,12 +144,12 @@ HUGE = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 )
 def test_memory_freed_by_a_thread_is_used_by_the_next() -> None:
     names = ("MALLOC_", "GLIBC_TUNABLES")
-    given = {name: value for name, value in os.environ.items() if not name.startswith(names)}
-    given |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # no threads before
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(names)}
+    environment |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # no threads before
 
     def later_faults(keep: bool) -> int:
         command = [sys.executable, "-c", FAULTS.replace("KEEP", str(keep))]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, env=given)
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
         return max(int(n) for n in done.stdout.split()[1:])
 
     assert later_faults(keep=True) < later_faults(keep=False) / 2

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 import torch
 from make_weights import SHAPES
-from oracle import Oracle
+from model_pairs import MakePair
 from tolerance import ATOL
 from torch import Tensor
 
@@ -41,44 +39,43 @@ def close(found: Tensor, expected: np.ndarray) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.usefixtures("seed")
-def test_layers_and_state_equal_the_oracle(
-    shape: str, paired: Callable[..., tuple[BiLM, Oracle]]
-) -> None:
+def test_layers_and_state_equal_the_oracle(shape: str, paired: MakePair) -> None:
     """Gates, clips, projections, highways, residual and padding, from a state that is not zero."""
     bilm, oracle = paired(SHAPES[shape])
     zeros = State.zeros(bilm.options, len(SENTENCES), dtype=torch.float64)
     state = State(torch.randn_like(zeros.h), torch.randn_like(zeros.c))
     ids, lengths = ids_of(SENTENCES)
-    layers, left = bilm.double()(ids, lengths, state)
+    layers, final = bilm.double()(ids, lengths, state)
     for r, sentence in enumerate(SENTENCES):
         start = (state.h[:, :, r].numpy(), state.c[:, :, r].numpy())
         expected, (h, c) = oracle.read(sentence, start)
         close(layers[:, r, 1 : len(sentence) + 1], expected)
-        close(left.h[:, :, r], h)
-        close(left.c[:, :, r], c)
+        close(final.h[:, :, r], h)
+        close(final.c[:, :, r], c)
     if shape == "tight clips":  # otherwise they might not be reached
-        assert left.c.abs().max() == pytest.approx(0.3)
-        assert left.h.abs().max() == pytest.approx(0.2)
+        assert final.c.abs().max() == pytest.approx(0.3)
+        assert final.h.abs().max() == pytest.approx(0.2)
     if shape == "no W_P_0":  # nor would its clip of a projection that it lacks
-        assert left.h.abs().max() > 0.3
+        assert final.h.abs().max() > 0.3
 
 
 def test_without_a_state_it_starts_from_zeros(tiny_bilm: BiLM) -> None:
     ids, lengths = ids_of(SENTENCES)
-    layers, left = tiny_bilm(ids, lengths)
-    expected, expected_left = tiny_bilm(ids, lengths, State.zeros(tiny_bilm.options, 4))
+    layers, final = tiny_bilm(ids, lengths)
+    expected, expected_final = tiny_bilm(ids, lengths, State.zeros(tiny_bilm.options, 4))
     assert torch.equal(layers, expected)
-    assert torch.equal(left.h, expected_left.h)
-    assert torch.equal(left.c, expected_left.c)
+    assert torch.equal(final.h, expected_final.h)
+    assert torch.equal(final.c, expected_final.c)
 
 
 @pytest.mark.usefixtures("seed")
 def test_log_likelihoods_are_those_of_the_formula() -> None:
     """Otherwise perplexities could be in another base, or over another axis."""
-    head = NextTokenSoftmax(7, 3)
-    torch.nn.init.normal_(head.bias)
-    h, targets = torch.randn(5, 3), torch.tensor([0, 6, 3, 3, 1])
-    scores = h.numpy() @ head.weight.detach().numpy().T + head.bias.detach().numpy()
+    softmax = NextTokenSoftmax(7, 3)
+    torch.nn.init.normal_(softmax.bias)
+    h = torch.randn(5, 3)
+    targets = torch.tensor([0, 6, 3, 3, 1])
+    scores = h.numpy() @ softmax.weight.detach().numpy().T + softmax.bias.detach().numpy()
     expected = scores - np.log(np.exp(scores).sum(1, keepdims=True))
-    found = head(h, targets).detach().numpy()
+    found = softmax(h, targets).detach().numpy()
     np.testing.assert_allclose(found, expected[np.arange(5), targets], rtol=0, atol=1e-5)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -32,9 +31,10 @@ def close(found: torch.Tensor, expected: Any, atol: float = 1e-6) -> None:
 @pytest.mark.parametrize("weights", [[0.2, -1.0, 0.7], [7.0]])
 def test_equation_1(weights: list[float]) -> None:
     """gamma * sum of softmax(w)_j h_j; `spec` gives the same for `--layers`."""
-    layers, mix = torch.randn(len(weights), 5, 4), mix_of(weights, 1.5)
-    shares = np.exp(weights) / np.exp(weights).sum()
-    close(mix(layers), 1.5 * np.tensordot(shares, layers.numpy(), 1))
+    layers = torch.randn(len(weights), 5, 4)
+    mix = mix_of(weights, 1.5)
+    softmax = np.exp(weights) / np.exp(weights).sum()
+    close(mix(layers), 1.5 * np.tensordot(softmax, layers.numpy(), 1))
     if len(weights) == 3:
         selection = LayerSelection.parse(mix.spec(), (0, 1, 2), 3)
         close(mix(layers), selection.apply(layers))
@@ -43,7 +43,8 @@ def test_equation_1(weights: list[float]) -> None:
 
 
 def test_a_task_learns_the_mix_from_the_average() -> None:
-    layers, mix = torch.randn(3, 5, 4), ElmoMix(3)
+    layers = torch.randn(3, 5, 4)
+    mix = ElmoMix(3)
     mixed = mix(layers)
     close(mixed, layers.mean(0))
     mixed.square().sum().backward()
@@ -74,9 +75,9 @@ def test_layer_norm_with_a_mask_is_the_masked_formula() -> None:
     x = layers.numpy().astype(np.float64)
     mean = (x * kept).sum((1, 2, 3), keepdims=True) / count
     variance = (((x - mean) * kept) ** 2).sum((1, 2, 3), keepdims=True) / count
-    shares = np.exp([0.5, -0.5]) / np.exp([0.5, -0.5]).sum()
+    softmax = np.exp([0.5, -0.5]) / np.exp([0.5, -0.5]).sum()
     normalized = (x - mean) / np.sqrt(variance + 1e-12)
-    close(mix(layers, mask), 2 * np.tensordot(shares, normalized, 1), 1e-5)
+    close(mix(layers, mask), 2 * np.tensordot(softmax, normalized, 1), 1e-5)
     close(mix(layers[:, 0], mask[0])[:3], mix(layers[:, 0, :3]).detach(), 1e-5)
 
 
@@ -105,7 +106,8 @@ def test_penalty_is_lambda_times_the_squared_norm() -> None:
 
 
 def test_dropout_only_in_training() -> None:
-    layers, mix = torch.ones(3, 200, 10), ElmoMix(3, dropout=0.5)
+    layers = torch.ones(3, 200, 10)
+    mix = ElmoMix(3, dropout=0.5)
     dropped = mix(layers)
     assert 0.4 < (dropped == 0).float().mean() < 0.6
     assert dropped.max().item() == pytest.approx(2.0)
@@ -117,24 +119,25 @@ def test_shapes_lists_and_arrays() -> None:
     """A list of layers is what AllenNLP's ScalarMix takes; a file gives arrays."""
     layers = torch.randn(3, 2, 4, 6)
     mask = torch.tensor([[1, 1, 0, 0], [1, 1, 1, 1]])
-    mix, batch_first = (ElmoMix(3, layer_norm=True, batch_first=first) for first in (False, True))
+    mix = ElmoMix(3, layer_norm=True)
+    batch_first = ElmoMix(3, layer_norm=True, batch_first=True)
     expected = mix(layers, mask.bool())
-    for given in (layers.numpy(), list(layers), [layer.numpy() for layer in layers]):
-        assert torch.equal(mix(given, mask.numpy()), expected)
+    for same_layers in (layers.numpy(), list(layers), [layer.numpy() for layer in layers]):
+        assert torch.equal(mix(same_layers, mask.numpy()), expected)
     assert torch.equal(mix(layers, mask.float()), expected)
     assert torch.equal(batch_first(layers.transpose(0, 1), mask), expected)
     assert torch.equal(batch_first(list(layers), mask), expected)
     (alone,) = mix(layers[:, :1])
-    for one_sentence in (mix, batch_first):
-        assert one_sentence(layers[:, 0]).shape == (4, 6)
-        close(one_sentence(layers[:, 0]), alone.detach())
+    for sentence_mix in (mix, batch_first):
+        assert sentence_mix(layers[:, 0]).shape == (4, 6)
+        close(sentence_mix(layers[:, 0]), alone.detach())
 
 
 LAYERS = torch.randn(3, 2, 4, 6)
 
 
 @pytest.mark.parametrize(
-    ("layers", "mask", "what"),
+    ("layers", "mask", "problem"),
     [
         (torch.randn(5, 3, 4), None, "axis 0 (layer) of shape (5, 3, 4) has size 5"),
         (LAYERS.transpose(0, 1), None, "axis 0 (layer)"),
@@ -148,22 +151,23 @@ LAYERS = torch.randn(3, 2, 4, 6)
         (LAYERS, torch.full((2, 4), float("nan")), "other than 0 and 1"),
     ],
 )
-def test_wrong_layers_and_masks(layers: Any, mask: Any, what: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(what)):
+def test_wrong_layers_and_masks(layers: Any, mask: Any, problem: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(problem)):
         ElmoMix(3)(layers, mask)
 
 
 @pytest.mark.parametrize(
-    "use",
+    ("layers", "mask"),
     [
-        lambda: ElmoMix(3)(np.array([["a"]])),
-        lambda: ElmoMix(3)([LAYERS[0], LAYERS[1, :1]]),
-        lambda: ElmoMix(3)(LAYERS, "mask"),
+        (np.array([["a"]]), None),
+        ([LAYERS[0], LAYERS[1, :1]], None),
+        (LAYERS, "mask"),
     ],
+    ids=["strings", "layers of other shapes", "a string as mask"],
 )
-def test_torch_refuses_what_is_no_tensor(use: Callable[[], object]) -> None:
+def test_torch_refuses_what_is_no_tensor(layers: Any, mask: Any) -> None:
     with pytest.raises((TypeError, ValueError, RuntimeError)):
-        use()
+        ElmoMix(3)(layers, mask)
 
 
 @pytest.mark.parametrize("n_layers", ["3", -1, 0, True, 3.0, None])

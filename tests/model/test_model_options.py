@@ -12,15 +12,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from make_weights import MODELS, SHAPES
+from make_weights import MODELS, SHAPES, OptionsJson
 
 from elmo_cli.errors import OptionsError
 from elmo_cli.model.options import Options
 
-Json = dict[str, Any]
 
-
-def changed(part: str, name: str, value: Any) -> Json:
+def changed(part: str, name: str, value: Any) -> OptionsJson:
     """The options of tiny with one value changed; `...` takes it out."""
     content = copy.deepcopy(MODELS["tiny"])
     if value is ...:
@@ -64,19 +62,21 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("part", "name", "value", "said"), REFUSED)
-def test_impossible_value_is_refused_by_name(part: str, name: str, value: Any, said: str) -> None:
-    """Otherwise a damaged options.json becomes a traceback, or a model of another shape."""
+@pytest.mark.parametrize(("part", "name", "value", "problem"), REFUSED)
+def test_impossible_value_is_refused_by_name(
+    part: str, name: str, value: Any, problem: str
+) -> None:
+    """Otherwise a corrupt options.json becomes a traceback, or a model of another shape."""
     with pytest.raises(OptionsError) as caught:
         Options.from_dict(changed(part, name, value), where="some/options.json")
     assert caught.value.message.startswith("some/options.json: ")
-    assert said in caught.value.message
+    assert problem in caught.value.message
     assert caught.value.hint
     assert len(caught.value.message) < 200  # a huge value is not repeated in full
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "problem"),
     [
         ({"char_cnn": MODELS["tiny"]["char_cnn"]}, "lstm is missing or not a JSON object"),
         ([], "the content is missing or not a JSON object"),
@@ -85,25 +85,34 @@ def test_impossible_value_is_refused_by_name(part: str, name: str, value: Any, s
         (None, "no such options file"),  # golden messages and test_regular_files.py have others
     ],
 )
-def test_content_that_is_no_bilm(tmp_path: Path, content: Any, said: str) -> None:
+def test_content_that_is_no_bilm(tmp_path: Path, content: Any, problem: str) -> None:
     path = tmp_path / "options.json"
     if content is not None:
         path.write_text(json.dumps(content))
     with pytest.raises(OptionsError) as caught:
         Options.from_file(path)
-    assert caught.value.message == f"{path}: {said}"
+    assert caught.value.message == f"{path}: {problem}"
 
 
 TINY = Options.from_dict(MODELS["tiny"])
 # Part and name of a value, the value, and how it is read: bilm-tf clips nothing at null, 0, absent.
 TAKEN = [
-    *(("char_cnn", "n_characters", n, "max_characters", 50) for n in (261, 262, None)),
-    *(("lstm", "cell_clip", value, "cell_clip", None) for value in (None, ..., 0)),
-    *(("lstm", "proj_clip", value, "proj_clip", None) for value in (None, ..., 0)),
+    ("char_cnn", "n_characters", 261, "max_characters", 50),
+    ("char_cnn", "n_characters", 262, "max_characters", 50),
+    ("char_cnn", "n_characters", None, "max_characters", 50),
+    ("lstm", "cell_clip", None, "cell_clip", None),
+    ("lstm", "cell_clip", ..., "cell_clip", None),
+    ("lstm", "cell_clip", 0, "cell_clip", None),
+    ("lstm", "proj_clip", None, "proj_clip", None),
+    ("lstm", "proj_clip", ..., "proj_clip", None),
+    ("lstm", "proj_clip", 0, "proj_clip", None),
     ("lstm", "proj_clip", 0.75, "proj_clip", 0.75),
-    *(("char_cnn", "n_highway", value, "n_highway", 0) for value in (None, ...)),
-    *(("lstm", "use_skip_connections", value, "residual", False) for value in (None, ...)),
-    *(("lstm", "n_layers", value, "n_layers", 1) for value in (None, ...)),
+    ("char_cnn", "n_highway", None, "n_highway", 0),
+    ("char_cnn", "n_highway", ..., "n_highway", 0),
+    ("lstm", "use_skip_connections", None, "residual", False),
+    ("lstm", "use_skip_connections", ..., "residual", False),
+    ("lstm", "n_layers", None, "n_layers", 1),
+    ("lstm", "n_layers", ..., "n_layers", 1),
     ("char_cnn", "max_characters_per_token", ..., "max_characters", 50),
 ]
 
@@ -139,12 +148,13 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
     max_leaves=6,
 )
-PLACES = [(part, name) for part in MODELS["tiny"] for name in MODELS["tiny"][part]]
+VALUES = [(part, name) for part in MODELS["tiny"] for name in MODELS["tiny"][part]]
 
 
-@given(st.sampled_from(PLACES), JSON)
-def test_any_value_is_taken_or_refused(place: tuple[str, str], value: Any) -> None:
+@given(st.sampled_from(VALUES), JSON)
+def test_any_value_is_taken_or_refused(part_and_name: tuple[str, str], value: Any) -> None:
     """Otherwise some value would end in a traceback instead of a message."""
+    part, name = part_and_name
     with suppress(OptionsError):
-        options = Options.from_dict(changed(*place, value))
+        options = Options.from_dict(changed(part, name, value))
         assert Options.from_dict(options.to_dict()) == options

@@ -19,7 +19,8 @@ def some_state() -> State:
 
 def test_rows_are_selected_added_and_replaced() -> None:
     """Otherwise a row would continue with another row's cells."""
-    state, index = some_state(), torch.tensor([2, 0])
+    state = some_state()
+    index = torch.tensor([2, 0])
     for rows in (slice(1, 3), index):
         picked = state.select_rows(rows)
         assert torch.equal(picked.h, state.h[:, :, rows])
@@ -47,10 +48,11 @@ def test_expanded_rows_do_not_share_memory() -> None:
 
 def test_bytes_and_sizes() -> None:
     zeros = State.zeros(OPTIONS, 7, dtype=torch.float64)
-    assert (zeros.h.shape, zeros.c.shape) == ((2, 2, 7, 3), (2, 2, 7, 5))
+    assert zeros.h.shape == (2, 2, 7, 3)
+    assert zeros.c.shape == (2, 2, 7, 5)
     assert zeros.h.dtype == zeros.c.dtype == torch.float64
     moved = zeros.to(torch.device("meta"))
-    assert (moved.h.device.type, moved.c.device.type) == ("meta", "meta")
+    assert moved.h.device.type == moved.c.device.type == "meta"
     assert not zeros.h.any()
     assert not zeros.c.any()
     read = State.from_bytes(some_state().to_bytes(), OPTIONS)

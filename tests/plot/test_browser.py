@@ -18,9 +18,13 @@ from elmo_cli.plot.token_plot import PlottedTokens, draw_tokens
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
 SWITCHES = (
-    *("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1000,800", "--dump-dom"),
-    # Requests to the network fail, and failures are logged.
-    *("--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr"),
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--window-size=1000,800",
+    "--dump-dom",
+    "--host-resolver-rules=MAP * ~NOTFOUND",  # requests to the network fail …
+    "--enable-logging=stderr",  # … and failures are logged
     "--virtual-time-budget=60000",
 )
 # Move the mouse to each point, once everything is drawn; then write down what the page shows.
@@ -49,7 +53,8 @@ for (const {data_source: {data}} of view.model.renderers)
 const pre = document.body.appendChild(document.createElement("pre"))
 pre.textContent = JSON.stringify(found)
 </script>"""
-ATTACK, TEX = "</script><script>console.error(1)</script>", "$$\\frac{1}{2}$$"
+ATTACK = "</script><script>console.error(1)</script>"
+TEX = "$$\\frac{1}{2}$$"
 SENTENCES = [
     ("They", "play", "ball", "&amp;", "<b>"),
     (ATTACK, "play", "<img src=x onerror=console.error(2)>"),
@@ -78,7 +83,8 @@ def test_the_mouse_shows_sentences_as_text(tmp_path: Path) -> None:
     """Nothing of a sentence is run, no formula is read, and nothing is loaded or reported."""
     tokens = [Occurrence(number, 1, sentence) for number, sentence in enumerate(SENTENCES)]
     vectors = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1]], np.float32)
-    title, groups = f"“{ATTACK}” {TEX}"[:60], [ATTACK, ATTACK, f"x {TEX}"]
+    title = f"“{ATTACK}” {TEX}"[:60]
+    groups = [ATTACK, ATTACK, f"x {TEX}"]
     draw_tokens(PlottedTokens(title, tokens, vectors, groups), tmp_path / "a.html")
     found, complaints = visit(tmp_path / "a.html")
     assert complaints == []

@@ -25,31 +25,51 @@ def write(path: Path, content: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("mix", "expected"),
+    ("mix", "weights"),
     [
-        ({"input": MIX}, [("$ner", (0.25, 0.5, 0.25))]),
-        ({"x": MIX, "y": MIX}, [(f"$ner, {where}", (0.25, 0.5, 0.25)) for where in "xy"]),
-        *((mix, "has no mix of layers") for mix in ({}, {"input": {"weights": [1.0]}})),
-        *((mix, "not a folder with") for mix in ({"x": {"weights": ["x"]}}, {"x": {}}, [1])),
-        ("mix:1,2,5", [("mix:1,2,5", (0.125, 0.25, 0.625))]),
-        ("mix:1,2,5,3", [("mix:1,2,5,3", (0.125, 0.25, 0.625))]),  # gamma changes no weight
-        ("mix:1,-2,5", "a weight is negative"),
-        (None, "ner: not a folder"),
+        ("mix:1,2,5", (0.125, 0.25, 0.625)),
+        ("mix:1,2,5,3", (0.125, 0.25, 0.625)),  # gamma changes no weight
     ],
-    ids=str,
 )
-def test_mixes(mix: Any, expected: Any, tmp_path: Path) -> None:
-    def read() -> list[tuple[str, tuple[float, ...]]]:
-        return [parse_mix(mix)] if isinstance(mix, str) else read_mixes(file)
+def test_a_mix_is_normalized(mix: str, weights: tuple[float, ...]) -> None:
+    assert parse_mix(mix) == (mix, weights)
 
-    file = tmp_path / "$ner/scores.json"
-    if mix is not None:
-        write(file, {"best_epoch": 1, "mix": mix})
-    if isinstance(expected, str):
-        with pytest.raises(ElmoError, match=expected):
-            read()
-    else:
-        assert read() == expected
+
+def test_a_negative_weight_is_refused() -> None:
+    with pytest.raises(ElmoError, match="a weight is negative"):
+        parse_mix("mix:1,-2,5")
+
+
+@pytest.mark.parametrize(
+    ("mixes", "names"),
+    [({"input": MIX}, ["$ner"]), ({"x": MIX, "y": MIX}, ["$ner, x", "$ner, y"])],
+)
+def test_mixes_of_a_task_model(mixes: Any, names: list[str], tmp_path: Path) -> None:
+    scores_file = tmp_path / "$ner/scores.json"
+    write(scores_file, {"best_epoch": 1, "mix": mixes})
+    assert read_mixes(scores_file) == [(name, (0.25, 0.5, 0.25)) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("mixes", "message"),
+    [
+        ({}, "has no mix of layers"),
+        ({"input": {"weights": [1.0]}}, "has no mix of layers"),
+        ({"x": {"weights": ["x"]}}, "not a folder with"),
+        ({"x": {}}, "not a folder with"),
+        ([1], "not a folder with"),
+    ],
+)
+def test_a_task_model_without_a_mix_is_refused(mixes: Any, message: str, tmp_path: Path) -> None:
+    scores_file = tmp_path / "$ner/scores.json"
+    write(scores_file, {"best_epoch": 1, "mix": mixes})
+    with pytest.raises(ElmoError, match=message):
+        read_mixes(scores_file)
+
+
+def test_a_folder_without_scores_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ElmoError, match="ner: not a folder with"):
+        read_mixes(tmp_path / "$ner/scores.json")
 
 
 def test_bars_are_stacked(tmp_path: Path, figures: list[Figure]) -> None:
@@ -59,10 +79,11 @@ def test_bars_are_stacked(tmp_path: Path, figures: list[Figure]) -> None:
     made("plot", "layers", tmp_path / "$ner", "mix:50,48,2", "-o", tmp_path / "a.svg")
     (axes,) = figures[0].axes
     bars = [bar for container in axes.containers for bar in container]
+    # Those of layer 0, of layer 1, …
     left = [0, 0, 0.1, 0.5, 0.3, 0.98, 0.6, 1]
+    widths = [0.1, 0.5, 0.2, 0.48, 0.3, 0.02, 0.4, 0]
     np.testing.assert_allclose([bar.get_x() for bar in bars], left)
-    width = [0.1, 0.5, 0.2, 0.48, 0.3, 0.02, 0.4, 0]
-    np.testing.assert_allclose([bar.get_width() for bar in bars], width)
+    np.testing.assert_allclose([bar.get_width() for bar in bars], widths)
     names = ["token layer", "LSTM layer 1", "LSTM layer 2", "LSTM layer 3"]
     assert [text.get_text() for text in figures[0].legends[0].texts] == names
     assert [text.get_text() for text in axes.get_yticklabels()] == [r"\$ner", "mix:50,48,2"]
@@ -77,32 +98,47 @@ LAYERS = [
 ]
 PER_WORD = {"majority_label": {"test": 13.0}, "majority_label_per_word": {"test": 71.25}}
 RESULT = {**PER_WORD, "layers": LAYERS}
-NAMES = ["token layer", "LSTM layer 1"]
 NO_WORDS = {"majority_label": {"test": 50.0}, "majority_label_per_word": None}
 POOLED = {**NO_WORDS, "layers": [{"name": "top", "test": 60.0, "unseen_words": None}]}
-WORDS = {"all words": [80, 90], "unseen words": [60, np.nan], "control labels": [70, 55.5]}
-BASELINE = {"majority label per word: 71.2": [71.25] * 2}
+SERIES = {"all words": [80, 90], "unseen words": [60, np.nan], "control labels": [70, 55.5]}
+BASELINE = {"majority label per word: 71.2": [71.25, 71.25]}
+
+
+def drawn_lines(figure: Figure) -> dict[str, list[float]]:
+    """The heights of each line, by its label."""
+    (axes,) = figure.axes
+    return {str(line.get_label()): list(line.get_ydata()) for line in axes.lines}
 
 
 @pytest.mark.parametrize(
-    ("results", "expected", "names"),
+    ("result", "lines", "layers"),
     [
-        ({"pos": RESULT}, {**WORDS, **BASELINE}, NAMES),
-        ({"p": POOLED}, {"all words": [60], "majority label: 50.0": [50] * 2}, ["top"]),
-        ({"a": RESULT, "b": RESULT}, {"a": [80, 90], "b": [80, 90], **BASELINE}, NAMES),
+        (RESULT, SERIES | BASELINE, ["token layer", "LSTM layer 1"]),
+        (POOLED, {"all words": [60], "majority label: 50.0": [50, 50]}, ["top"]),
     ],
 )
-def test_accuracies_are_drawn(
-    results: dict[str, Any], expected: Any, names: list[str], tmp_path: Path, figures: list[Figure]
+def test_all_series_of_one_probe_are_drawn(
+    result: Any,
+    lines: dict[str, list[float]],
+    layers: list[str],
+    tmp_path: Path,
+    figures: list[Figure],
 ) -> None:
-    files = [write(tmp_path / f"{name}.json", one) for name, one in results.items()]
-    made("plot", "probe", *files, "-o", tmp_path / "p.svg")
+    file = write(tmp_path / "pos.json", result)
+    made("plot", "probe", file, "-o", tmp_path / "p.svg")
+    np.testing.assert_equal(drawn_lines(figures[0]), lines)
     (axes,) = figures[0].axes
-    drawn = {str(line.get_label()): list(line.get_ydata()) for line in axes.lines}
-    np.testing.assert_equal(drawn, expected)
-    assert [text.get_text() for text in axes.get_xticklabels()] == names
-    values = [f"{value:.1f}" for value in expected.get("all words", [])]
-    assert [text.get_text() for text in axes.texts] == values
+    assert [text.get_text() for text in axes.get_xticklabels()] == layers
+    assert [text.get_text() for text in axes.texts] == [f"{x:.1f}" for x in lines["all words"]]
+
+
+def test_several_probes_are_compared_on_all_words(tmp_path: Path, figures: list[Figure]) -> None:
+    """With one line for the baseline that they share."""
+    files = [write(tmp_path / "a.json", RESULT), write(tmp_path / "b.json", RESULT)]
+    made("plot", "probe", *files, "-o", tmp_path / "p.svg")
+    assert drawn_lines(figures[0]) == {"a": [80, 90], "b": [80, 90], **BASELINE}
+    (axes,) = figures[0].axes
+    assert [text.get_text() for text in axes.texts] == []
 
 
 def test_what_probe_prints_can_be_read(
@@ -113,6 +149,7 @@ def test_what_probe_prints_can_be_read(
     done = made("probe", "--train", *pair, "--test", *pair, "--json", "--control", "-q")
     Path("result.json").write_bytes(done.out)
     made("plot", "probe", "result.json", "-o", "p.png", "-f")
-    layers, lines = json.loads(done.out)["layers"], figures[0].axes[0].lines
+    layers = json.loads(done.out)["layers"]
+    lines = figures[0].axes[0].lines
     assert list(lines[0].get_ydata()) == [layer["test"] for layer in layers]
     assert list(lines[-2].get_ydata()) == [layer["control"]["test"] for layer in layers]

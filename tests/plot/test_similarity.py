@@ -23,23 +23,33 @@ def test_cosines_of_each_layer(
     assert [axes.get_title() for axes in panels] == names
     assert bar.get_ylabel() == "cosine"
     lines = Path("text.txt").read_text().splitlines()
-    ticks = panels[0].get_yticklabels(), panels[0].get_xticklabels()
-    found = [[text.get_text() for text in one] for one in ticks]
-    assert found == [lines[int(first)].split(), lines[int(second)].split()]
+    rows = [text.get_text() for text in panels[0].get_yticklabels()]
+    columns = [text.get_text() for text in panels[0].get_xticklabels()]
+    assert rows == lines[int(first)].split()
+    assert columns == lines[int(second)].split()
     with open_embeddings(corpus) as embeddings:
-        a, b = (embeddings[int(key)].astype(float) for key in (first, second))
-    a, b = (one / np.linalg.norm(one, axis=-1, keepdims=True) for one in (a, b))
-    for x, y, axes in zip(a, b, panels, strict=True):
-        np.testing.assert_allclose(axes.images[0].get_array(), x @ y.T, atol=1e-6)
+        a = embeddings[int(first)].astype(float)  # (layer, token, dim)
+        b = embeddings[int(second)].astype(float)
+    a /= np.linalg.norm(a, axis=-1, keepdims=True)
+    b /= np.linalg.norm(b, axis=-1, keepdims=True)
+    for a_layer, b_layer, axes in zip(a, b, panels, strict=True):
+        cosines = a_layer @ b_layer.T
+        np.testing.assert_allclose(axes.images[0].get_array(), cosines, atol=1e-6)
     assert len({axes.images[0].get_clim() for axes in panels}) == 1
 
 
 @pytest.mark.parametrize("n_tokens", [1, 14, 26, 80])
-def test_pictures_of_any_length_have_a_moderate_size(
+def test_figures_of_any_length_have_a_moderate_size(
     n_tokens: int, tmp_path: Path, figures: list[Figure]
 ) -> None:
-    names, cosines = [f"t{n}" for n in range(n_tokens)], np.ones((3, n_tokens, n_tokens))
-    draw_similarity(Similarity(["0", "1", "top"], names, names, cosines), tmp_path / "s.svg")
+    names = [f"t{n}" for n in range(n_tokens)]
+    similarity = Similarity(
+        layers=["0", "1", "top"],
+        rows=names,
+        columns=names,
+        cosines=np.ones((3, n_tokens, n_tokens)),
+    )
+    draw_similarity(similarity, tmp_path / "s.svg")
     width, height = figures[0].get_size_inches()
     assert 4 <= width <= 19
     assert 2.4 <= height <= 51

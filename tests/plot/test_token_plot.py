@@ -21,63 +21,78 @@ from elmo_cli.store.reader import open_embeddings
 PLAYS = ["0:1", "1:1", "2:1", "3:0", "3:5", "5:2"]
 
 
-def of_page(page: Path) -> dict[str, dict]:
+def groups_of_page(page: Path) -> dict[str, dict[str, list]]:
     """The columns of each group of a page, by its name with its size."""
-    found = re.search(
+    script = re.search(
         r'<script type="application/json"[^>]*>(.*?)</script>', page.read_text(), re.S
     )
-    content = unescape(found[1])
+    content = unescape(script[1])
     columns = re.findall(r'"name":"ColumnDataSource".*?"entries":(\[\[.*?\]\])\}', content)
     labels = re.findall(r'"name":"LegendItem".*?"label":\{.*?"value":"(.*?)"', content)
-    return dict(zip(labels, (dict(json.loads(one)) for one in columns), strict=True))
+    groups = [dict(json.loads(entries)) for entries in columns]
+    return dict(zip(labels, groups, strict=True))
 
 
-@pytest.mark.parametrize(
-    ("options", "layer", "groups"),
-    [
-        (["--clusters", 1], 2, {"cluster 1": 6}),
-        (["--clusters", 2, "--layer", 1], 1, None),
-        (["--labels", "text.tags"], 2, {"NN": 3, "VB": 2, "NNP": 1}),
-    ],
-)
-@pytest.mark.parametrize("suffix", ["svg", "html"])
-def test_all_occurrences_are_drawn(
-    suffix: str, options, layer: int, groups, corpus: Path, figures: list[Figure]
-) -> None:
-    """On two principal components of vectors of length 1, by their covariance."""
-    made("plot", "senses", corpus, "--word", "PLAY", "-f", "-o", f"plays.{suffix}", *options)
-    keys = [tuple(map(int, one.split(":"))) for one in PLAYS]
+def points_of_page(page: Path) -> list[dict]:
+    """Position, before, token, after, x and y of each point of a page."""
+    points = []
+    for columns in groups_of_page(page).values():
+        names = list(columns)
+        for values in zip(*columns.values(), strict=True):
+            points.append(dict(zip(names, values, strict=True)))
+    return points
+
+
+def expected_points(corpus: Path, layer: int) -> np.ndarray:
+    """The first two principal components of `PLAYS`, of vectors of length 1, by covariance."""
+    vectors = []
     with open_embeddings(corpus) as embeddings:
-        vectors = np.array([embeddings[key][layer, n] for key, n in keys], float)
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    _, directions = np.linalg.eigh(np.cov(unit.T))
-    expected = (unit - unit.mean(0)) @ directions[:, [-1, -2]]
-    if suffix == "html":
-        page = of_page(Path("plays.html"))
-        labels = list(page)
-        drawn = {
-            place: (data["x"][n], data["y"][n])
-            for data in page.values()
-            for n, place in enumerate(data["position"])
-        }
-        points = np.array([drawn[place] for place in PLAYS])
-        assert np.allclose(points, expected * np.sign((points * expected).sum(0)), atol=1e-5)
-        lines = {
-            place: " ".join(filter(None, words))
-            for data in page.values()
-            for place, *words in zip(
-                *map(data.get, ("position", "before", "token", "after")), strict=True
-            )
-        }
-        text = Path("text.txt").read_text().splitlines()
-        assert [lines[place] for place in PLAYS] == [text[key] for key, _ in keys]
-    else:
-        collections = figures[-1].axes[0].collections
-        labels = [str(one.get_label()) for one in collections]
-        points = np.concatenate([one.get_offsets() for one in collections])
-        assert np.allclose(*(np.sort(np.hypot(*one.T)) for one in (points, expected)), atol=1e-5)
-    if groups:
-        assert labels == [f"{name} ({n})" for name, n in groups.items()]
+        for position in PLAYS:
+            key, number = position.split(":")
+            vectors.append(embeddings[int(key)][layer, int(number)].astype(float))
+    unit = np.array(vectors)
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    _, directions = np.linalg.eigh(np.cov(unit.T))  # ascending
+    return (unit - unit.mean(0)) @ directions[:, [-1, -2]]
+
+
+CASES = [
+    (["--clusters", 1], 2, ["cluster 1 (6)"]),
+    (["--clusters", 2, "--layer", 1], 1, None),
+    (["--labels", "text.tags"], 2, ["NN (3)", "VB (2)", "NNP (1)"]),
+]
+
+
+@pytest.mark.parametrize(("options", "layer", "labels"), CASES)
+def test_all_occurrences_are_on_a_page(options: list, layer: int, labels, corpus: Path) -> None:
+    made("plot", "senses", corpus, "--word", "PLAY", "-f", "-o", "plays.html", *options)
+    if labels:
+        assert list(groups_of_page(Path("plays.html"))) == labels
+    points = {point["position"]: point for point in points_of_page(Path("plays.html"))}
+    assert sorted(points) == PLAYS
+    drawn = np.array([(points[position]["x"], points[position]["y"]) for position in PLAYS])
+    expected = expected_points(corpus, layer)
+    signs = np.sign((drawn * expected).sum(0))
+    np.testing.assert_allclose(drawn, expected * signs, atol=1e-5)
+    lines = Path("text.txt").read_text().splitlines()
+    for position in PLAYS:
+        words = [points[position][name] for name in ("before", "token", "after")]
+        key = int(position.split(":")[0])
+        assert " ".join(filter(None, words)) == lines[key]
+
+
+@pytest.mark.parametrize(("options", "layer", "labels"), CASES)
+def test_all_occurrences_are_in_a_figure(
+    options: list, layer: int, labels, corpus: Path, figures: list[Figure]
+) -> None:
+    made("plot", "senses", corpus, "--word", "PLAY", "-f", "-o", "plays.svg", *options)
+    collections = figures[-1].axes[0].collections
+    if labels:
+        assert [str(collection.get_label()) for collection in collections] == labels
+    points = np.concatenate([collection.get_offsets() for collection in collections])
+    distances = np.sort(np.linalg.norm(points, axis=1))  # from the mean, in any order
+    expected = np.sort(np.linalg.norm(expected_points(corpus, layer), axis=1))
+    np.testing.assert_allclose(distances, expected, atol=1e-5)
 
 
 def test_many_occurrences_are_thinned_out(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +106,7 @@ def test_rare_groups_share_one(tmp_path: Path, figures: list[Figure]) -> None:
     names = list("abcdefg" + "bbfccaa")
     tokens = [Occurrence(0, n, ("x",) * 14) for n in range(14)]
     draw_tokens(PlottedTokens("t", tokens, np.eye(14, dtype=np.float32), names), tmp_path / "a.svg")
-    labels = [str(one.get_label()) for one in figures[0].axes[0].collections]
+    labels = [str(collection.get_label()) for collection in figures[0].axes[0].collections]
     assert labels == ["a (3)", "b (3)", "c (3)", "f (2)", "d (1)", "other (2)"]
 
 
@@ -119,7 +134,7 @@ def test_texts_cover_neither_texts_nor_points(
     texts = {rf"one \$2 three [bank] w{k} v" for k in range(n)}
     assert {text.get_text() for text in axes.texts} <= texts
     assert len(boxes) >= min(n, 4)
-    points = np.concatenate([one.get_offsets() for one in axes.collections])
+    points = np.concatenate([collection.get_offsets() for collection in axes.collections])
     for number, box in enumerate(boxes):
         assert not any(box.overlaps(other) for other in boxes[number + 1 :])
         assert not any(box.contains(*pixel) for pixel in axes.transData.transform(points))
@@ -143,14 +158,25 @@ def test_neighbors_are_drawn(
 ) -> None:
     words = [tiny if word == "tiny" else word for word in words]
     done = made("neighbors", corpus, *words, "-o", "near.html", "-f", "--json")
-    page = of_page(Path("near.html"))
-    queries = {"{key}:{position}".format(**one): one for one in json.loads(done.out)["queries"]}
-    assert page.pop(f"query ({n_queries})")["position"] == list(queries)
-    cosines: dict[str, list[tuple[float, str]]] = {}
-    for name, query in queries.items():
-        for near in query["neighbors"]:
-            position = "{key}:{position}".format(**near)
-            if not (are_of_file and position in queries):
-                cosines.setdefault(position, []).append((-near["cosine"], name))
-    shown = {one: label.split()[1] for label, data in page.items() for one in data["position"]}
-    assert shown == {place: min(found)[1] for place, found in cosines.items()}
+    groups = groups_of_page(Path("near.html"))
+    queries = {position_of(query): query for query in json.loads(done.out)["queries"]}
+    assert groups.pop(f"query ({n_queries})")["position"] == list(queries)
+    nearest_queries: dict[str, tuple[float, str]] = {}
+    for query_position, query in queries.items():
+        for neighbor in query["neighbors"]:
+            position = position_of(neighbor)
+            if are_of_file and position in queries:
+                continue
+            rank = (-neighbor["cosine"], query_position)
+            nearest_queries[position] = min(rank, nearest_queries.get(position, rank))
+    expected = {position: query for position, (_, query) in nearest_queries.items()}
+    shown = {}
+    for label, columns in groups.items():
+        for position in columns["position"]:
+            shown[position] = label.split()[1]  # "near 0:1 …"
+    assert shown == expected
+
+
+def position_of(occurrence: dict) -> str:
+    """KEY:N of an occurrence in JSON."""
+    return f"{occurrence['key']}:{occurrence['position']}"

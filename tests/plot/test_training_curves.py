@@ -13,7 +13,12 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
 from elmo_cli.errors import InputError, UsageError
-from elmo_cli.plot.training_curves import TrainingCurve, draw_training_curves, read_run
+from elmo_cli.plot.training_curves import (
+    LossPoint,
+    TrainingCurve,
+    draw_training_curves,
+    read_run,
+)
 
 K = 250_000  # tokens per step
 
@@ -21,10 +26,12 @@ K = 250_000  # tokens per step
 def language_model(n_steps: int = 8, every: int = 4) -> list[dict[str, Any]]:
     lines: list[dict[str, Any]] = []
     for step in range(1, n_steps + 1):
-        at = {"step": step, "epoch": 0, "tokens": step * K, "seconds": step / 10}
-        lines.append({**at, "loss": 7 / step, "learning_rate": 0.01, "sampled_softmax": True})
+        progress = {"step": step, "epoch": 0, "tokens": step * K, "seconds": step / 10}
+        loss = {"loss": 7 / step, "learning_rate": 0.01, "sampled_softmax": True}
+        lines.append({**progress, **loss})
         if step % every == 0:
-            lines.append({**at, "heldout": {"forward": 90 / step, "average": 85 / step}})
+            perplexities = {"forward": 90 / step, "average": 85 / step}
+            lines.append({**progress, "heldout": perplexities})
     return lines
 
 
@@ -44,21 +51,26 @@ def write(folder: Path, lines: list[dict[str, Any]], record: Any = None) -> Path
 
 
 def tuned(step: int | None = None, after: float = 12.0) -> dict[str, Any]:
-    before, end = ({"perplexity": {"average": x}, "text": "test"} for x in (30.0, after))
-    chosen = {} if step is None else {"chosen": {"step": step}}
-    return {"before": before, "result": {"after": end, **chosen}}
+    """What finetune.json states: the perplexities before (30) and after, and the chosen step."""
+    result: dict[str, Any] = {"after": {"perplexity": {"average": after}, "text": "test"}}
+    if step is not None:
+        result["chosen"] = {"step": step}
+    return {"before": {"perplexity": {"average": 30.0}, "text": "test"}, "result": result}
 
 
-BROKEN = """{"loss": 3}
-{"step": 1}
-{"step": 1, "tokens": 1, "loss": null}
-{"tokens": 1, "heldout": {"average": 3.5}}
-{"epoch": 1, "dev": {}}
-[1]
-{""".splitlines()
+INVALID_LINES = [
+    '{"loss": 3}',
+    '{"step": 1}',
+    '{"step": 1, "tokens": 1, "loss": null}',
+    '{"tokens": 1, "heldout": {"average": 3.5}}',
+    '{"epoch": 1, "dev": {}}',
+    "[1]",
+    "{",
+    "[" * 200_000,
+]
 
 
-@pytest.mark.parametrize("line", [*BROKEN, "[" * 200_000], ids=lambda line: line[:40])
+@pytest.mark.parametrize("line", INVALID_LINES, ids=lambda line: line[:40])
 def test_a_line_that_is_not_of_a_log_is_refused(line: str, tmp_path: Path) -> None:
     lines = task(1.0, 2.0) if "dev" in line else language_model(2)
     log = write(tmp_path / "m", lines) / "log.jsonl"
@@ -93,7 +105,8 @@ def test_the_best_evaluation(
 ) -> None:
     folder = write(tmp_path / "model", lines, record)
     run = read_run(folder / "log.jsonl", folder / "finetune.json")
-    assert (run.best, [value for value, _ in run.ends.values()]) == (best, ends)
+    assert run.best == best
+    assert [end.perplexity for end in run.ends.values()] == ends
 
 
 def test_losses_and_perplexities_are_drawn(tmp_path: Path, figures: list[Figure]) -> None:
@@ -128,22 +141,25 @@ def test_a_short_run_has_no_empty_panel(
     """A curve of one point is visible with its marks, and the unit suits the length of the run."""
     made("plot", "curves", write(tmp_path / "model", lines), "-o", tmp_path / "curves.png")
     assert [axes.get_title() for axes in figures[0].axes] == titles
-    assert all(axes.lines[0].get_marker() == "." for axes in figures[0].axes)
-    assert all(axes.get_xlabel() == unit for axes in figures[0].axes)
     for axes in figures[0].axes:
+        assert axes.lines[0].get_marker() == "."
+        assert axes.get_xlabel() == unit
         marks = Bbox.union([line.get_window_extent() for line in axes.lines])
         assert axes.bbox.x0 <= marks.x0 <= marks.x1 <= axes.bbox.x1
         assert axes.bbox.y0 <= marks.y0 <= marks.y1 <= axes.bbox.y1
 
 
-def test_several_runs_share_a_picture(tmp_path: Path, figures: list[Figure]) -> None:
-    names = [r"_a$\foo$", "b" * 70, "c"]
-    folders = [write(tmp_path / name, language_model(4 * n)) for n, name in enumerate(names, 1)]
+def test_several_runs_share_a_figure(tmp_path: Path, figures: list[Figure]) -> None:
+    folders = [
+        write(tmp_path / r"_a$\foo$", language_model(4)),
+        write(tmp_path / ("b" * 70), language_model(8)),
+        write(tmp_path / "c", language_model(12)),
+    ]
     made("plot", "curves", *folders, "-o", tmp_path / "curves.pdf")
     shown = [text.get_text() for text in figures[0].legends[0].texts]
     assert shown[0].startswith(r" _a\$\foo\$ (loss")
     assert shown[1].startswith("b" * 30 + "…" + "b" * 30 + " ")
-    assert shown[3:] == [f"lowest, step {4 * n}: {85 / 4 / n:,.2f}" for n in (1, 2, 3)]
+    assert shown[3:] == ["lowest, step 4: 21.25", "lowest, step 8: 10.62", "lowest, step 12: 7.08"]
     assert len({line.get_color() for line in figures[0].axes[1].lines}) == 3
 
 
@@ -167,6 +183,9 @@ def test_each_score_has_its_own_panel(tmp_path: Path, figures: list[Figure]) -> 
 
 
 def test_language_models_and_task_models_are_drawn_apart(tmp_path: Path) -> None:
-    runs = [TrainingCurve("lm", "tokens", [(1, 2)]), TrainingCurve("ner", "epoch", [(1, 2)])]
+    runs = [
+        TrainingCurve("lm", "tokens", [LossPoint(1, 2)]),
+        TrainingCurve("ner", "epoch", [LossPoint(1, 2)]),
+    ]
     with pytest.raises(UsageError, match="lm, ner: some are runs of language models"):
         draw_training_curves(runs, tmp_path / "c.png")

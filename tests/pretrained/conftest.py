@@ -35,11 +35,15 @@ def server() -> Iterator[LocalServer]:
 def model(tiny: Path, server: LocalServer, monkeypatch: pytest.MonkeyPatch) -> Model:
     """A model of the catalogue that the local server has, with the SHA-256 of its weights."""
     server.files = {name: (tiny / name).read_bytes() for name in ("options.json", "weights.hdf5")}
-    options, weights = (RemoteFile(name, (server.address(name),)) for name in server.files)
     content = server.files["weights.hdf5"]
-    sha256 = hashlib.sha256(content).hexdigest()
-    known = RemoteFile(weights.name, weights.addresses, len(content), sha256)
-    made = Model("tiny", files=(options, known), dim=16)
-    monkeypatch.setitem(catalogue._BY_NAME, "tiny", made)
-    monkeypatch.setattr(catalogue, "CATALOGUE", (*CATALOGUE, made))
-    return made
+    options = RemoteFile("options.json", (server.address("options.json"),))
+    weights = RemoteFile(
+        name="weights.hdf5",
+        addresses=(server.address("weights.hdf5"),),
+        bytes=len(content),
+        sha256=hashlib.sha256(content).hexdigest(),
+    )
+    model = Model("tiny", files=(options, weights), dim=16)
+    monkeypatch.setitem(catalogue._BY_NAME, "tiny", model)
+    monkeypatch.setattr(catalogue, "CATALOGUE", (*CATALOGUE, model))
+    return model

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-Act = Callable[["Handler", bytes], None]
+Answer = Callable[["Handler", bytes], None]
 
 
 class LocalServer(ThreadingHTTPServer):
-    """Serves `files` by path; `acts[path]` are the next answers that differ from the usual one.
+    """Serves `files` by path; `answers[path]` are the next ones that differ from the usual one.
 
     `seen` has the path and the range of each request.
     """
@@ -21,7 +21,7 @@ class LocalServer(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.files: dict[str, bytes] = {}
-        self.acts: dict[str, list[Act]] = {}
+        self.answers: dict[str, list[Answer]] = {}
         self.seen: list[tuple[str, str]] = []
         self.released = threading.Event()
         self._thread = threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True)
@@ -50,9 +50,11 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         name = self.path.lstrip("/")
         self.server.seen.append((name, self.headers.get("Range", "")))
-        acts, content = self.server.acts.get(name, []), self.server.files.get(name)
-        if acts:
-            acts.pop(0)(self, content or b"")
+        answers = self.server.answers.get(name, [])
+        content = self.server.files.get(name)
+        if answers:
+            next_answer = answers.pop(0)
+            next_answer(self, content or b"")
         elif content is None:
             self.send_error(404)
         else:
@@ -82,34 +84,46 @@ def serve(handler: Handler, content: bytes, n_bytes: int | None = None) -> None:
     handler.wfile.write(content[start:][:n_bytes])
 
 
-def cut(n_bytes: int) -> Act:
+def cut(n_bytes: int) -> Answer:
     """Announce everything, send N bytes, hang up."""
-    return lambda handler, content: serve(handler, content, n_bytes)
+
+    def send(handler: Handler, content: bytes) -> None:
+        serve(handler, content, n_bytes)
+
+    return send
 
 
-def stall(n_bytes: int) -> Act:
+def stall(n_bytes: int) -> Answer:
     """Announce everything, send N bytes, then nothing."""
 
-    def act(handler: Handler, content: bytes) -> None:
+    def send(handler: Handler, content: bytes) -> None:
         serve(handler, content, n_bytes)
         handler.server.released.wait(10)
 
-    return act
+    return send
 
 
-def status(code: int) -> Act:
-    return lambda handler, content: handler.send_error(code)
+def status(code: int) -> Answer:
+    """Send an error."""
+
+    def send(handler: Handler, content: bytes) -> None:
+        handler.send_error(code)
+
+    return send
 
 
-def redirect(address: str) -> Act:
-    return lambda handler, content: handler.begin(302, Location=address, Content_Length=0)
+def redirect(address: str) -> Answer:
+    def send(handler: Handler, content: bytes) -> None:
+        handler.begin(302, Location=address, Content_Length=0)
+
+    return send
 
 
-def answer(body: bytes, code: int = 200, **headers: object) -> Act:
+def answer(body: bytes, code: int = 200, **headers: object) -> Answer:
     """Send these headers and this body, then hang up; without a length unless it is given."""
 
-    def act(handler: Handler, content: bytes) -> None:
+    def send(handler: Handler, content: bytes) -> None:
         handler.begin(code, **headers)
         handler.wfile.write(body)
 
-    return act
+    return send

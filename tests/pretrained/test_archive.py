@@ -46,10 +46,11 @@ def test_archives_are_models(
     used = {**model, "vocab.txt": b"the\n", "parts.json": b"{}", "README.md": b"A card."}
     hidden = ["._model.hdf5", ".options.json", "__MACOSX/._options.json"]
     unused = dict.fromkeys([*hidden, "meta.json", "run.sh"], b"")
-    path = make(tmp_path / name, [(prefix + n, c) for n, c in {**used, **unused}.items()])
+    members = [(prefix + inner, content) for inner, content in {**used, **unused}.items()]
+    path = make(tmp_path / name, members)
     files = locate(path)
     folder = files.weights.parent
-    assert {p.name: p.read_bytes() for p in folder.iterdir()} == used
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == used
     assert folder.parent == home / "archives"
     assert folder.name.startswith("144-")
     assert load(path).name == "144"
@@ -59,6 +60,7 @@ def test_archives_are_models(
     assert folder.stat().st_mtime_ns == before
 
 
+MEBIBYTE = bytes(1 << 20)
 UNSAFE: dict[str, tuple[Members, str]] = {
     "a parent": ([*OK, ("a/../../vocab.txt", b"")], "'a/../../vocab.txt' is encrypted, is a link"),
     "an absolute path": (
@@ -68,54 +70,73 @@ UNSAFE: dict[str, tuple[Members, str]] = {
     "a link": ([*OK, ("README.md", LINK)], "'README.md' .* is a link"),
     "a name in two folders": ([*OK, ("a/options.json", b"")], "'a/options.json' .* occurs twice"),
     "an unused name twice": ([*OK, ("x.sh", b""), ("x.sh", b"")], "'x.sh' .* occurs twice"),
-    "a bomb in halves": ([(f"{i}.bin", bytes(1 << 20)) for i in "ab"], "'b.bin' .* 1048576 bytes"),
+    "a bomb in halves": (
+        [("a.bin", MEBIBYTE), ("b.bin", MEBIBYTE)],
+        "'b.bin' .* 1048576 bytes",
+    ),
 }
 
 
-@pytest.mark.parametrize("name", UNSAFE)
+@pytest.mark.parametrize(("members", "reason"), UNSAFE.values(), ids=UNSAFE)
 def test_unsafe_archives_are_refused(
-    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    members: Members, reason: str, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(archive, "_MIN_LIMIT", 1 << 20)
-    members, said = UNSAFE[name]
-    with pytest.raises(ModelError, match=rf"m\.zip: refused, since {said}"):
+    with pytest.raises(ModelError, match=rf"m\.zip: refused, since {reason}"):
         locate(make(tmp_path / "m.zip", members))
-    assert [p.name for p in home.rglob("*")] == ["archives"]
+    assert [path.name for path in home.rglob("*")] == ["archives"]
 
 
-def damaged(*places: tuple[bytes, int, bytes]) -> Callable[[bytes], bytes]:
-    """Replace bytes at an offset after each signature."""
-
-    def damage(content: bytes) -> bytes:
-        for signature, offset, new in places:
-            at = content.index(signature) + offset
-            content = content[:at] + new + content[at + len(new) :]
-        return content
-
-    return damage
+def with_bytes(content: bytes, signature: bytes, offset: int, new: bytes) -> bytes:
+    """Replace bytes at an offset after the first signature."""
+    start = content.index(signature) + offset
+    return content[:start] + new + content[start + len(new) :]
 
 
-CORRUPT: dict[str, Callable[[bytes], bytes]] = {
-    "empty": lambda content: b"",
-    "the first half": lambda content: content[: len(content) // 2],
-    "all but the end": lambda content: content[:-1],
-    "a size that is too small": damaged((b"PK\x01\x02", 24, b"\x0a\0\0\0")),
-    "an unknown method": damaged((b"PK\x03\x04", 8, b"\x63"), (b"PK\x01\x02", 10, b"\x63")),
-}
-ENCRYPTED = damaged((b"PK\x03\x04", 6, b"\1"), (b"PK\x01\x02", 8, b"\1"))
+LOCAL_HEADER = b"PK\x03\x04"
+CENTRAL_HEADER = b"PK\x01\x02"
+
+
+def empty(content: bytes) -> bytes:
+    return b""
+
+
+def the_first_half(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def all_but_the_end(content: bytes) -> bytes:
+    return content[:-1]
+
+
+def a_size_that_is_too_small(content: bytes) -> bytes:
+    return with_bytes(content, CENTRAL_HEADER, 24, b"\x0a\0\0\0")
+
+
+def an_unknown_method(content: bytes) -> bytes:
+    content = with_bytes(content, LOCAL_HEADER, 8, b"\x63")
+    return with_bytes(content, CENTRAL_HEADER, 10, b"\x63")
+
+
+def encrypted(content: bytes) -> bytes:
+    content = with_bytes(content, LOCAL_HEADER, 6, b"\1")
+    return with_bytes(content, CENTRAL_HEADER, 8, b"\1")
 
 
 def test_encrypted_zip_files(tmp_path: Path, home: Path) -> None:
     path = make(tmp_path / "m.zip", BIG)
-    path.write_bytes(ENCRYPTED(path.read_bytes()))
+    path.write_bytes(encrypted(path.read_bytes()))
     with pytest.raises(ModelError, match="is encrypted"):
         locate(path)
 
 
-@pytest.mark.parametrize("name", CORRUPT)
-def test_corrupt_zip_files(tmp_path: Path, home: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    "corrupt",
+    [empty, the_first_half, all_but_the_end, a_size_that_is_too_small, an_unknown_method],
+)
+def test_corrupt_zip_files(corrupt: Callable[[bytes], bytes], tmp_path: Path, home: Path) -> None:
     path = make(tmp_path / "m.zip", BIG)
-    path.write_bytes(CORRUPT[name](path.read_bytes()))
+    path.write_bytes(corrupt(path.read_bytes()))
     with pytest.raises(ModelError, match="not a complete zip file") as caught:
         locate(path)
     assert "cut off" in caught.value.hint
@@ -134,15 +155,21 @@ def test_corrupt_data_in_a_zip_file(tmp_path: Path, home: Path) -> None:
 def test_decompression_does_not_fill_the_memory(tmp_path: Path) -> None:
     """The decoder of xz data allocates the dictionary that a file asks for, up to 4 GiB."""
     path = make(tmp_path / "m.zip", BIG, zipfile.ZIP_LZMA)
-    path.write_bytes(damaged((b"weights.hdf5", 17, b"\xff\xff\xff\x7f"))(path.read_bytes()))
+    content = with_bytes(path.read_bytes(), b"weights.hdf5", 17, b"\xff\xff\xff\x7f")
+    path.write_bytes(content)
     with pytest.raises(ModelError, match=r"more memory than 16 times its size|not a complete zip"):
         locate(path)
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"), [("a/char.dic", "an ELMoForManyLangs model"), ("a/b.th", "found b.th")]
+)
+def test_archives_of_other_programs_are_described(name: str, kind: str, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=rf"m\.zip: .*{kind}"):
+        locate(make(tmp_path / "m.zip", [(name, b"")]))
+
+
 def test_what_is_extracted_is_read_as_any_model(tmp_path: Path) -> None:
-    for names, found in ((["a/char.dic"], "an ELMoForManyLangs model"), (["a/b.th"], "found b.th")):
-        with pytest.raises(ModelError, match=rf"m\.zip: .*{found}"):
-            locate(make(tmp_path / "m.zip", [(name, b"") for name in names]))
     with pytest.raises(ElmoError, match=r"archives/m-\w{16}/options\.json: char_cnn is missing"):
         load(make(tmp_path / "m.zip", OK))
     with pytest.raises(ModelError, match=r"archives/n-\w{16}/weights\.hdf5: no options\.json"):

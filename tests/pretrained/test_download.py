@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from local_server import Act, LocalServer, answer, cut, redirect, stall, status
+from local_server import Answer, LocalServer, answer, cut, redirect, stall, status
 
 from elmo_cli.errors import DownloadError, OutputError
 from elmo_cli.pretrained.catalogue import RemoteFile
@@ -27,7 +27,9 @@ def target(tmp_path: Path, server: LocalServer) -> Path:
 
 
 def remote(server: LocalServer, *names: str) -> RemoteFile:
-    return RemoteFile("weights.hdf5", tuple(map(server.address, names or ("w",))), N, SHA256)
+    """The weight file under names of the server, "w" by default."""
+    addresses = [server.address(name) for name in names or ("w",)]
+    return RemoteFile(name="weights.hdf5", addresses=tuple(addresses), bytes=N, sha256=SHA256)
 
 
 def fetch(file: RemoteFile, target: Path) -> list[int]:
@@ -38,7 +40,7 @@ def fetch(file: RemoteFile, target: Path) -> list[int]:
 
 def leave_part(server: LocalServer, target: Path, n_bytes: int) -> Path:
     """Return the partial file of a download that was cut off after N bytes."""
-    server.acts["w"] = [cut(n_bytes), cut(0)]
+    server.answers["w"] = [cut(n_bytes), cut(0)]
     with pytest.raises(DownloadError, match="cut off"):
         fetch(remote(server), target)
     server.seen.clear()
@@ -47,20 +49,20 @@ def leave_part(server: LocalServer, target: Path, n_bytes: int) -> Path:
     return part
 
 
-# Responses to the request for the rest of a file after its first 9 bytes.
-RESUMED: dict[str, list[Act]] = {
+# Answers to the request for the rest of a file after its first 9 bytes.
+RESUMED: dict[str, list[Answer]] = {
     "the rest": [],
     "all, for lack of ranges": [answer(CONTENT, Content_Length=N)],
     "a redirection": [redirect("w")],
 }
 
 
-@pytest.mark.parametrize("name", RESUMED)
+@pytest.mark.parametrize("answers", RESUMED.values(), ids=RESUMED)
 def test_a_download_that_was_cut_off_is_resumed(
-    server: LocalServer, target: Path, name: str
+    server: LocalServer, target: Path, answers: list[Answer]
 ) -> None:
     leave_part(server, target, 9)
-    server.acts["w"] = list(RESUMED[name])
+    server.answers["w"] = list(answers)
     progress = fetch(remote(server), target)
     assert target.read_bytes() == CONTENT
     assert list(target.parent.iterdir()) == [target]
@@ -68,26 +70,34 @@ def test_a_download_that_was_cut_off_is_resumed(
     assert progress[-1] == N
 
 
-REFUSED: dict[str, tuple[list[Act], str]] = {
-    "404": ([status(404)], "HTTP 404 Not Found"),
-    "busy": ([status(503)], "HTTP 503 Service Unavailable"),
-    "stalled": ([stall(0)], "interrupted"),
-    "a web page": ([WEB_PAGE], f"has 6 bytes, expected {N}"),
-    "more bytes": ([answer(CONTENT + b"more")], f"has {N + 4} bytes, expected {N}"),
-    "announces more": ([answer(b"", Content_Length=N + 1)], f"has {N + 1} bytes, expected {N}"),
-    "wrong bytes": ([answer(b"x" * N, Content_Length=N)], f"SHA-256 .* expected {SHA256}"),
-    "redirects to a file": ([redirect("file:///etc/passwd")], "HTTP 302 .*file:///etc/passwd"),
-    "redirects to ftp": ([redirect("ftp://127.0.0.1/w")], "redirects to ftp"),
-    "always redirects": ([redirect("w")] * 50, "HTTP 302"),
+REFUSED: dict[str, tuple[Answer, str]] = {
+    "404": (status(404), "HTTP 404 Not Found"),
+    "busy": (status(503), "HTTP 503 Service Unavailable"),
+    "stalled": (stall(0), "interrupted"),
+    "a web page": (WEB_PAGE, f"has 6 bytes, expected {N}"),
+    "more bytes": (answer(CONTENT + b"more"), f"has {N + 4} bytes, expected {N}"),
+    "announces more": (answer(b"", Content_Length=N + 1), f"has {N + 1} bytes, expected {N}"),
+    "wrong bytes": (answer(b"x" * N, Content_Length=N), f"SHA-256 .* expected {SHA256}"),
+    "redirects to a file": (redirect("file:///etc/passwd"), "HTTP 302 .*file:///etc/passwd"),
+    "redirects to ftp": (redirect("ftp://127.0.0.1/w"), "redirects to ftp"),
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_refused(server: LocalServer, target: Path, name: str) -> None:
+@pytest.mark.parametrize(("answer_of_server", "reason"), REFUSED.values(), ids=REFUSED)
+def test_refused(server: LocalServer, target: Path, answer_of_server: Answer, reason: str) -> None:
+    """Each of the two tries gets the same answer."""
+    server.answers["w"] = [answer_of_server, answer_of_server]
+    check_refused(server, target, reason)
+
+
+def test_endless_redirects_are_refused(server: LocalServer, target: Path) -> None:
+    server.answers["w"] = [redirect("w")] * 100
+    check_refused(server, target, "HTTP 302")
+
+
+def check_refused(server: LocalServer, target: Path, reason: str) -> None:
     """No file gets the final name, and no wrong bytes are kept."""
-    acts, said = REFUSED[name]
-    server.acts["w"] = list(acts) * 2
-    with pytest.raises(DownloadError, match=f"^{server.address('w')}: .*{said}") as caught:
+    with pytest.raises(DownloadError, match=f"^{server.address('w')}: .*{reason}") as caught:
         fetch(remote(server), target)
     assert str(target) in caught.value.hint
     assert not any(path.stat().st_size for path in target.parent.iterdir())
@@ -127,26 +137,29 @@ def test_a_corrupt_part_is_not_used(server: LocalServer, target: Path, n_bytes: 
 def test_addresses_are_tried_in_turn(server: LocalServer, target: Path) -> None:
     """The error gives a reason for each. Each resumes the partial file that the previous one left,
     in this command or in an earlier one."""
-    server.acts["page"] = [WEB_PAGE] * 2
+    server.answers["page"] = [WEB_PAGE] * 2
     with pytest.raises(DownloadError) as caught:
         fetch(remote(server, "gone", "page"), target)
-    reasons = [reason.split(": ")[0] for reason in caught.value.message.split("; ")]
-    assert reasons == [server.address("gone"), server.address("page")]
+    gone, page = caught.value.message.split("; ")
+    assert gone.startswith(f"{server.address('gone')}: ")
+    assert page.startswith(f"{server.address('page')}: ")
     leave_part(server, target, 5000)
-    server.acts["page"] = [WEB_PAGE]
+    server.answers["page"] = [WEB_PAGE]
     fetch(remote(server, "gone", "page", "w"), target)
     assert server.ranges == ["5000-"] * 3
     target.unlink()
     server.seen.clear()
-    server.acts["w"] = [cut(100)]
+    server.answers["w"] = [cut(100)]
     fetch(remote(server), target)
     assert server.ranges == ["", "100-"]
 
 
-@pytest.mark.parametrize("act", [answer(b"", Content_Length=1 << 30), answer(bytes(4 << 20))])
-def test_the_size_of_options_is_limited(server: LocalServer, target: Path, act: Act) -> None:
+@pytest.mark.parametrize("too_much", [answer(b"", Content_Length=1 << 30), answer(bytes(4 << 20))])
+def test_the_size_of_options_is_limited(
+    server: LocalServer, target: Path, too_much: Answer
+) -> None:
     """A server could fill the disk."""
-    server.acts["w"] = [act] * 2
+    server.answers["w"] = [too_much] * 2
     progress = [0]
     file = RemoteFile("options.json", (server.address("w"),))
     with pytest.raises(DownloadError, match="expected at most 1048576"):
@@ -165,7 +178,8 @@ def test_the_proxy_of_the_environment_is_used(
 ) -> None:
     monkeypatch.setenv("http_proxy", server.address(""))
     server.files["http://models.invalid/w"] = CONTENT
-    fetch(RemoteFile(target.name, ("http://models.invalid/w",), N, SHA256), target)
+    file = replace(remote(server), addresses=("http://models.invalid/w",))
+    fetch(file, target)
     assert target.read_bytes() == CONTENT
 
 

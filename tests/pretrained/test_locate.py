@@ -22,11 +22,13 @@ from elmo_cli.pretrained.load import ModelSource, load, locate
 CHECKPOINT = "model.ckpt-9.data-00000-of-00001"
 
 
-def copy(tiny: Path, folder: Path, options: str = "options.json", weights: str = "") -> Path:
+def copy(
+    tiny: Path, folder: Path, options: str = "options.json", weights: str = "weights.hdf5"
+) -> Path:
     """Copy the two files of a model under these names."""
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(tiny / "options.json", folder / options)
-    shutil.copy(tiny / "weights.hdf5", folder / (weights or "weights.hdf5"))
+    shutil.copy(tiny / "weights.hdf5", folder / weights)
     return folder
 
 
@@ -37,7 +39,9 @@ def folder(tiny: Path, tmp_path: Path) -> Path:
 
 def test_a_folder_becomes_a_bilm(folder: Path) -> None:
     bilm = load(folder)
-    assert (bilm.name, bilm.options.projection_dim, bilm.warm_state) == ("mine", 8, None)
+    assert bilm.name == "mine"
+    assert bilm.options.projection_dim == 8
+    assert bilm.warm_state is None
     assert bilm.sha256 == locate(folder).sha256
     assert bilm.files == (str(folder / "options.json"), str(folder / "weights.hdf5"))
     assert not any(parameter.requires_grad for parameter in bilm.parameters())
@@ -88,8 +92,9 @@ def test_optional_files_are_found(folder: Path) -> None:
     pair = ModelSource(None, folder / "options.json", folder / "weights.hdf5")
     for source in (folder, pair, folder / "weights.hdf5"):
         files = locate(source)
-        found = [files.softmax, files.vocabulary, files.warm_state]
-        assert (found, files.name) == ([folder / name for name in names], "mine")
+        assert files.name == "mine"
+        optional = [files.softmax, files.vocabulary, files.warm_state]
+        assert optional == [folder / name for name in names]
 
 
 def test_other_files_next_to_weights_are_passed_over(tiny: Path, tmp_path: Path) -> None:
@@ -122,11 +127,11 @@ INCOMPLETE = [
 ]
 
 
-@pytest.mark.parametrize(("names", "said"), INCOMPLETE)
-def test_incomplete_and_ambiguous_folders(tmp_path: Path, names: list[str], said: str) -> None:
+@pytest.mark.parametrize(("names", "problem"), INCOMPLETE)
+def test_incomplete_and_ambiguous_folders(tmp_path: Path, names: list[str], problem: str) -> None:
     for name in names:
         (tmp_path / name).write_bytes(b"")
-    with pytest.raises(ModelError, match=f"^{tmp_path}.*{said}") as caught:
+    with pytest.raises(ModelError, match=f"^{tmp_path}.*{problem}") as caught:
         locate(tmp_path)
     assert caught.value.hint
 
@@ -152,20 +157,22 @@ FOREIGN: dict[str, tuple[dict[str, bytes], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", FOREIGN)
-def test_models_of_other_programs_are_described(tmp_path: Path, name: str) -> None:
-    """As a folder, as a file, and as the weights of a pair; none is opened."""
-    contents, said = FOREIGN[name]
-    for file, content in contents.items():
-        (tmp_path / file).write_bytes(content)
+@pytest.mark.parametrize(("contents", "kind"), FOREIGN.values(), ids=FOREIGN)
+def test_models_of_other_programs_are_described(
+    contents: dict[str, bytes], kind: str, tmp_path: Path
+) -> None:
+    """As a folder, or as a file and as the weights of a pair; none is opened."""
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
     sources: list[object] = [tmp_path]
     if len(contents) == 1:
-        pair = ModelSource(options=tmp_path / "options.json", weights=tmp_path / file)
-        sources = [tmp_path / file, pair]
+        (name,) = contents
+        pair = ModelSource(options=tmp_path / "options.json", weights=tmp_path / name)
+        sources = [tmp_path / name, pair]
     for source in sources:
         with pytest.raises(ModelError, match=f"^{tmp_path}.* not an ELMo model") as caught:
             locate(source)
-        assert said in caught.value.message
+        assert kind in caught.value.message
         assert "`" in caught.value.hint or "browser" in caught.value.hint
 
 
@@ -198,19 +205,25 @@ def test_a_folder_that_cannot_be_read(folder: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
-    ("given", "error", "said"),
+    ("source", "problem"),
     [
-        ({"options": "o.json"}, UsageError, "o.json: expected one model"),
-        ({"weights": "w.hdf5"}, UsageError, "w.hdf5: expected one model"),
-        ({"name_or_path": "small", "options": "o.json", "weights": "w.hdf5"}, UsageError, "small,"),
-        ({"name_or_path": "small", "options": "o.json"}, UsageError, "small, o.json: expected one"),
-        *(({"name_or_path": name}, TypeError, "a model is given") for name in (123, b"s", ["s"])),
+        (ModelSource(options="o.json"), "o.json: expected one model"),
+        (ModelSource(weights="w.hdf5"), "w.hdf5: expected one model"),
+        (ModelSource("small", options="o.json", weights="w.hdf5"), "small, o.json, w.hdf5: expec"),
+        (ModelSource("small", options="o.json"), "small, o.json: expected one model"),
     ],
 )
-def test_what_is_not_one_model_is_refused(given: Any, error: type[Exception], said: str) -> None:
-    for call in (lambda: load(**given), lambda: locate(ModelSource(**given))):
-        with pytest.raises(error, match=said):
-            call()
+def test_what_is_not_one_model_is_refused(source: ModelSource, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        locate(source)
+    with pytest.raises(UsageError, match=problem):
+        load(source.name_or_path, options=source.options, weights=source.weights)
+
+
+@pytest.mark.parametrize("name", [123, b"s", ["s"]])
+def test_a_name_that_is_no_string_is_refused(name: Any) -> None:
+    with pytest.raises(TypeError, match="a model is given"):
+        load(name)
 
 
 @pytest.mark.parametrize("name", ["weights.hdf5", "state.hdf5", "softmax.hdf5"])

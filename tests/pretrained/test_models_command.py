@@ -26,17 +26,21 @@ def shown(*words: object) -> list[str]:
 
 
 def test_list(model: Model, home: Path, server: LocalServer) -> None:
-    rows = [row.split("\t") for row in shown("list")]
-    assert [row[0] for row in rows[1:]] == [*(known.name for known in CATALOGUE), "tiny"]
-    assert rows[2] == ["small", "54.4 MB", "256", "English", "not downloaded"]
-    assert [row[1:3] for row in rows[3:8:4]] == [["about 112.1 MB", "512"], ["?", "?"]]
-    states = [as_json("list")[-1]]
+    header, *rows = [line.split("\t") for line in shown("list")]
+    assert header[0].casefold() == "name"
+    by_name = {row[0]: row[1:] for row in rows}
+    assert list(by_name) == [*(known.name for known in CATALOGUE), "tiny"]
+    assert by_name["small"] == ["54.4 MB", "256", "English", "not downloaded"]
+    assert by_name["medium"][:2] == ["about 112.1 MB", "512"]
+    assert by_name["portuguese"][:2] == ["?", "?"]
+    before = as_json("list")[-1]
     made("models", "pull", "tiny")
-    states.append(as_json("list")[-1])
-    assert [row["where"] for row in states] == ["not downloaded", "cached"]
-    assert states[1]["bytes"] == sum(map(len, server.files.values()))
-    assert {row["path"] for row in states} == {str(home / "models" / "tiny")}
-    assert all(f"`{key}`" in documented("models") for key in states[0])
+    after = as_json("list")[-1]
+    assert before["where"] == "not downloaded"
+    assert after["where"] == "cached"
+    assert after["bytes"] == sum(map(len, server.files.values()))
+    assert before["path"] == after["path"] == str(home / "models" / "tiny")
+    assert all(f"`{key}`" in documented("models") for key in before)
 
 
 def test_show_of_a_published_model(home: Path) -> None:
@@ -58,44 +62,63 @@ def test_show_of_files(tiny: Path, tmp_path: Path, kind: str) -> None:
     (folder / "vocab.txt").write_text("a\n")
     if kind == "archive":
         source = Path(shutil.make_archive(str(tmp_path / "mine"), "zip", folder))
-    facts, bilm = as_json("show", source), load(folder)
-    assert (facts["name"], facts["sha256"], facts["where"]) == ("mine", bilm.sha256, "path")
-    assert (facts["dim"], facts["layers"], facts["options"]) == (16, 3, bilm.options.to_dict())
+    facts = as_json("show", source)
+    assert all(f"`{key}`" in documented("models") for key in facts)
+    bilm = load(folder)
+    assert facts["name"] == "mine"
+    assert facts["sha256"] == bilm.sha256
+    assert facts["where"] == "path"
+    assert (facts["path"] == str(folder)) == (kind == "folder")
+    assert facts["dim"] == 16
+    assert facts["layers"] == 3
+    assert facts["options"] == bilm.options.to_dict()
     assert facts["parameters"] == sum(values.numel() for values in bilm.parameters())
-    assert (facts["softmax"], facts["vocabulary"], facts["warm_state"]) == (False, True, False)
+    assert facts["vocabulary"]
+    assert not facts["softmax"]
+    assert not facts["warm_state"]
     sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
     assert {file["name"]: file["bytes"] for file in facts["files"]} == sizes
-    assert (facts["path"] == str(folder)) == (kind == "folder")
-    assert all(f"`{key}`" in documented("models") for key in facts)
     lines = {"vocabulary  yes", *(f"  sha256 {file['sha256']}" for file in facts["files"])}
     assert lines < set(shown("show", source))
 
 
 def test_random(tiny: Path, tmp_path: Path) -> None:
     """The same sizes, other weights; the same seed gives the same bytes."""
-    trained, found = load(tiny), []
+    trained = load(tiny)
+    models = []
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
         done = made("models", "random", "--like", tiny, "--seed", seed, "-o", tmp_path / name)
         assert "random weights" in done.err
-        found.append(load(tmp_path / name))
-    assert [one.options for one in found] == [trained.options] * 3
-    assert found[0].sha256 == found[1].sha256
-    assert len({one.sha256 for one in (trained, *found)}) == 3
-    assert (Embedder(found[0]).embed(["The", "cat"]).std(axis=(1, 2)) > 1e-3).all()
+        models.append(load(tmp_path / name))
+    a, b, c = models
+    assert a.options == b.options == c.options == trained.options
+    assert a.sha256 == b.sha256
+    assert len({trained.sha256, a.sha256, c.sha256}) == 3
+    assert (Embedder(a).embed(["The", "cat"]).std(axis=(1, 2)) > 1e-3).all()
+
+
+def test_random_does_not_replace_a_model(tiny: Path, tmp_path: Path) -> None:
+    made("models", "random", "--like", tiny, "-o", tmp_path / "a")
     done = elmo("models", "random", "--like", tiny, "-o", tmp_path / "a")
-    assert (done.code, done.err.splitlines()[1].split("`")[1]) == (1, "--output")
+    assert done.code == 1
+    assert "`--output`" in done.err.splitlines()[1]
 
 
 def test_pull(
     model: Model, home: Path, server: LocalServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The bar counts to the size of the model."""
-    shown: list[tuple[float, float | None]] = []
-    update = lambda self, done, total: shown.append((done, total))  # noqa: E731
+    progress: list[tuple[float, float | None]] = []
+
+    def update(self: object, done: float, total: float | None) -> None:
+        progress.append((done, total))
+
     monkeypatch.setattr(console.ProgressDisplay, "update", update)
     for options, n_requests in ((), 2), ((), 2), (("-f",), 4), (("--overwrite",), 6):
         done = made("models", "pull", "tiny", *options)
-        assert (done.out, done.err) == (b"", f"tiny: cached, {home}/models/tiny\n")
+        assert done.out == b""
+        assert done.err == f"tiny: cached, {home}/models/tiny\n"
         assert len(server.seen) == n_requests
     assert made("models", "pull", "tiny", "-q").err == ""
-    assert shown[-1] == (sum(map(len, server.files.values())), model.files[1].bytes)
+    _, weights = model.files
+    assert progress[-1] == (sum(map(len, server.files.values())), weights.bytes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,9 +17,13 @@ from elmo_cli.pretrained.model_files import PARTS_FILE, check_parts, remove_part
 from elmo_cli.pretrained.warm_state import write_warm_state
 from elmo_cli.weightfile.write import write_bilm, write_softmax, write_state
 
-TYPES = ("<S>", "</S>", "<UNK>", "the", "cat")
-FILES = {"softmax": "softmax.hdf5", "vocabulary": "vocab.txt", "weights": "weights.hdf5"}
-FILES["state"] = "state.hdf5"
+SPECIAL_TYPES = ("<S>", "</S>", "<UNK>")
+FILES = {
+    "softmax": "softmax.hdf5",
+    "vocabulary": "vocab.txt",
+    "weights": "weights.hdf5",
+    "state": "state.hdf5",
+}
 
 
 def write_model(folder: Path, tiny: Path, *, seed: int) -> Path:
@@ -31,8 +34,9 @@ def write_model(folder: Path, tiny: Path, *, seed: int) -> Path:
     with torch.no_grad():
         bilm.char_cnn.embedding.weight.mul_(1 + seed)
     write_bilm(bilm, folder / "weights.hdf5")
-    write_softmax(NextTokenSoftmax(len(TYPES), 8), folder / "softmax.hdf5")
-    (folder / "vocab.txt").write_text("\n".join((*TYPES[:3], *sorted(TYPES[3:])[:: 1 - 2 * seed])))
+    write_softmax(NextTokenSoftmax(5, 8), folder / "softmax.hdf5")
+    words = ("the", "cat") if seed == 0 else ("cat", "the")
+    (folder / "vocab.txt").write_text("\n".join((*SPECIAL_TYPES, *words)))
     write_state(State(torch.randn(2, 2, 1, 8), torch.randn(2, 2, 1, 16)), folder / "state.hdf5")
     write_parts(folder)
     return folder
@@ -63,21 +67,25 @@ def test_a_part_of_another_model_is_refused(part: str, model: Path, other: Path)
     read(model)
 
 
-@pytest.mark.parametrize("kind", ["no file", "no entry", "named by the caller"])
-def test_parts_without_an_entry_are_used_with_a_warning(
-    kind: str, model: Path, other: Path
-) -> None:
-    named: dict[str, Path] = {}
-    if kind == "no file":
-        remove_parts(model)
-    elif kind == "no entry":
-        (model / PARTS_FILE).write_text(json.dumps({"weights": locate(model).weights_sha256}))
-    else:
-        named = {"softmax": other / "softmax.hdf5", "vocabulary": other / "vocab.txt"}
-    found = load_language_model(model, **named)
-    for path in named.values() or (model / "softmax.hdf5", model / "vocab.txt"):
-        assert str(path) in found.warning
-    assert ("state.hdf5" in found.bilm.warm_state_warning) == (not named)
+@pytest.mark.parametrize("has_parts_file", [False, True])
+def test_parts_without_an_entry_are_used_with_a_warning(has_parts_file: bool, model: Path) -> None:
+    remove_parts(model)
+    if has_parts_file:
+        digests = {"weights": locate(model).weights_sha256}
+        (model / PARTS_FILE).write_text(json.dumps(digests))
+    found = load_language_model(model)
+    assert str(model / "softmax.hdf5") in found.warning
+    assert str(model / "vocab.txt") in found.warning
+    assert "state.hdf5" in found.bilm.warm_state_warning
+
+
+def test_parts_named_by_the_caller_are_used_with_a_warning(model: Path, other: Path) -> None:
+    softmax = other / "softmax.hdf5"
+    vocabulary = other / "vocab.txt"
+    found = load_language_model(model, softmax=softmax, vocabulary=vocabulary)
+    assert str(softmax) in found.warning
+    assert str(vocabulary) in found.warning
+    assert "state.hdf5" not in found.bilm.warm_state_warning
 
 
 def test_a_part_that_is_its_own_needs_no_warning(model: Path) -> None:
@@ -134,11 +142,11 @@ def test_what_writes_a_folder_writes_its_parts(
         assert not (model / PARTS_FILE).exists()
         raise KeyboardInterrupt
 
-    for name, write in (
-        ("lm.language_model.write_softmax", partial(found.write, model)),
-        ("pretrained.warm_state.write_state", partial(write_warm_state, model)),
-    ):
-        write_parts(model)
-        monkeypatch.setattr(f"elmo_cli.{name}", stop)
-        with pytest.raises(KeyboardInterrupt):
-            write()
+    write_parts(model)
+    monkeypatch.setattr("elmo_cli.lm.language_model.write_softmax", stop)
+    with pytest.raises(KeyboardInterrupt):
+        found.write(model)
+    write_parts(model)
+    monkeypatch.setattr("elmo_cli.pretrained.warm_state.write_state", stop)
+    with pytest.raises(KeyboardInterrupt):
+        write_warm_state(model)

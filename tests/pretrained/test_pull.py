@@ -39,7 +39,7 @@ def test_a_pulled_model_is_in_the_cache(server: LocalServer, model: Model, home:
         load("tiny")
     assert server.seen == []
     progress: list[tuple[int, int]] = []
-    files = pull(model, on_bytes=lambda *n: progress.append(n))
+    files = pull(model, on_bytes=lambda done, total: progress.append((done, total)))
     assert files.weights == home / "models" / "tiny" / "weights.hdf5"
     assert files.weights.read_bytes() == server.files["weights.hdf5"]
     assert (files.name, files.origin) == ("tiny", "cached")
@@ -92,7 +92,7 @@ def test_overwrite_keeps_the_old_files_until_the_new_ones_are_verified(
     server: LocalServer, model: Model
 ) -> None:
     weights = pull(model).weights
-    server.acts["weights.hdf5"] = [cut(10), cut(0)]
+    server.answers["weights.hdf5"] = [cut(10), cut(0)]
     with pytest.raises(DownloadError):
         pull(model, overwrite=True)
     assert weights.read_bytes() == server.files["weights.hdf5"]
@@ -103,36 +103,56 @@ def test_overwrite_keeps_the_old_files_until_the_new_ones_are_verified(
     assert server.ranges[-1] == "10-"
 
 
-EMBEDDINGS, HALF = b"embeddings", b"the first half"
-WRONG_CONTENT = [
-    ("weights.hdf5", HALF, "cannot be read .*truncated file"),
-    ("weights.hdf5", EMBEDDINGS, "is an HDF5 file without char_embed"),
-    ("options.json", b"AccessDenied", "cannot be read .*not JSON"),
-]
-
-
-@pytest.mark.parametrize(("name", "body", "said"), WRONG_CONTENT)
-def test_content_without_a_known_hash_is_checked(
-    server: LocalServer, model: Model, tmp_path: Path, name: str, body: bytes, said: str
-) -> None:
-    with h5py.File(tmp_path / "x.hdf5", "w") as file:
-        file["0"] = [1.0]
-    contents = {EMBEDDINGS: (tmp_path / "x.hdf5").read_bytes(), HALF: server.files[name][:3000]}
-    server.acts[name] = [answer(contents.get(body, body))] * 2
+@pytest.fixture
+def model_without_hashes(model: Model) -> Model:
     files = tuple(replace(file, bytes=None, sha256=None) for file in model.files)
-    with pytest.raises(DownloadError, match=f"{name}: {said}"):
-        pull(replace(model, files=files))
-    assert not (model_dir(model) / name).exists()
+    return replace(model, files=files)
+
+
+def embeddings_file(path: Path) -> bytes:
+    with h5py.File(path, "w") as file:
+        file["0"] = [1.0]
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [
+        ("half", "cannot be read .*truncated file"),
+        ("embeddings", "is an HDF5 file without char_embed"),
+    ],
+)
+def test_weights_without_a_known_hash_are_checked(
+    kind: str, problem: str, server: LocalServer, model_without_hashes: Model, tmp_path: Path
+) -> None:
+    if kind == "half":
+        body = server.files["weights.hdf5"][:3000]
+    else:
+        body = embeddings_file(tmp_path / "x.hdf5")
+    server.answers["weights.hdf5"] = [answer(body)] * 2
+    with pytest.raises(DownloadError, match=f"weights.hdf5: {problem}"):
+        pull(model_without_hashes)
+    assert not (model_dir(model_without_hashes) / "weights.hdf5").exists()
+
+
+def test_options_without_a_known_hash_are_checked(
+    server: LocalServer, model_without_hashes: Model
+) -> None:
+    server.answers["options.json"] = [answer(b"AccessDenied")] * 2
+    with pytest.raises(DownloadError, match=r"options.json: cannot be read .*not JSON"):
+        pull(model_without_hashes)
+    assert not (model_dir(model_without_hashes) / "options.json").exists()
 
 
 def test_two_pulls_at_once_download_once(server: LocalServer, model: Model) -> None:
-    waited, release = threading.Event(), threading.Event()
+    waited = threading.Event()
+    release = threading.Event()
 
     def slow(handler: object, content: bytes) -> None:
         release.wait(5)
         answer(content)(handler, b"")
 
-    server.acts["options.json"] = [slow]
+    server.answers["options.json"] = [slow]
     settings = {"on_wait": waited.set}
     threads = [threading.Thread(target=pull, args=(model,), kwargs=settings) for _ in range(2)]
     for thread in threads:
@@ -145,17 +165,21 @@ def test_two_pulls_at_once_download_once(server: LocalServer, model: Model) -> N
     assert installed_dir(model) is not None
 
 
-HOMES = [("~/models", "/xdg", "/user/models"), ("", "/xdg", "/xdg/elmo")]
-HOMES += [("", "relative", "/user/.cache/elmo"), ("", "", "/user/.cache/elmo")]
-
-
-@pytest.mark.parametrize(("elmo_home", "xdg", "expected"), HOMES)
+@pytest.mark.parametrize(
+    ("elmo_home", "xdg", "expected"),
+    [
+        ("~/models", "/xdg", "/user/models"),
+        ("", "/xdg", "/xdg/elmo"),
+        ("", "relative", "/user/.cache/elmo"),
+        ("", "", "/user/.cache/elmo"),
+    ],
+)
 def test_where_the_cache_is(
     monkeypatch: pytest.MonkeyPatch, elmo_home: str, xdg: str, expected: str
 ) -> None:
-    variables = {"ELMO_HOME": elmo_home, "XDG_CACHE_HOME": xdg, "HOME": "/user"}
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("ELMO_HOME", elmo_home)
+    monkeypatch.setenv("XDG_CACHE_HOME", xdg)
+    monkeypatch.setenv("HOME", "/user")
     assert catalogue.elmo_home() == Path(expected)
 
 
@@ -169,14 +193,16 @@ ADDRESSES = {
 
 def test_the_catalogue_is_consistent() -> None:
     """Only the person who downloads would notice a slip in an address or a hash."""
-    names = [name.lower() for m in CATALOGUE for name in (m.name, *m.aliases)]
+    names = [name.lower() for model in CATALOGUE for name in (model.name, *model.aliases)]
     assert len(names) == len(set(names))
     assert not any("/" in name for name in names)
     for model in CATALOGUE[1:]:
         assert [file.name for file in model.files] == ["options.json", "weights.hdf5"]
         for file in model.files:
             suffix = file.name.partition(".")[2]
-            assert all(a.startswith("https://") and a.endswith(suffix) for a in file.addresses)
+            for address in file.addresses:
+                assert address.startswith("https://")
+                assert address.endswith(suffix)
             assert file.sha256 is None or len(bytes.fromhex(file.sha256)) == 32
         assert 0 <= model.expected_bytes - 4 * (model.n_parameters or 0) < 40_000
     for name, address in ADDRESSES.items():

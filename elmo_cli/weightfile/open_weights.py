@@ -1,4 +1,4 @@
-"""The arrays of an open weight file, checked against options.json without importing torch."""
+"""Open weight files, and their arrays, checked against options.json without importing torch."""
 
 from __future__ import annotations
 
@@ -40,44 +40,48 @@ def find_arrays(
     Raises:
         WeightFileError: the file does not fit the options.
     """
-    options = _resolve_optional_matrices(file, options)
-    return options, [(row, dataset_of_shape(file, row.path, row.shape)) for row in rows(options)]
+    resolved = _resolve_optional_matrices(file, options)
+    datasets = [(row, dataset_of_shape(file, row.path, row.shape)) for row in rows(resolved)]
+    return resolved, datasets
 
 
 def dataset_of_shape(file: h5py.File, name: str, shape: tuple[int, ...]) -> h5py.Dataset:
     """Return an array of a weight file; WeightFileError if it is missing or has another shape."""
     dataset = find_dataset(file, name)
+    if dataset is None:
+        problem = f"{name} is missing, expected shape {shape}"
+        raise WeightFileError(problem, _MISMATCH_HINT, where=file.filename)
     shapes = [shape]
     if name == CHAR_EMBED:  # of 262 rows, the first means "no token here" and is not used
         shapes.append((N_CHARACTERS + 1, *shape[1:]))
-    if dataset is None or dataset.shape not in shapes:
-        found = "missing" if dataset is None else f"of shape {dataset.shape}"
-        raise WeightFileError(
-            f"{file.filename}: {name} is {found}, expected shape {shape}", _MISMATCH_HINT
-        )
+    if dataset.shape not in shapes:
+        problem = f"{name} is of shape {dataset.shape}, expected shape {shape}"
+        raise WeightFileError(problem, _MISMATCH_HINT, where=file.filename)
     return dataset
 
 
 def _resolve_optional_matrices(file: h5py.File, options: Options) -> Options:
     """Return the options with the optional matrices of the file; both must be of one model."""
     if find_dataset(file, CHAR_EMBED) is None:
-        raise WeightFileError(
-            f"{file.filename}: no char_embed in it, so these are not biLM weights",
-            "a biLM's weights hold char_embed, CNN, CNN_proj and RNN_0, RNN_1",
-        )
+        problem = "no char_embed in it, so these are not biLM weights"
+        hint = "a biLM's weights hold char_embed, CNN, CNN_proj and RNN_0, RNN_1"
+        raise WeightFileError(problem, hint, where=file.filename)
     # More LSTM layers than the options name are no contradiction: leaving the top layer out is a
     # published practice. Other arrays must not be left unread.
-    for name, stated in (
-        (f"CNN_high_{options.n_highway}/W_carry", f"n_highway {options.n_highway}"),
-        (f"CNN/W_cnn_{len(options.filters)}", plural(len(options.filters), "filter")),
-    ):
-        if find_dataset(file, name) is not None:
-            what = f"holds {name}, options.json says {stated}"
-            raise WeightFileError(f"{file.filename}: {what}", _MISMATCH_HINT)
-    projections = ("CNN_proj/W_proj", f"{lstm_path(0, 0)}/W_P_0")
-    has_cnn, has_lstm = (find_dataset(file, name) is not None for name in projections)
+    n_filters = len(options.filters)
+    _refuse_array(file, f"CNN_high_{options.n_highway}/W_carry", f"n_highway {options.n_highway}")
+    _refuse_array(file, f"CNN/W_cnn_{n_filters}", plural(n_filters, "filter"))
+    has_cnn = find_dataset(file, "CNN_proj/W_proj") is not None
+    has_lstm = find_dataset(file, f"{lstm_path(0, 0)}/W_P_0") is not None
     return replace(
         options,
         has_cnn_projection=has_cnn or options.n_filters != options.projection_dim,
         has_lstm_projection=has_lstm or options.lstm_dim != options.projection_dim,
     )
+
+
+def _refuse_array(file: h5py.File, name: str, stated: str) -> None:
+    """Raise a WeightFileError if the file has an array that the options leave out."""
+    if find_dataset(file, name) is not None:
+        problem = f"holds {name}, options.json says {stated}"
+        raise WeightFileError(problem, _MISMATCH_HINT, where=file.filename)
