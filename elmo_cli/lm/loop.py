@@ -20,7 +20,8 @@ from elmo_cli.lm.step import TrainStep, learning_rate_at
 from elmo_cli.lm.stream import StreamBatch, batches
 from elmo_cli.pretrained.model_files import CHECKPOINT_FILE
 from elmo_cli.training.reporter import SILENT, Estimate, Reporter
-from elmo_cli.training.run_folder import RunFolder, TrainingLog
+from elmo_cli.training.run_folder import RunFolder
+from elmo_cli.training.training_log import TrainingLog
 
 _DIVERGED = 10  # times the best perplexity: such a model does not recover
 

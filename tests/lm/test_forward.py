@@ -16,10 +16,10 @@ from elmo_cli.lm.forward import Dropout, forward, token_vectors, type_vectors
 from elmo_cli.model.bilm import BiLM, State
 
 TOKENS = ["a", "cat", "naïve", "x" * 30, "y" * 46, "z" * 60, "我爱你", "<S>", "don't", "."]
-Paired = Callable[..., tuple[BiLM, Any]]
+PairedModels = Callable[..., tuple[BiLM, Any]]  # a model, and the oracle with its weights
 
 
-def model(paired: Paired, shape: str) -> BiLM:
+def model(paired: PairedModels, shape: str) -> BiLM:
     return paired(SHAPES[shape])[0].double().requires_grad_()
 
 
@@ -42,7 +42,7 @@ def model_forward(bilm: BiLM, vectors: Tensor, state: State) -> tuple[Tensor, St
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.usefixtures("seed")
-def test_values_and_gradients_equal_the_model(shape: str, paired: Paired) -> None:
+def test_values_and_gradients_equal_the_model(shape: str, paired: PairedModels) -> None:
     """What is trained must be what is embedded with: clips, residual and state as in `model/`.
 
     The backward pass is written by hand; a wrong clip mask or gate would train badly, unseen.
