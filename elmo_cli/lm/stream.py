@@ -33,6 +33,11 @@ class StreamBatch:
     index: int
     n_batches: int
 
+    @property
+    def n_tokens(self) -> int:
+        """Number of tokens in each direction."""
+        return self.inputs[:, FORWARD].size
+
     def streams(self, part: slice) -> StreamBatch:
         """Return the same window for some of the streams."""
         return replace(self, inputs=self.inputs[..., part], targets=self.targets[..., part])
