@@ -92,9 +92,9 @@ def read_queries(
         EmbeddingsFileError: the files are not comparable, or an array cannot be read.
     """
     with open_embeddings(query_file or view.path) as embeddings:
-        source = LayerView(embeddings, view.layer)
         differences = check_comparable(embeddings, view.embeddings)
-        warnings = [f"{source.path}: {difference}" for difference in differences]
+        warnings = [f"{embeddings.path}: {difference}" for difference in differences]
+        source = LayerView(embeddings, view.layer)
         queries = []
         for text in texts:
             tokens, n_occurrences = find_tokens(source, text, occurrence)
@@ -228,12 +228,23 @@ def nearest(
         # Without BLAS, whose threads may fail to start in a process with limited memory.
         products = np.einsum("td,qd->qt", vectors, query_vectors)
         cosines = (products / np.where(is_zero, 1, lengths)).round(DIGITS)  # (query, vector)
+        origins = _origins(chunk)
         for number, query in enumerate(queries):
             own_key = query.token.key if query.source == view.path else None
             is_excluded = is_zero | _is_excluded(chunk, query.token, own_key, same_word)
             own_cosines = np.where(is_excluded, -np.inf, cosines[number])
-            candidates = best[number] + _best_of_chunk(chunk, own_cosines, n_compared, k)
-            best[number] = sorted(candidates)[:k]
+            for index in np.argsort(-own_cosines, kind="stable")[:k].tolist():
+                if not np.isfinite(own_cosines[index]):
+                    break  # the rest is excluded too
+                key, position = origins[index]
+                candidate = _Candidate(
+                    negative_cosine=-float(own_cosines[index]),
+                    index=n_compared + index,
+                    key=key,
+                    position=position,
+                )
+                best[number].append(candidate)
+            best[number] = sorted(best[number])[:k]
         n_compared += len(vectors)
         n_without_tokens += sum(sentence.tokens is None for sentence in chunk)
     return Neighbors(
@@ -252,28 +263,13 @@ def _lengths_with_tokens(
     return {len(query.token.tokens or ()) for query in queries}
 
 
-def _best_of_chunk(
-    chunk: Sequence[_ComparedSentence], cosines: Float64Array, n_before: int, k: int
-) -> list[_Candidate]:
-    """Return the `k` best candidates of a chunk by their cosines, (vector,); -inf excludes one.
-
-    Args:
-        n_before: number of vectors in the chunks before this one.
-    """
-    # The sentence of each vector, and its position there.
-    keys = [sentence.key for sentence in chunk for _ in range(len(sentence.vectors))]
-    positions = [position for sentence in chunk for position in range(len(sentence.vectors))]
-    best = np.argsort(-cosines, kind="stable")[:k].tolist()
-    return [
-        _Candidate(
-            negative_cosine=-float(cosines[index]),
-            index=n_before + index,
-            key=keys[index],
-            position=positions[index],
-        )
-        for index in best
-        if np.isfinite(cosines[index])
-    ]
+def _origins(chunk: Sequence[_ComparedSentence]) -> list[tuple[Key, int]]:
+    """Return the key of the sentence of each vector, and its position there, (vector,)."""
+    origins = []
+    for sentence in chunk:
+        for position in range(len(sentence.vectors)):
+            origins.append((sentence.key, position))
+    return origins
 
 
 def _with_cosines(

@@ -194,10 +194,7 @@ def find_marked(text: str, key: int, tokenizer: str) -> Occurrence:
         raise UsageError(problem, _MARK_HINT, where="`text`")
     before, word, after = _MARK.split(text)
     whole = before + word + after
-    if tokenizer == "english":
-        sentences = EnglishTokenizer().sentences(whole)
-    else:
-        sentences = [whole.split()]
+    sentences = _split(whole, tokenizer)
     # Neither way of splitting changes a character other than whitespace.
     n_before = len("".join(before.split()))
     offset = 0  # number of characters before the token, without whitespace
@@ -209,6 +206,13 @@ def find_marked(text: str, key: int, tokenizer: str) -> Occurrence:
     shown = " ".join(token for tokens in sentences for token in tokens)
     problem = f"[{word}] is not one of the tokens {shown!r}"
     raise UsageError(problem, _MARK_HINT, where="`text`")
+
+
+def _split(text: str, tokenizer: str) -> list[list[str]]:
+    """Split a typed text into sentences and tokens, as `tokenizer` of `find_marked` says."""
+    if tokenizer == "english":
+        return EnglishTokenizer().sentences(text)
+    return [text.split()]
 
 
 def no_sentence(view: LayerView, name: str, hint: str) -> UsageError:
