@@ -59,7 +59,7 @@ class _Candidate(NamedTuple):
     """A token near a query; the nearest one is the smallest, and ties are in file order."""
 
     negative_cosine: float
-    index: int  # in the file
+    number: int  # of its vector, in the whole file
     key: Key
     position: int  # in its sentence
 
@@ -239,7 +239,7 @@ def nearest(
                 key, position = origins[index]
                 candidate = _Candidate(
                     negative_cosine=-float(own_cosines[index]),
-                    index=n_compared + index,
+                    number=n_compared + index,
                     key=key,
                     position=position,
                 )

@@ -294,11 +294,11 @@ def stop_on_signal() -> Iterator[threading.Event]:
         signal.signal(number, handlers[number])
 
     if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM):
-            handler = signal.getsignal(number)
+        for stop_signal in (signal.SIGINT, signal.SIGTERM):
+            handler = signal.getsignal(stop_signal)
             if handler is not signal.SIG_IGN:
-                handlers[number] = handler
-                signal.signal(number, on_signal)
+                handlers[stop_signal] = handler
+                signal.signal(stop_signal, on_signal)
     try:
         yield event
     finally:
