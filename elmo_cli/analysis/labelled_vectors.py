@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
-from elmo_cli.analysis.vectors import LayerView, Vectors
+from elmo_cli.analysis.vectors import LayerView
+from elmo_cli.arrays import Float32Array
 from elmo_cli.errors import EmbeddingsFileError, InputError, UsageError
 from elmo_cli.messages import plural
 from elmo_cli.store.layouts import Key
 from elmo_cli.store.reader import Embeddings, open_embeddings
 from elmo_cli.text.conll import label_column
 from elmo_cli.text.input import InputSettings, format_of, read_columns, read_sentences
-from elmo_cli.text.sentence import Sentence
+from elmo_cli.text.sentence import Sentence, Tokens
 
 _DEFAULT_COLUMNS = {"conllu": "xpos", "conll": "-1"}
 _MAX_TOKENS = 1 << 22  # per sentence, so that a line without end is refused
@@ -30,7 +30,7 @@ _COUNT_HINT = (
     "`format=conll`, a line per token"
 )
 
-Words = tuple[str, ...]
+SentenceLabels = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -47,18 +47,20 @@ class LabelSettings:
         Raises:
             UsageError: the format has no labels, or `column` is given for a format without columns.
         """
-        found = format_of(path, InputSettings(format=self.format))
-        if found == "jsonl":
+        label_format = format_of(path, InputSettings(format=self.format))
+        if label_format == "jsonl":
             raise UsageError(
-                f"{path}: labels are not read from JSON lines",
+                "labels are not read from JSON lines",
                 "give CoNLL-U, columns, or a text with one line of labels per sentence",
+                where=path,
             )
-        if found == "plain" and self.column is not None:
+        if label_format == "plain" and self.column is not None:
             raise UsageError(
-                f"`column={self.column}`: {path} is plain text, which has no columns",
+                f"{path} is plain text, which has no columns",
                 "give `format=conll` or `format=conllu`, or leave out `column`",
+                where=f"`column={self.column}`",
             )
-        return found
+        return label_format
 
     def column_of(self, path: str) -> str | None:
         """The name of the label column; None in plain text."""
@@ -69,8 +71,8 @@ class JoinedSentence(NamedTuple):
     """A sentence of an embeddings file, with one label per vector, and its tokens if known."""
 
     key: Key
-    labels: Words
-    words: Words | None
+    labels: SentenceLabels
+    words: Tokens | None
 
 
 @dataclass(frozen=True)
@@ -85,19 +87,23 @@ class LabelledVectors:
     @cached_property
     def labels(self) -> list[str]:
         """The labels of all vectors."""
-        return list(chain.from_iterable(sentence.labels for sentence in self.sentences))
+        return [label for sentence in self.sentences for label in sentence.labels]
 
     @cached_property
     def words(self) -> list[str] | None:
         """The tokens of all vectors; None if some are not known."""
-        known = [sentence.words for sentence in self.sentences if sentence.words is not None]
-        return list(chain.from_iterable(known)) if len(known) == len(self.sentences) else None
+        words: list[str] = []
+        for sentence in self.sentences:
+            if sentence.words is None:
+                return None
+            words += sentence.words
+        return words
 
     def select(self, picked: Iterable[int]) -> LabelledVectors:
         """Return only the sentences at these positions."""
         return replace(self, sentences=tuple(self.sentences[position] for position in picked))
 
-    def vectors(self, layer: int | str) -> Vectors:
+    def vectors(self, layer: int | str) -> Float32Array:
         """Return a new array of all vectors of one layer, (vector, dim) float32.
 
         Raises:
@@ -106,10 +112,11 @@ class LabelledVectors:
         with open_embeddings(self.vectors_file) as embeddings:
             view = LayerView(embeddings, layer)
             vectors = np.empty((len(self.labels), embeddings.dim), np.float32)
-            end = 0
-            for key, labels, _ in self.sentences:
-                start, end = end, end + len(labels)
-                vectors[start:end] = view.vectors(key)
+            start = 0
+            for sentence in self.sentences:
+                end = start + len(sentence.labels)
+                vectors[start:end] = view.vectors(sentence.key)
+                start = end
         return vectors
 
 
@@ -130,35 +137,44 @@ def join_labels(
         EmbeddingsFileError: a sentence has no labels, or a value is not finite.
         InputError, UsageError: the labels cannot be read or belong to another text.
     """
-    views = [LayerView(embeddings, layer) for layer in layers]
-    given = read_labels(labels_file, settings, _token_column(embeddings, labels_file, settings))
+    checked_layers = [LayerView(embeddings, layer) for layer in layers]
+    token_column = _token_column(embeddings, labels_file, settings)
+    labelled_sentences = read_labels(labels_file, settings, token_column)
     has_tokens = settings.column_of(labels_file) is not None
     if embeddings.is_keyed_by_name and not has_tokens:
         raise UsageError(
-            f"{embeddings.path}: its keys are names, so lines of labels cannot be matched",
+            "its keys are names, so lines of labels cannot be matched",
             "give the labels in columns next to the tokens, or embed the text with layout flat",
+            where=embeddings.path,
         )
     view = LayerView(embeddings)
     joined: list[JoinedSentence] = []
-    found: set[Key] = set()
+    found_keys: set[Key] = set()
     n_missing = 0
-    for sentence, labels in given:
-        if (key := embeddings.key_of(sentence)) not in embeddings:
-            n_missing += bool(labels)
+    for sentence, labels in labelled_sentences:
+        key = embeddings.key_of(sentence)
+        if key not in embeddings:
+            if labels:
+                n_missing += 1
             continue
-        found.add(key)
+        found_keys.add(key)
         words = _matching_words(view, key, sentence, labels, has_tokens)
         if labels:
-            for one in views:
-                one.vectors(key)
+            for layer_view in checked_layers:
+                layer_view.vectors(key)
             joined.append(JoinedSentence(key, labels, words))
-    if len(found) != len(embeddings):
+    if len(found_keys) != len(embeddings):
         raise EmbeddingsFileError(
-            f"{embeddings.path}: has {len(embeddings)} sentences, {labels_file} has "
-            f"{len(found)} of them",
+            f"has {len(embeddings)} sentences, {labels_file} has {len(found_keys)} of them",
             _SAME_TEXT,
+            where=embeddings.path,
         )
-    return LabelledVectors(view.path, labels_file, tuple(joined), n_missing)
+    return LabelledVectors(
+        vectors_file=view.path,
+        labels_file=labels_file,
+        sentences=tuple(joined),
+        n_missing=n_missing,
+    )
 
 
 def _token_column(embeddings: Embeddings, path: str, settings: LabelSettings) -> int | None:
@@ -169,54 +185,77 @@ def _token_column(embeddings: Embeddings, path: str, settings: LabelSettings) ->
         text = InputSettings(format=str(embeddings.attributes.get("format", "auto")))
     except (KeyError, IndexError, TypeError, UsageError):
         return None
-    is_same = format_of(source, text) == settings.format_of(path)
-    return column if is_same and isinstance(column, int) and column else None
+    if format_of(source, text) != settings.format_of(path):
+        return None
+    has_column = isinstance(column, int) and column != 0
+    return column if has_column else None
 
 
 def _matching_words(
-    view: LayerView, key: Key, sentence: Sentence, labels: Words, has_tokens: bool
-) -> Words | None:
-    """Return the tokens of a sentence whose labels match its vectors; None if unknown."""
-    n_vectors, n_labels = view.n_vectors(key), len(labels)
-    if n_labels != n_vectors and (view.per_token or n_labels):
-        what = f"{plural(n_labels, 'label')} for sentence {sentence.key}"
-        has = f"{view.path} has {plural(n_vectors, 'vector')} for it"
-        raise InputError(f"{sentence.where}: {what}, but {has}", _COUNT_HINT)
+    view: LayerView, key: Key, sentence: Sentence, labels: SentenceLabels, has_tokens: bool
+) -> Tokens | None:
+    """Return the tokens of a sentence whose labels match its vectors; None if unknown.
+
+    Args:
+        sentence: from the label file; only with `has_tokens` are its tokens those of the text.
+    Raises:
+        InputError: there are more or fewer labels than vectors, or other tokens.
+        EmbeddingsFileError: there are more or fewer stored tokens than vectors.
+    """
+    n_vectors = view.n_vectors(key)
+    is_blank = not view.per_token and not labels
+    if len(labels) != n_vectors and not is_blank:
+        raise InputError(
+            f"{plural(len(labels), 'label')} for sentence {sentence.key}, but {view.path} has "
+            f"{plural(n_vectors, 'vector')} for it",
+            _COUNT_HINT,
+            where=sentence.where,
+        )
     if not view.per_token:
         return None
     stored = view.embeddings.tokens(key)
     if stored is not None and len(stored) != n_vectors:
         has = f"{plural(len(stored), 'token')} and {plural(n_vectors, 'vector')}"
-        what = f"{view.path}: sentence {sentence.key} has {has}"
-        raise EmbeddingsFileError(what, "embed the text again")
+        problem = f"sentence {sentence.key} has {has}"
+        raise EmbeddingsFileError(problem, "embed the text again", where=view.path)
     if not has_tokens:
         return stored
-    if stored is None and _has_other_line(view.embeddings, key, sentence.tokens):
-        what = f"sentence {sentence.key} is not the line that {view.path} has for it"
-        raise InputError(f"{sentence.where}: {what}", _SAME_TEXT)
-    for number, (ours, theirs) in enumerate(zip(stored or (), sentence.tokens, strict=False), 1):
-        if ours != theirs:
-            raise InputError(
-                f"{sentence.where}: token {number} of sentence {sentence.key} is `{theirs}`, in "
-                f"{view.path} it is `{ours}`",
-                _SAME_TEXT,
-            )
+    if stored is not None:
+        _check_same_tokens(view, sentence, stored)
+    elif _has_other_line(view.embeddings, key, sentence.tokens):
+        problem = f"sentence {sentence.key} is not the line that {view.path} has for it"
+        raise InputError(problem, _SAME_TEXT, where=sentence.where)
     return sentence.tokens
 
 
-def _has_other_line(embeddings: Embeddings, key: Key, tokens: Words) -> bool:
+def _check_same_tokens(view: LayerView, sentence: Sentence, stored: Tokens) -> None:
+    """Compare the stored tokens with those of the label file, which are equally many."""
+    for number, (ours, theirs) in enumerate(zip(stored, sentence.tokens, strict=True), 1):
+        if ours != theirs:
+            raise InputError(
+                f"token {number} of sentence {sentence.key} is `{theirs}`, in {view.path} it is "
+                f"`{ours}`",
+                _SAME_TEXT,
+                where=sentence.where,
+            )
+
+
+def _has_other_line(embeddings: Embeddings, key: Key, tokens: Tokens) -> bool:
     """Whether the map of another program has a line that does not consist of these tokens.
 
     Lines of elmo's own files may be raw text.
     """
+    if embeddings.is_keyed_by_name or embeddings.attributes:
+        return False
     line = embeddings.info(key).text
-    is_mapped = not embeddings.is_keyed_by_name and not embeddings.attributes
-    return is_mapped and line is not None and line.split() != " ".join(tokens).split()
+    if line is None:
+        return False
+    return line.split() != " ".join(tokens).split()
 
 
 def read_labels(
     path: str, settings: LabelSettings, token_column: int | None = None
-) -> Iterator[tuple[Sentence, Words]]:
+) -> Iterator[tuple[Sentence, SentenceLabels]]:
     """Read sentences and their labels; keys are counted as in `elmo embed`.
 
     In plain text, a line of labels takes the place of the tokens. Comments, ranges of words (`1-2`)
@@ -228,7 +267,8 @@ def read_labels(
         UsageError: `settings` do not fit the file.
         InputError: the file or one of its lines cannot be read.
     """
-    text_format, column = settings.format_of(path), settings.column_of(path)
+    text_format = settings.format_of(path)
+    column = settings.column_of(path)
     reading = InputSettings(text_format, encoding=settings.encoding, max_tokens=_MAX_TOKENS)
     if column is None:
         return ((line, line.tokens) for line in read_sentences(path, reading))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,13 +13,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmo_cli.analysis.probe_data import UNKNOWN_LABEL, ProbeData
-from elmo_cli.analysis.vectors import Vectors
-from elmo_cli.arrays import BoolArray, Int64Array
+from elmo_cli.arrays import BoolArray, Float32Array, Int64Array
 
 # Factors of the sum of squared weights in the loss.
 WEIGHT_DECAYS = (1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 1e-6, 1e-7)
 EPOCHS = 10
-BATCH_SIZE = 512
+BATCH_SIZE = 512  # training examples per weight update
 LEARNING_RATE = 1e-2  # at the start; it decays linearly to 0
 # Weight decays of `regularization_path`: factors of the squared distance from the prior.
 PATH_DECAYS = (1.0, 1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5)
@@ -28,7 +27,7 @@ _MAX_ITERATIONS = 1000
 _DIMS_AT_ONCE = 64  # dimensions standardized at once
 _MAX_SCORES = 1 << 24  # scores kept in memory
 
-Advance = Callable[[float], object]
+Advance = Callable[[float], object]  # called with completed epochs
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ def n_steps(n_labels: int) -> int:
 
 
 def probe(
-    vectors: Mapping[str, Vectors],
+    vectors: Mapping[str, Float32Array],
     data: ProbeData,
     *,
     seed: int = 0,
@@ -68,17 +67,27 @@ def probe(
 
     Source: Peters et al. 2018, 5.3 and table 6; optimizer, decays and epochs are not in the paper.
     """
-    scaled = {split: torch.from_numpy(array) for split, array in vectors.items()}
-    train = scaled["train"], torch.from_numpy(data.targets["train"])
+    train = torch.from_numpy(vectors["train"])  # (vector, dim)
+    dev = torch.from_numpy(vectors["dev"])
+    test = torch.from_numpy(vectors["test"])
+    targets = torch.from_numpy(data.targets["train"])  # (vector,)
     results = []
     for decay in WEIGHT_DECAYS:
-        weights = fit(*train, len(data.labels), decay, seed=seed, advance=advance)
-        dev, test = (predict(scaled[split], weights).numpy() for split in ("dev", "test"))
-        results.append(ProbeResult(**vars(accuracy(data, dev, test)), weight_decay=decay))
+        weights = fit(train, targets, len(data.labels), decay, seed=seed, advance=advance)
+        dev_ids = predict(dev, weights).numpy()
+        test_ids = predict(test, weights).numpy()
+        measured = accuracy(data, dev_ids, test_ids)
+        result = ProbeResult(
+            dev=measured.dev,
+            test=measured.test,
+            unseen_words=measured.unseen_words,
+            weight_decay=decay,
+        )
+        results.append(result)
     return max(results, key=lambda result: result.dev)
 
 
-def standardise(vectors: Mapping[str, Vectors]) -> None:
+def standardise(vectors: Mapping[str, Float32Array]) -> None:
     """Scale each dimension to mean 0 and standard deviation 1 in train, in place.
 
     A dimension that is constant in train is only shifted.
@@ -86,9 +95,12 @@ def standardise(vectors: Mapping[str, Vectors]) -> None:
     train = vectors["train"]
     for start in range(0, train.shape[1], _DIMS_AT_ONCE):  # NumPy would copy all of train
         dims = slice(start, start + _DIMS_AT_ONCE)
-        mean, deviation = train[:, dims].mean(0), train[:, dims].std(0)
+        part = train[:, dims]  # (vector, dim), a view
+        mean = part.mean(0)
+        deviation = part.std(0)
         # Equal values may deviate from their mean, because the mean is rounded.
-        varies = (train[:, dims].max(0) > train[:, dims].min(0)) & (deviation > 0)
+        has_values = part.max(0) > part.min(0)
+        varies = has_values & (deviation > 0)
         scale = 1 / np.where(varies, deviation, 1)
         for array in vectors.values():
             array[:, dims] -= mean
@@ -97,7 +109,8 @@ def standardise(vectors: Mapping[str, Vectors]) -> None:
 
 def predict(vectors: Tensor, weights: Tensor) -> Tensor:
     """Return the ids of the most probable labels, (vector,) int64."""
-    return torch.cat([_scores(rows, weights).argmax(1) for rows in _batches(vectors, weights)])
+    ids = [_scores(rows, weights).argmax(1) for rows in _batches(vectors, weights)]
+    return torch.cat(ids)
 
 
 def code_bits(vectors: Tensor, targets: Tensor, weights: Tensor) -> float:
@@ -108,10 +121,11 @@ def code_bits(vectors: Tensor, targets: Tensor, weights: Tensor) -> float:
     nats = 0.0
     batches = zip(_batches(vectors, weights), _batches(targets, weights), strict=True)
     for rows, labels in batches:
-        one = functional.cross_entropy(
-            _scores(rows, weights), labels, ignore_index=UNKNOWN_LABEL, reduction="none"
+        scores = _scores(rows, weights)  # (vector, label)
+        losses = functional.cross_entropy(
+            scores, labels, ignore_index=UNKNOWN_LABEL, reduction="none"
         )
-        nats += float(one.double().sum())
+        nats += float(losses.double().sum())
     return nats / math.log(2)
 
 
@@ -131,7 +145,8 @@ def fit(
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / total)
     random = torch.Generator().manual_seed(seed)
     for _ in range(EPOCHS):
-        for batch in torch.split(torch.randperm(len(targets), generator=random), BATCH_SIZE):
+        order = torch.randperm(len(targets), generator=random)
+        for batch in torch.split(order, BATCH_SIZE):
             loss = functional.cross_entropy(_scores(vectors[batch], weights), targets[batch])
             loss = loss + decay * weights[:-1].square().sum()
             optimizer.zero_grad()
@@ -191,7 +206,7 @@ def _backward(loss: Tensor) -> float:
 
 
 def _scores(vectors: Tensor, weights: Tensor) -> Tensor:
-    """(vector, label)"""
+    """Return the score of each label for each vector, (vector, label)."""
     return torch.addmm(weights[-1], vectors, weights[:-1])
 
 
@@ -202,13 +217,19 @@ def _batches(rows: Tensor, weights: Tensor) -> tuple[Tensor, ...]:
 
 def accuracy(data: ProbeData, dev: Int64Array, test: Int64Array) -> Accuracy:
     """Return the accuracy of predicted label ids, each (vector,)."""
-    is_right = test == data.targets["test"]
-    unseen = data.is_unseen
-    on_unseen = None if unseen is None or not unseen.any() else _percent(is_right[unseen])
-    return Accuracy(_percent(dev == data.targets["dev"]), _percent(is_right), on_unseen)
+    is_right_in_dev = dev == data.targets["dev"]
+    is_right_in_test = test == data.targets["test"]
+    on_unseen_words = None
+    if data.is_unseen is not None and data.is_unseen.any():
+        on_unseen_words = _percentage(is_right_in_test[data.is_unseen])
+    return Accuracy(
+        dev=_percentage(is_right_in_dev),
+        test=_percentage(is_right_in_test),
+        unseen_words=on_unseen_words,
+    )
 
 
-def _percent(is_right: BoolArray) -> float:
+def _percentage(is_right: BoolArray) -> float:
     return 100 * float(is_right.mean())
 
 
@@ -220,14 +241,24 @@ def majority_labels(data: ProbeData) -> tuple[Accuracy, Accuracy | None]:
     """
     targets = data.targets["train"]
     majority = int(np.bincount(targets).argmax())
-    dev, test = (np.full_like(data.targets[name], majority) for name in ("dev", "test"))
+    dev = np.full_like(data.targets["dev"], majority)
+    test = np.full_like(data.targets["test"], majority)
     overall = accuracy(data, dev, test)
     if data.words is None:
         return overall, None
-    counts: dict[str, Counter[int]] = defaultdict(Counter)
-    for word, target in zip(data.words["train"], targets.tolist(), strict=True):
-        counts[word][target] += 1
-    best = {word: min(ids, key=lambda k: (-ids[k], k)) for word, ids in counts.items()}
-    words = (data.words[name] for name in ("dev", "test"))
-    dev, test = (np.array([best.get(word, majority) for word in of_split]) for of_split in words)
+    of_word = _majority_of_words(data.words["train"], targets)
+    dev = np.array([of_word.get(word, majority) for word in data.words["dev"]])
+    test = np.array([of_word.get(word, majority) for word in data.words["test"]])
     return overall, accuracy(data, dev, test)
+
+
+def _majority_of_words(words: Sequence[str], targets: Int64Array) -> dict[str, int]:
+    """Return the most frequent label id of each word form; on a tie, the first label."""
+    counts: dict[str, Counter[int]] = defaultdict(Counter)
+    for word, target in zip(words, targets.tolist(), strict=True):
+        counts[word][target] += 1
+    majority = {}
+    for word, count_of_label in counts.items():
+        most = max(count_of_label.values())
+        majority[word] = min(label for label, count in count_of_label.items() if count == most)
+    return majority

@@ -6,18 +6,20 @@ Source: Peters et al. 2018, 5.3 and table 4.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from elmo_cli.analysis.query import Occurrence, check_has_tokens, find_marked, find_tokens
-from elmo_cli.analysis.vectors import LayerView, Vectors, check_comparable
-from elmo_cli.arrays import BoolArray, Float64Array
+from elmo_cli.analysis.vectors import LayerView, check_comparable
+from elmo_cli.arrays import BoolArray, Float32Array, Float64Array
 from elmo_cli.errors import EmbeddingsFileError, ModelError, UsageError
 from elmo_cli.isolate import run_isolated
 from elmo_cli.store.layouts import Key
 from elmo_cli.store.reader import open_embeddings
+from elmo_cli.text.sentence import Tokens
 
 if TYPE_CHECKING:
     from elmo_cli.embed.embedder import Embedder
@@ -26,20 +28,20 @@ CHUNK_TOKENS = 512  # tokens compared at once; more do not fit into the cache of
 DIGITS = 6  # of a cosine, so that equal vectors have equal cosines in spite of rounding
 _TYPED = "`text`"  # in place of a file
 
-_Found = tuple[float, int, Key, int]  # negative cosine, index in the file, key, position
 
-
-class Query(NamedTuple):
+@dataclass(frozen=True)
+class Query:
     """A token to search with."""
 
     text: str  # what a user typed
     n_occurrences: int | None  # of its word in the file; None if it does not name a word
     token: Occurrence  # the key of a typed sentence is its number
-    vector: Vectors  # (dim,) float32
-    source: str  # name of the file of the token
+    vector: Float32Array  # (dim,)
+    source: str  # name of the file of the token; "`text`" if it was typed
 
 
-class Neighbors(NamedTuple):
+@dataclass(frozen=True)
+class Neighbors:
     """The result of a search."""
 
     n_compared: int  # tokens (or sentences, or types) of the file
@@ -47,10 +49,29 @@ class Neighbors(NamedTuple):
     neighbors: list[list[tuple[Occurrence, float]]]  # of each query with cosines, nearest first
 
 
-class _QuerySentence(NamedTuple):
+class _ComparedSentence(NamedTuple):
     key: Key
-    tokens: tuple[str, ...] | None  # None also where they are not needed
-    vectors: Vectors  # (token, dim)
+    tokens: Tokens | None  # None also where they are not needed
+    vectors: Float32Array  # (token, dim)
+
+
+class _Candidate(NamedTuple):
+    """A token near a query; the nearest one is the smallest, and ties are in file order."""
+
+    negative_cosine: float
+    number: int  # of its vector, in the whole file
+    key: Key
+    position: int  # in its sentence
+
+
+@dataclass(frozen=True)
+class _FileFacts:
+    """What has to be known of a file to embed queries for it."""
+
+    settings: dict[str, str]  # those that are strings
+    layer_index: int  # of the layer to search, in `embeddings.layers`
+    n_layers: int
+    dim: int
 
 
 def read_queries(
@@ -71,15 +92,21 @@ def read_queries(
         EmbeddingsFileError: the files are not comparable, or an array cannot be read.
     """
     with open_embeddings(query_file or view.path) as embeddings:
-        warnings = check_comparable(embeddings, view.embeddings)
+        differences = check_comparable(embeddings, view.embeddings)
+        warnings = [f"{embeddings.path}: {difference}" for difference in differences]
         source = LayerView(embeddings, view.layer)
         queries = []
         for text in texts:
-            tokens, n = find_tokens(source, text, occurrence)
-            queries += [
-                Query(text, n, one, source.vector(one.key, one.position), source.path)
-                for one in tokens
-            ]
+            tokens, n_occurrences = find_tokens(source, text, occurrence)
+            for token in tokens:
+                query = Query(
+                    text=text,
+                    n_occurrences=n_occurrences,
+                    token=token,
+                    vector=source.vector(token.key, token.position),
+                    source=source.path,
+                )
+                queries.append(query)
     return queries, warnings
 
 
@@ -93,59 +120,85 @@ def embed_queries(
         layer: its number; None for the highest or only layer of the file.
         model: as in `pretrained.load`; by default the one that the file records.
     Returns:
-        the queries, and warnings about differences from the file.
+        The queries, and warnings about differences from the file.
     Raises:
         UsageError: no token is marked, or no model is known.
         EmbeddingsFileError, ModelError: the model is another one, or cannot be loaded.
     """
-    facts, index, n_layers, dim = run_isolated(
-        partial(_describe, path, layer), [path], EmbeddingsFileError
-    )
-    tokens = [find_marked(text, n, str(facts.get("tokenizer"))) for n, text in enumerate(texts)]
-    embedder = _embedder_like(path, facts, model)
+    facts = run_isolated(partial(_describe, path, layer), [path], EmbeddingsFileError)
+    tokenizer = str(facts.settings.get("tokenizer"))
+    tokens = [find_marked(text, number, tokenizer) for number, text in enumerate(texts)]
+    embedder = _embedder_like(path, facts.settings, model)
     queries = []
     for text, token in zip(texts, tokens, strict=True):
-        array = embedder.embed(token.tokens or ())
-        layers = array.reshape(-1, *array.shape[-2:])
-        if (len(layers), layers.shape[-1]) != (n_layers, dim):
-            raise EmbeddingsFileError(
-                f"{path}: {n_layers} layers of dimension {dim}, but the model computes "
-                f"{len(layers)} of dimension {layers.shape[-1]}",
-                "embed the sentence into a file, and name it with `query_file`",
-            )
-        vector = layers[index, token.position or 0].astype(np.float32)
-        queries.append(Query(text, None, token, vector, _TYPED))
-    state = facts.get("state", "zero")
-    warning = f"{path}: state is {state!r}, that of a typed sentence is 'zero'"
-    return queries, [] if state in ("zero", "warm") else [warning]
+        query = Query(
+            text=text,
+            n_occurrences=None,
+            token=token,
+            vector=_embed_token(path, facts, embedder, token),
+            source=_TYPED,
+        )
+        queries.append(query)
+    warnings = []
+    state = facts.settings.get("state", "zero")
+    if state not in ("zero", "warm"):
+        warnings.append(f"{path}: state is {state!r}, that of a typed sentence is 'zero'")
+    return queries, warnings
 
 
-def _describe(path: str, layer: int | None) -> tuple[dict[str, str], int, int, int]:
-    """Return the settings of a file, the index of a layer, the number of layers and their dim."""
+def _describe(path: str, layer: int | None) -> _FileFacts:
+    """Read what `embed_queries` has to know of a file."""
     with open_embeddings(path) as embeddings:
         view = LayerView(embeddings, layer)
         view.check_per_token()
         # Attributes of other types are no settings, and those of other programs may not pickle.
-        facts = {name: one for name, one in embeddings.attributes.items() if isinstance(one, str)}
-        return facts, view.index, len(embeddings.layers), embeddings.dim
+        settings = {
+            name: value for name, value in embeddings.attributes.items() if isinstance(value, str)
+        }
+        return _FileFacts(
+            settings=settings,
+            layer_index=view.index,
+            n_layers=len(embeddings.layers),
+            dim=embeddings.dim,
+        )
 
 
-def _embedder_like(path: str, facts: dict[str, str], model: str | None) -> Embedder:
+def _embedder_like(path: str, settings: dict[str, str], model: str | None) -> Embedder:
+    """Return an embedder with the settings of a file, and its model by default."""
     # These import torch, which other queries do not need.
     from elmo_cli.embed.verify_sample import embedder_of_file
     from elmo_cli.pretrained.load import load
 
-    name = model or facts.get("model")
+    name = model or settings.get("model")
     if name is None:
-        what = f"{path}: does not record its model, which `text` needs"
-        raise UsageError(what, "give it with `model`")
+        problem = "does not record its model, which `text` needs"
+        raise UsageError(problem, "give it with `model`", where=path)
     try:
-        return embedder_of_file(path, facts, load(name))
+        return embedder_of_file(path, settings, load(name))
     except ModelError as error:
         if model:
             raise
-        what = f"{path}: its model {name!r}: {error.message}"
-        raise ModelError(what, "give its path with `model`") from None
+        problem = f"its model {name!r}: {error.message}"
+        raise ModelError(problem, "give its path with `model`", where=path) from None
+
+
+def _embed_token(
+    path: str, facts: _FileFacts, embedder: Embedder, token: Occurrence
+) -> Float32Array:
+    """Return the vector of a token of a typed sentence in the layer that is searched, (dim,)."""
+    array = embedder.embed(token.tokens or ())
+    layers = array.reshape(-1, *array.shape[-2:])  # (layer, token, dim)
+    n_layers = len(layers)
+    dim = layers.shape[-1]
+    if (n_layers, dim) != (facts.n_layers, facts.dim):
+        raise EmbeddingsFileError(
+            f"{facts.n_layers} layers of dimension {facts.dim}, but the model computes "
+            f"{n_layers} of dimension {dim}",
+            "embed the sentence into a file, and name it with `query_file`",
+            where=path,
+        )
+    vector: Float32Array = layers[facts.layer_index, token.position or 0].astype(np.float32)
+    return vector
 
 
 def nearest(
@@ -164,93 +217,142 @@ def nearest(
     """
     if same_word:
         _check_words(view, queries)
-    query_vectors = np.stack([_unit_vector(query) for query in queries])
-    found: list[list[_Found]] = [[] for _ in queries]
-    n_compared = n_without = 0
-    needs_all = same_word or not view.per_token
-    lengths_of_queries = {len(one.token.tokens or ()) for one in queries}
-    for chunk in _chunks(view, None if needs_all else lengths_of_queries):
+    query_vectors = np.stack([_unit_vector(query) for query in queries])  # (query, dim)
+    best: list[list[_Candidate]] = [[] for _ in queries]
+    n_compared = 0
+    n_without_tokens = 0
+    for chunk in _chunks(view, _lengths_with_tokens(view, queries, same_word=same_word)):
         vectors = np.concatenate([sentence.vectors for sentence in chunk], dtype=np.float64)
-        lengths = np.linalg.norm(vectors, axis=-1)
+        lengths = np.linalg.norm(vectors, axis=-1)  # (vector,)
         is_zero = lengths == 0
         # Without BLAS, whose threads may fail to start in a process with limited memory.
         products = np.einsum("td,qd->qt", vectors, query_vectors)
-        all_cosines = (products / np.where(is_zero, 1, lengths)).round(DIGITS)
-        origins = [(key, position) for key, _, rows in chunk for position in range(len(rows))]
+        cosines = (products / np.where(is_zero, 1, lengths)).round(DIGITS)  # (query, vector)
+        origins = _origins(chunk)
         for number, query in enumerate(queries):
             own_key = query.token.key if query.source == view.path else None
             is_excluded = is_zero | _is_excluded(chunk, query.token, own_key, same_word)
-            cosines = np.where(is_excluded, -np.inf, all_cosines[number])
-            best = np.argsort(-cosines, kind="stable")[:k].tolist()
-            found[number] += [
-                (-float(cosines[index]), n_compared + index, *origins[index])
-                for index in best
-                if np.isfinite(cosines[index])
-            ]
-            found[number] = sorted(found[number])[:k]
+            own_cosines = np.where(is_excluded, -np.inf, cosines[number])
+            for index in np.argsort(-own_cosines, kind="stable")[:k].tolist():
+                if not np.isfinite(own_cosines[index]):
+                    break  # the rest is excluded too
+                key, position = origins[index]
+                candidate = _Candidate(
+                    negative_cosine=-float(own_cosines[index]),
+                    number=n_compared + index,
+                    key=key,
+                    position=position,
+                )
+                best[number].append(candidate)
+            best[number] = sorted(best[number])[:k]
         n_compared += len(vectors)
-        n_without += sum(sentence.tokens is None for sentence in chunk)
-    neighbors = [
-        [
-            (Occurrence(key, position if view.per_token else None, view.tokens(key)), -distance)
-            for distance, _, key, position in best
-        ]
-        for best in found
-    ]
-    return Neighbors(n_compared, n_without if same_word else 0, neighbors)
+        n_without_tokens += sum(sentence.tokens is None for sentence in chunk)
+    return Neighbors(
+        n_compared=n_compared,
+        sentences_without_tokens=n_without_tokens if same_word else 0,
+        neighbors=[_with_cosines(view, candidates) for candidates in best],
+    )
+
+
+def _lengths_with_tokens(
+    view: LayerView, queries: Sequence[Query], *, same_word: bool
+) -> set[int] | None:
+    """Return the numbers of tokens of the sentences whose tokens are compared; None for all."""
+    if same_word or not view.per_token:
+        return None
+    return {len(query.token.tokens or ()) for query in queries}
+
+
+def _origins(chunk: Sequence[_ComparedSentence]) -> list[tuple[Key, int]]:
+    """Return the key of the sentence of each vector, and its position there, (vector,)."""
+    origins = []
+    for sentence in chunk:
+        for position in range(len(sentence.vectors)):
+            origins.append((sentence.key, position))
+    return origins
+
+
+def _with_cosines(
+    view: LayerView, candidates: Sequence[_Candidate]
+) -> list[tuple[Occurrence, float]]:
+    """Return the tokens of candidates, with their cosines."""
+    neighbors = []
+    for candidate in candidates:
+        position = candidate.position if view.per_token else None
+        occurrence = Occurrence(candidate.key, position, view.tokens(candidate.key))
+        neighbors.append((occurrence, -candidate.negative_cosine))
+    return neighbors
 
 
 def _check_words(view: LayerView, queries: Sequence[Query]) -> None:
+    """Raise a UsageError unless the words of all tokens and queries are known."""
     view.check_per_token()
     check_has_tokens(view)
     for query in queries:
         if query.token.tokens is None:
             raise UsageError(
-                f"{query.source}: the word of {query.token} is not stored",
+                f"the word of {query.token} is not stored",
                 "leave out `same_word`, or embed the text of the query with layout flat",
+                where=query.source,
             )
 
 
 def _unit_vector(query: Query) -> Float64Array:
+    """Return the vector of a query with length 1, (dim,)."""
     if not query.vector.any():
         raise UsageError(
-            f"{query.source}: the vector of {query.token} is zero and has no neighbors",
+            f"the vector of {query.token} is zero and has no neighbors",
             "name another token, or another `layer`",
+            where=query.source,
         )
     vector = query.vector.astype(np.float64)
     unit: Float64Array = vector / np.linalg.norm(vector, axis=-1)
     return unit
 
 
-def _chunks(view: LayerView, lengths: Container[int] | None) -> Iterator[list[_QuerySentence]]:
+def _chunks(view: LayerView, lengths: Container[int] | None) -> Iterator[list[_ComparedSentence]]:
     """Yield all sentences in chunks of at least `CHUNK_TOKENS` vectors, except the last chunk.
 
     Tokens are slow to read, so only sentences of these lengths get them; None for all.
     """
-    chunk: list[_QuerySentence] = []
+    chunk: list[_ComparedSentence] = []
     n_vectors = 0
     for key in view:
         vectors = view.vectors(key)
         needs_tokens = lengths is None or len(vectors) in lengths
-        chunk.append(_QuerySentence(key, view.tokens(key) if needs_tokens else None, vectors))
+        tokens = view.tokens(key) if needs_tokens else None
+        chunk.append(_ComparedSentence(key, tokens, vectors))
         n_vectors += len(vectors)
         if n_vectors >= CHUNK_TOKENS:
             yield chunk
-            chunk, n_vectors = [], 0
+            chunk = []
+            n_vectors = 0
     if n_vectors:
         yield chunk
 
 
 def _is_excluded(
-    chunk: Sequence[_QuerySentence], query: Occurrence, own_key: Key | None, same_word: bool
+    chunk: Sequence[_ComparedSentence], query: Occurrence, own_key: Key | None, same_word: bool
 ) -> BoolArray:
-    """Mark the vectors of the sentence of the query and those of other words, (vector,)."""
-    word = query.token.lower() if same_word and query.token is not None else None
-    found: list[bool] = []
-    for key, tokens, vectors in chunk:
-        is_own = key == own_key or (tokens is not None and tokens == query.tokens)
-        if is_own or word is None or tokens is None:
-            found += [is_own or word is not None] * len(vectors)
+    """Mark the vectors of the sentence of the query and those of other words, (vector,).
+
+    Args:
+        own_key: of the sentence of the query, if it is in the same file.
+        same_word: also mark all tokens of other words, or of unknown ones.
+    """
+    word = None
+    if same_word and query.token is not None:
+        word = query.token.lower()
+    is_excluded: list[bool] = []
+    for sentence in chunk:
+        n_vectors = len(sentence.vectors)
+        has_same_tokens = sentence.tokens is not None and sentence.tokens == query.tokens
+        if sentence.key == own_key or has_same_tokens:
+            is_excluded += [True] * n_vectors
+        elif word is None:
+            is_excluded += [False] * n_vectors
+        elif sentence.tokens is None:
+            is_excluded += [True] * n_vectors
         else:
-            found += [token.lower() != word for token in tokens]
-    return np.array(found, np.bool_)
+            is_excluded += [token.lower() != word for token in sentence.tokens]
+    return np.array(is_excluded, np.bool_)

@@ -10,8 +10,8 @@ from functools import cached_property
 import numpy as np
 
 from elmo_cli.analysis.labelled_vectors import LabelledVectors, LabelSettings, join_labels
-from elmo_cli.analysis.vectors import Vectors, check_comparable
-from elmo_cli.arrays import BoolArray, Int64Array
+from elmo_cli.analysis.vectors import check_comparable
+from elmo_cli.arrays import BoolArray, Float32Array, Int64Array
 from elmo_cli.errors import EmbeddingsFileError, InputError
 from elmo_cli.store.reader import Embeddings, open_embeddings
 
@@ -44,18 +44,22 @@ class ProbeData:
     @cached_property
     def targets(self) -> dict[str, Int64Array]:
         """The label ids of each split, (vector,) int64; `UNKNOWN_LABEL` if not in train."""
-        ids = {label: number for number, label in enumerate(self.labels)}
-        return {
-            name: np.array([ids.get(label, UNKNOWN_LABEL) for label in split.labels], np.int64)
-            for name, split in self.splits.items()
-        }
+        id_of_label = {label: number for number, label in enumerate(self.labels)}
+        targets = {}
+        for name, split in self.splits.items():
+            ids = [id_of_label.get(label, UNKNOWN_LABEL) for label in split.labels]
+            targets[name] = np.array(ids, np.int64)
+        return targets
 
     @cached_property
     def words(self) -> dict[str, list[str]] | None:
         """The tokens of each split; None if some are unknown, or if sentences are labeled."""
-        splits = self.splits.items()
-        known = {name: split.words for name, split in splits if split.words is not None}
-        return known if len(known) == len(splits) else None
+        words = {}
+        for name, split in self.splits.items():
+            if split.words is None:
+                return None
+            words[name] = split.words
+        return words
 
     @cached_property
     def is_unseen(self) -> BoolArray | None:
@@ -65,7 +69,7 @@ class ProbeData:
         known = set(self.words["train"])
         return np.array([word not in known for word in self.words["test"]], np.bool_)
 
-    def vectors(self, layer: int | str) -> dict[str, Vectors]:
+    def vectors(self, layer: int | str) -> dict[str, Float32Array]:
         """Return new arrays of all vectors of a layer by split, (vector, dim) float32."""
         return {name: split.vectors(layer) for name, split in self.splits.items()}
 
@@ -91,32 +95,27 @@ def read_probe_data(
         InputError: the labels cannot be read or used, or belong to another text.
         UsageError: the label settings do not fit a file, or a layer is not stored.
     """
-    labels = labels or LabelSettings()
-    pairs = zip(SPLITS, (train, dev, test), strict=True)
-    files = {name: pair for name, pair in pairs if pair is not None}
+    labels = LabelSettings() if labels is None else labels
+    if dev is None:
+        files = {"train": train, "test": test}
+    else:
+        files = {"train": train, "dev": dev, "test": test}
     with ExitStack() as stack:
-        opened = {
-            name: stack.enter_context(open_embeddings(path)) for name, (path, _) in files.items()
-        }
+        opened = {}
+        for name, (vectors_file, _) in files.items():
+            opened[name] = stack.enter_context(open_embeddings(vectors_file))
         first = opened["train"]
         _check_comparable(list(opened.values()))
         chosen = tuple(dict.fromkeys(layers)) or first.layers
-        splits = {
-            name: join_labels(opened[name], path, labels, chosen)
-            for name, (_, path) in files.items()
-        }
-        column = labels.column_of(train[1])
+        splits = {}
+        for name, (_, labels_file) in files.items():
+            splits[name] = join_labels(opened[name], labels_file, labels, chosen)
+        column = labels.column_of(splits["train"].labels_file)
         warnings = list(_warnings(opened, splits, column))
     _check_labels(splits, column)
     if dev is None:
         splits["train"], splits["dev"] = split_dev(splits["train"])
-    found = set(splits["train"].labels)
-    if len(found) < 2:
-        only = "".join(f", only `{label}`" for label in found)
-        raise InputError(
-            f"{train[1]}: train has fewer than two different labels{only}",
-            "`column` names the column of the labels; with `dev`, all of the file is used to train",
-        )
+    _check_different_labels(splits["train"])
     return ProbeData(
         splits={name: splits[name] for name in SPLITS},
         layers=chosen,
@@ -134,15 +133,18 @@ def split_dev(train: LabelledVectors) -> tuple[LabelledVectors, LabelledVectors]
     n_sentences = len(train.sentences)
     step = min(DEV_EVERY, n_sentences)
     dev = range(step - 1, n_sentences, step)
-    return train.select(k for k in range(n_sentences) if k not in dev), train.select(dev)
+    rest = [number for number in range(n_sentences) if number not in dev]
+    return train.select(rest), train.select(dev)
 
 
 def _check_comparable(files: Sequence[Embeddings]) -> None:
     """Raise an EmbeddingsFileError if the vectors differ in more than their text."""
-    for one in files[1:]:
-        for difference in check_comparable(one, files[0]):
+    first = files[0]
+    for file in files[1:]:
+        differences = check_comparable(file, first)
+        if differences:
             hint = "embed all texts with the same model and the same options"
-            raise EmbeddingsFileError(difference, hint)
+            raise EmbeddingsFileError(differences[0], hint, where=file.path)
 
 
 def _check_labels(splits: Mapping[str, LabelledVectors], column: str | None) -> None:
@@ -150,24 +152,42 @@ def _check_labels(splits: Mapping[str, LabelledVectors], column: str | None) -> 
     for split in splits.values():
         if not split.labels:
             raise InputError(
-                f"{split.labels_file}: has no labels for {split.vectors_file}",
+                f"has no labels for {split.vectors_file}",
                 "train, dev and test need at least one sentence each",
+                where=split.labels_file,
             )
         if column is not None and split.labels == split.words:
+            problem = f"column {column} contains the tokens"
             hint = "`column` names the column of the labels"
-            raise InputError(f"{split.labels_file}: column {column} contains the tokens", hint)
+            raise InputError(problem, hint, where=split.labels_file)
+
+
+def _check_different_labels(train: LabelledVectors) -> None:
+    """Refuse train data from which nothing can be learned."""
+    different = set(train.labels)
+    if len(different) >= 2:
+        return
+    problem = "train has fewer than two different labels"
+    for label in different:
+        problem += f", only `{label}`"
+    raise InputError(
+        problem,
+        "`column` names the column of the labels; with `dev`, all of the file is used to train",
+        where=train.labels_file,
+    )
 
 
 def _warnings(
     opened: Mapping[str, Embeddings], splits: Mapping[str, LabelledVectors], column: str | None
 ) -> Iterator[str]:
     """Yield warnings about data that look wrong but can be used."""
-    first = opened["train"].attributes
+    train_digest = opened["train"].attributes.get("tokens_sha256")
     for name, split in splits.items():
-        if n := split.n_missing:
-            yield f"{split.vectors_file}: labeled sentences that are missing: {n:,}"
-        if column is not None and (n := split.labels.count(_NO_LABEL)):
-            yield f"{split.labels_file}: {n:,} of {len(split.labels):,} labels are `_`"
+        if split.n_missing > 0:
+            yield f"{split.vectors_file}: labeled sentences that are missing: {split.n_missing:,}"
+        n_unlabeled = split.labels.count(_NO_LABEL)
+        if column is not None and n_unlabeled > 0:
+            yield f"{split.labels_file}: {n_unlabeled:,} of {len(split.labels):,} labels are `_`"
         digest = opened[name].attributes.get("tokens_sha256")
-        if name != "train" and digest and digest == first.get("tokens_sha256"):
+        if name != "train" and digest and digest == train_digest:
             yield f"{split.vectors_file}: contains the sentences of train"

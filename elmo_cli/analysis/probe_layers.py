@@ -15,8 +15,7 @@ from elmo_cli.analysis import linear
 from elmo_cli.analysis.labelled_vectors import JoinedSentence, LabelledVectors
 from elmo_cli.analysis.linear import Advance, ProbeResult, probe, standardise
 from elmo_cli.analysis.probe_data import ProbeData
-from elmo_cli.analysis.vectors import Vectors
-from elmo_cli.arrays import Int64Array
+from elmo_cli.arrays import Float32Array, Int64Array
 from elmo_cli.errors import UsageError
 
 # Fractions of train that a probe is trained on before it encodes the labels up to the next one.
@@ -49,7 +48,11 @@ class LayerResult:
 def n_epochs(data: ProbeData, *, control: bool = False, mdl: bool = False) -> float:
     """Return how much `probe_layers` trains, in epochs of `probe` over all of train."""
     *prefixes, n_labels = _block_ends(len(data.targets["train"]))
-    n_fits = 1 + control + mdl * sum(prefixes) / n_labels
+    n_fits = 1.0
+    if control:
+        n_fits += 1
+    if mdl:
+        n_fits += sum(prefixes) / n_labels
     return len(data.layers) * len(linear.WEIGHT_DECAYS) * linear.EPOCHS * n_fits
 
 
@@ -75,13 +78,14 @@ def probe_layers(
     for layer in data.layers:
         vectors = data.vectors(layer)
         standardise(vectors)
-        found = LayerResult(probe(vectors, data, seed=seed, advance=advance))
+        result = LayerResult(probe=probe(vectors, data, seed=seed, advance=advance))
         if control_data is not None:
-            of_control = probe(vectors, control_data, seed=seed, advance=advance)
-            found = replace(found, control=of_control)
+            control_result = probe(vectors, control_data, seed=seed, advance=advance)
+            result = replace(result, control=control_result)
         if mdl:
-            found = replace(found, mdl=code_length(vectors, data, seed=seed, advance=advance))
-        yield layer, found
+            length = code_length(vectors, data, seed=seed, advance=advance)
+            result = replace(result, mdl=length)
+        yield layer, result
 
 
 def with_control_labels(data: ProbeData, *, seed: int = 0) -> ProbeData:
@@ -99,26 +103,29 @@ def with_control_labels(data: ProbeData, *, seed: int = 0) -> ProbeData:
     if data.words is None:
         unknown = "the tokens are unknown" if data.unit == "tokens" else "sentences have none"
         raise UsageError(
-            f"`control=True`: control labels belong to word forms, and {unknown}",
+            f"control labels belong to word forms, and {unknown}",
             "embed the text in a layout that stores tokens, one vector per token",
+            where="`control=True`",
         )
     labels = data.splits["train"].labels
     forms = list(dict.fromkeys(word for words in data.words.values() for word in words))
     drawn = np.random.default_rng(seed).integers(len(labels), size=len(forms))
-    of_form = {form: labels[k] for form, k in zip(forms, drawn.tolist(), strict=True)}
-
-    def relabel(one: JoinedSentence) -> JoinedSentence:
-        return one._replace(labels=tuple(of_form[word] for word in one.words or ()))
-
-    splits = {
-        name: replace(split, sentences=tuple(map(relabel, split.sentences)))
-        for name, split in data.splits.items()
-    }
+    label_of_form = {form: labels[k] for form, k in zip(forms, drawn.tolist(), strict=True)}
+    splits = {}
+    for name, split in data.splits.items():
+        sentences = tuple(_relabel(sentence, label_of_form) for sentence in split.sentences)
+        splits[name] = replace(split, sentences=sentences)
     return replace(data, splits=splits)
 
 
+def _relabel(sentence: JoinedSentence, label_of_form: Mapping[str, str]) -> JoinedSentence:
+    """Return a sentence with the label of each of its word forms."""
+    words = sentence.words or ()
+    return sentence._replace(labels=tuple(label_of_form[word] for word in words))
+
+
 def code_length(
-    vectors: Mapping[str, Vectors],
+    vectors: Mapping[str, Float32Array],
     data: ProbeData,
     *,
     seed: int = 0,
@@ -137,40 +144,51 @@ def code_length(
 
     Source: Voita and Titov 2020, section 3.2, "online code".
     """
-    order = torch.from_numpy(_shuffle_sentences(data.splits["train"], seed))
-    tensors = {name: torch.from_numpy(vectors[name]) for name in ("train", "dev")}
-    targets = {name: torch.from_numpy(data.targets[name]) for name in tensors}
+    order = torch.from_numpy(_shuffle_sentences(data.splits["train"], seed))  # (vector,)
+    train = torch.from_numpy(vectors["train"])  # (vector, dim)
+    train_targets = torch.from_numpy(data.targets["train"])  # (vector,)
+    dev = torch.from_numpy(vectors["dev"])
+    dev_targets = torch.from_numpy(data.targets["dev"])
     n_labels = len(data.labels)
 
     def fit(rows: Tensor) -> Tensor:
         """Return the weights of a probe that is trained on these rows of train."""
-        path = linear.regularization_path(tensors["train"][rows], targets["train"][rows], n_labels)
-        best, fewest = torch.empty(0), math.inf
+        path = linear.regularization_path(train[rows], train_targets[rows], n_labels)
+        best = torch.empty(0)
+        fewest_bits = math.inf
         for weights in path:
-            on_dev = linear.code_bits(tensors["dev"], targets["dev"], weights)
-            if on_dev >= fewest:
+            bits_of_dev = linear.code_bits(dev, dev_targets, weights)
+            if bits_of_dev >= fewest_bits:
                 break
-            best, fewest = weights, on_dev
+            best = weights
+            fewest_bits = bits_of_dev
         advance(linear.EPOCHS * len(linear.WEIGHT_DECAYS) * len(rows) / len(order))
         return best
 
     ends = _block_ends(len(order))
     bits = ends[0] * math.log2(n_labels)
     for start, end in pairwise(ends):
-        weights, rows = fit(order[:start]), order[start:end]
-        bits += linear.code_bits(tensors["train"][rows], targets["train"][rows], weights)
+        weights = fit(order[:start])
+        rows = order[start:end]
+        bits += linear.code_bits(train[rows], train_targets[rows], weights)
     uniform_bits = len(order) * math.log2(n_labels)
-    return CodeLength(bits, uniform_bits, uniform_bits / bits)
+    return CodeLength(
+        code_length=bits,
+        uniform_code_length=uniform_bits,
+        compression=uniform_bits / bits,
+    )
 
 
 def _shuffle_sentences(train: LabelledVectors, seed: int) -> Int64Array:
     """Return the positions of all vectors of train, sentence by sentence in random order."""
     lengths = [len(sentence.labels) for sentence in train.sentences]
-    positions = np.split(np.arange(sum(lengths)), np.cumsum(lengths)[:-1])
+    starts = np.cumsum(lengths)[:-1]  # of all sentences but the first
+    positions = np.split(np.arange(sum(lengths)), starts)  # of the vectors of each sentence
     shuffled = np.random.default_rng(seed).permutation(len(lengths))
     return np.concatenate([positions[k] for k in shuffled])
 
 
 def _block_ends(n_labels: int) -> list[int]:
     """Return where blocks end; a small text has fewer of them, since none is empty."""
-    return sorted({max(1, round(fraction * n_labels)) for fraction in PREFIXES})
+    ends = {max(1, round(fraction * n_labels)) for fraction in PREFIXES}
+    return sorted(ends)

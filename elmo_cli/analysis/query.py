@@ -11,6 +11,7 @@ from elmo_cli.analysis.vectors import LayerView
 from elmo_cli.errors import UsageError
 from elmo_cli.messages import plural
 from elmo_cli.store.layouts import Key, is_number
+from elmo_cli.text.sentence import Tokens
 from elmo_cli.text.tokenizer import EnglishTokenizer
 
 _MAX_SHOWN = 12  # tokens of a sentence in a message
@@ -19,7 +20,8 @@ _QUERY_HINT = (
     "KEY:N is token N of sentence KEY, both counted from 0, KEY:WORD its first token WORD, and "
     "KEY:=7 its first token 7; words require a file that stores tokens, such as one in layout flat"
 )
-_MARK, _MARK_HINT = re.compile(r"\[([^\[\]]+)\]"), "mark one token: `she sat on the [bank]`"
+_MARK = re.compile(r"\[([^\[\]]+)\]")
+_MARK_HINT = "mark one token: `she sat on the [bank]`"
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Occurrence:
 
     key: Key
     position: int | None  # of the token, from 0; None if the sentence has a single vector
-    tokens: tuple[str, ...] | None  # of the sentence; None if they are not stored
+    tokens: Tokens | None  # of the sentence; None if they are not stored
 
     def __str__(self) -> str:
         return str(self.key) if self.position is None else f"{self.key}:{self.position}"
@@ -36,8 +38,9 @@ class Occurrence:
     @property
     def token(self) -> str | None:
         """The token; None for a sentence or a type, or if tokens are not stored."""
-        is_unknown = self.tokens is None or self.position is None
-        return None if is_unknown else self.tokens[self.position]  # type: ignore[index]
+        if self.tokens is None or self.position is None:
+            return None
+        return self.tokens[self.position]
 
     def context(self, n: int) -> tuple[str, str, str]:
         """Return up to `n` tokens before it, the token, and up to `n` after it; `…` marks a cut.
@@ -49,12 +52,11 @@ class Occurrence:
             return "", "", ""
         if self.position is None:
             return "", "", _first(self.tokens, 2 * n + 1)
-        before = self.tokens[max(0, self.position - n) : self.position]
-        return (
-            " ".join(("…", *before) if self.position > n else before),
-            self.tokens[self.position],
-            _first(self.tokens[self.position + 1 :], n),
-        )
+        before = " ".join(self.tokens[max(0, self.position - n) : self.position])
+        if self.position > n:
+            before = f"… {before}" if before else "…"
+        after = _first(self.tokens[self.position + 1 :], n)
+        return before, self.tokens[self.position], after
 
 
 def find_tokens(
@@ -71,55 +73,79 @@ def find_tokens(
     Raises:
         UsageError: there is no such sentence, token or occurrence.
     """
-    if (named := _find_by_key(view, query)) is not None:
+    named = _find_by_key(view, query)
+    if named is not None:
         if occurrence is not None:
-            what = f"`occurrence={occurrence}`: {query} names one vector, not a word"
-            raise UsageError(what, "leave out `occurrence`")
+            problem = f"{query} names one vector, not a word"
+            hint = "leave out `occurrence`"
+            raise UsageError(problem, hint, where=f"`occurrence={occurrence}`")
         return [named], None
     word = _without_mark(query)
-    is_word = word != query
-    found = list(occurrences(view, word)) if is_word or view.has_tokens else []
-    if not found:
-        reason = "" if view.has_tokens else " (the file does not store tokens)"
-        hint = "give a whole token; case is ignored" if is_word else _QUERY_HINT
-        raise UsageError(f"{view.path}: contains no token {word!r}{reason}", hint)
-    if not isinstance(occurrence, int):
-        return found[: None if occurrence == "all" else _N_DEFAULT], len(found)
-    if occurrence > len(found):
-        last = f"the last occurrence of {word!r} in {view.path} is number {len(found):,}"
-        what = f"`occurrence={occurrence}`: {last}"
-        raise UsageError(what, "`occurrence=all` searches with all of them")
-    return [found[occurrence - 1]], len(found)
+    all_of_word = _find_word(view, word, is_marked=word != query)
+    n_occurrences = len(all_of_word)
+    if occurrence is None:
+        return all_of_word[:_N_DEFAULT], n_occurrences
+    if occurrence == "all":
+        return all_of_word, n_occurrences
+    if occurrence > n_occurrences:
+        problem = f"the last occurrence of {word!r} in {view.path} is number {n_occurrences:,}"
+        hint = "`occurrence=all` searches with all of them"
+        raise UsageError(problem, hint, where=f"`occurrence={occurrence}`")
+    return [all_of_word[occurrence - 1]], n_occurrences
 
 
 def _find_by_key(view: LayerView, query: str) -> Occurrence | None:
     """Return the token of a query that begins with a key, the longest one that exists."""
     if not view.per_token:
-        if (key := view.find_key(query)) is None:
+        key = view.find_key(query)
+        if key is None:
             raise no_sentence(view, query, f"each of its {view.unit} has one vector: name a key")
         return Occurrence(key, None, view.tokens(key))
-    ends = [end for end, character in enumerate(query[:-1]) if character == ":"]
-    for end in reversed(ends):
-        if (key := view.find_key(query[:end])) is not None:
-            return _token_of(view, key, query[:end], query[end + 1 :])
+    colons = [position for position, character in enumerate(query[:-1]) if character == ":"]
+    for colon in reversed(colons):
+        name = query[:colon]
+        key = view.find_key(name)
+        if key is not None:
+            return _token_of(view, key, name, query[colon + 1 :])
     return None
 
 
+def _find_word(view: LayerView, word: str, *, is_marked: bool) -> list[Occurrence]:
+    """Return all occurrences of a word, at least one.
+
+    Args:
+        is_marked: whether the user has marked it as a word, by `=`.
+    """
+    if not is_marked and not view.has_tokens:
+        problem = f"contains no token {word!r} (the file does not store tokens)"
+        raise UsageError(problem, _QUERY_HINT, where=view.path)
+    found = list(occurrences(view, word))
+    if not found:
+        hint = "give a whole token; case is ignored" if is_marked else _QUERY_HINT
+        raise UsageError(f"contains no token {word!r}", hint, where=view.path)
+    return found
+
+
 def _without_mark(word: str) -> str:
-    return word[1:] if len(word) > 1 and word.startswith("=") else word
+    """Remove the `=` that marks a word; a lone `=` is a word itself."""
+    is_marked = len(word) > 1 and word.startswith("=")
+    return word[1:] if is_marked else word
 
 
 def _token_of(view: LayerView, key: Key, name: str, wanted: str) -> Occurrence:
     """Return a token of sentence `key`, which the user calls `name`, by its number or spelling."""
-    tokens, n_tokens = view.tokens(key), view.embeddings.shape(key)[-2]
-    word = _without_mark(wanted)
-    if is_number(wanted) and int(wanted) < n_tokens:
-        return Occurrence(key, int(wanted), tokens)
-    if not is_number(wanted) and tokens is not None and word in tokens:
-        return Occurrence(key, tokens.index(word), tokens)
+    tokens = view.tokens(key)
+    n_tokens = view.embeddings.shape(key)[-2]
+    if is_number(wanted):
+        if int(wanted) < n_tokens:
+            return Occurrence(key, int(wanted), tokens)
+    elif tokens is not None:
+        word = _without_mark(wanted)
+        if word in tokens:
+            return Occurrence(key, tokens.index(word), tokens)
     shown = "not stored" if tokens is None else _first(tokens, _MAX_SHOWN)
     has = f"has no token {wanted!r} among its {plural(n_tokens, 'token')} ({shown})"
-    raise UsageError(f"{view.path}: sentence {name} {has}", _QUERY_HINT)
+    raise UsageError(f"sentence {name} {has}", _QUERY_HINT, where=view.path)
 
 
 def occurrences(view: LayerView, word: str) -> Iterator[Occurrence]:
@@ -138,15 +164,18 @@ def occurrences(view: LayerView, word: str) -> Iterator[Occurrence]:
             continue
         tokens = view.tokens(key) or ()
         positions = [n for n, token in enumerate(tokens) if token.lower() == lower]
-        for position in positions if view.per_token else positions[:1]:
-            yield Occurrence(key, position if view.per_token else None, tokens)
+        if view.per_token:
+            for position in positions:
+                yield Occurrence(key, position, tokens)
+        elif positions:
+            yield Occurrence(key, None, tokens)
 
 
 def check_has_tokens(view: LayerView) -> None:
     """Raise a UsageError for a file that stores no tokens."""
     if not view.has_tokens:
         hint = "embed the text again with layout flat, which stores its tokens"
-        raise UsageError(f"{view.path}: the file does not store tokens", hint)
+        raise UsageError("the file does not store tokens", hint, where=view.path)
 
 
 def find_marked(text: str, key: int, tokenizer: str) -> Occurrence:
@@ -161,25 +190,38 @@ def find_marked(text: str, key: int, tokenizer: str) -> Occurrence:
     """
     marks = _MARK.findall(text)
     if len(marks) != 1:
-        raise UsageError(f"`text`: {len(marks)} words in brackets in {text!r}", _MARK_HINT)
+        problem = f"{len(marks)} words in brackets in {text!r}"
+        raise UsageError(problem, _MARK_HINT, where="`text`")
     before, word, after = _MARK.split(text)
     whole = before + word + after
-    sentences = EnglishTokenizer().sentences(whole) if tokenizer == "english" else [whole.split()]
+    sentences = _split(whole, tokenizer)
     # Neither way of splitting changes a character other than whitespace.
-    start, offset = len("".join(before.split())), 0
+    n_before = len("".join(before.split()))
+    offset = 0  # number of characters before the token, without whitespace
     for tokens in sentences:
         for position, token in enumerate(tokens):
-            if offset == start and token == word:
+            if offset == n_before and token == word:
                 return Occurrence(key, position, tuple(tokens))
             offset += len(token)
     shown = " ".join(token for tokens in sentences for token in tokens)
-    raise UsageError(f"`text`: [{word}] is not one of the tokens {shown!r}", _MARK_HINT)
+    problem = f"[{word}] is not one of the tokens {shown!r}"
+    raise UsageError(problem, _MARK_HINT, where="`text`")
+
+
+def _split(text: str, tokenizer: str) -> list[list[str]]:
+    """Split a typed text into sentences and tokens, as `tokenizer` of `find_marked` says."""
+    if tokenizer == "english":
+        return EnglishTokenizer().sentences(text)
+    return [text.split()]
 
 
 def no_sentence(view: LayerView, name: str, hint: str) -> UsageError:
     """Return the error for a name of which `find_key` of the view finds no sentence."""
-    return UsageError(f"{view.path}: no sentence {name!r}", hint)
+    return UsageError(f"no sentence {name!r}", hint, where=view.path)
 
 
-def _first(tokens: tuple[str, ...], n: int) -> str:
-    return " ".join((*tokens[:n], "…") if len(tokens) > n else tokens)
+def _first(tokens: Tokens, n: int) -> str:
+    """Join the first `n` tokens; `…` marks a cut."""
+    if len(tokens) <= n:
+        return " ".join(tokens)
+    return " ".join((*tokens[:n], "…"))

@@ -14,11 +14,14 @@ from elmo_cli.store.layers import layer_list, stored_layers
 from elmo_cli.store.layouts import Key, is_number
 from elmo_cli.store.reader import Embeddings
 
-Vectors = Float32Array
-
 _MUST_AGREE = ("model_sha256", "unit", "pool", "dimension")
 # Settings of a run that change its vectors, and their values if a file does not record them.
-_SETTINGS = {"state": "zero", "state_sha256": None, "batch_size": None, "precision": "float32"}
+_SETTINGS = {
+    "state": "zero",
+    "state_sha256": None,
+    "batch_size": None,
+    "precision": "float32",
+}
 
 
 class LayerView:
@@ -39,18 +42,21 @@ class LayerView:
         Raises:
             UsageError: the file does not contain this layer.
         """
-        self.embeddings, self.path = embeddings, str(embeddings.path)
-        numbers = stored_layers(embeddings)
-        self.layer = max(numbers, default=embeddings.layers[0]) if layer is None else layer
+        self.embeddings = embeddings
+        self.path = str(embeddings.path)
+        self.layer = _highest_layer(embeddings) if layer is None else layer
         if self.layer not in embeddings.layers:
-            what = f"{self.path}: `layer={layer}`: the file has {layer_list(embeddings.layers)}"
-            raise UsageError(what, "choose a layer of the file, or embed the text with this layer")
+            problem = f"`layer={layer}`: the file has {layer_list(embeddings.layers)}"
+            hint = "choose a layer of the file, or embed the text with this layer"
+            raise UsageError(problem, hint, where=self.path)
         self.index = embeddings.layers.index(self.layer)
         self.unit = embeddings.unit
         self.per_token = self.unit == "tokens"
-        self._has_numbers = not embeddings.is_keyed_by_name or (
-            embeddings.first_sentence in embeddings and "tokens" in embeddings.records
-        )
+        # Whether a number is the key of a sentence, also where its name is one.
+        self._has_numbers = True
+        if embeddings.is_keyed_by_name:
+            is_listed = embeddings.first_sentence in embeddings
+            self._has_numbers = is_listed and "tokens" in embeddings.records
 
     @property
     def has_tokens(self) -> bool:
@@ -62,22 +68,32 @@ class LayerView:
 
         If the file is keyed by sentences, these are numbers, unless the order is unknown.
         """
-        first, n = self.embeddings.first_sentence, len(self.embeddings)
-        is_text = self.embeddings.is_keyed_by_name and self._has_numbers
-        yield from range(first, first + n) if is_text else self.embeddings
+        if self.embeddings.is_keyed_by_name and self._has_numbers:
+            first = self.embeddings.first_sentence
+            yield from range(first, first + len(self.embeddings))
+        else:
+            yield from self.embeddings
 
     def find_key(self, name: str) -> Key | None:
         """Return the key that a user writes as `name`; None if there is no such sentence."""
-        names: list[Key] = [name, int(name)] if is_number(name) else [name]
-        if self._has_numbers:  # a number refers to the sentence listed under it
-            names.reverse()
-        return next((key for key in names if key in self.embeddings), None)
+        candidates: list[Key]
+        if not is_number(name):
+            candidates = [name]
+        elif self._has_numbers:  # a number refers to the sentence listed under it
+            candidates = [int(name), name]
+        else:
+            candidates = [name, int(name)]
+        for key in candidates:
+            if key in self.embeddings:
+                return key
+        return None
 
     def check_per_token(self) -> None:
         """Raise a UsageError unless the vectors are those of tokens."""
         if not self.per_token:
-            what = f"{self.path}: has vectors of {self.unit}, not of tokens"
-            raise UsageError(what, "embed the text without pooling to get vectors of tokens")
+            problem = f"has vectors of {self.unit}, not of tokens"
+            hint = "embed the text without pooling to get vectors of tokens"
+            raise UsageError(problem, hint, where=self.path)
 
     def n_vectors(self, key: Key) -> int:
         """Return the number of vectors of a sentence.
@@ -91,14 +107,16 @@ class LayerView:
         layers = () if file.n_layers is None else (file.n_layers,)
         tokens = shape[-2:-1] if self.per_token else ()
         if shape != (*layers, *tokens, file.dim):
+            names = ", ".join(map(str, file.layers))
             raise EmbeddingsFileError(
-                f"{self.path}: sentence {key!r} has shape {shape}, others have layers "
-                f"{', '.join(map(str, file.layers))} and dimension {file.dim}",
+                f"sentence {key!r} has shape {shape}, others have layers {names} and dimension "
+                f"{file.dim}",
                 CORRUPT_HINT,
+                where=self.path,
             )
-        return int((1, *tokens)[-1])
+        return int(tokens[0]) if tokens else 1
 
-    def vectors(self, key: Key) -> Vectors:
+    def vectors(self, key: Key) -> Float32Array:
         """Return the vectors of a sentence, (token, dim) float32; (1, dim) unless `per_token`.
 
         Raises:
@@ -110,14 +128,16 @@ class LayerView:
             vectors = self.embeddings.layer(key, self.index).astype(np.float32, copy=False)
         if not np.isfinite(vectors).all():
             raise EmbeddingsFileError(
-                f"{self.path}: sentence {key!r}: a value in layer {self.layer} is not finite",
+                f"sentence {key!r}: a value in layer {self.layer} is not finite",
                 f"`elmo inspect {self.path}` finds all such values; embed the text again",
+                where=self.path,
             )
         return vectors.reshape(n, self.embeddings.dim)
 
-    def vector(self, key: Key, position: int | None) -> Vectors:
+    def vector(self, key: Key, position: int | None) -> Float32Array:
         """Return one vector of a sentence, (dim,); the only one if `position` is None."""
-        vector: Vectors = self.vectors(key)[position or 0]
+        row = 0 if position is None else position
+        vector: Float32Array = self.vectors(key)[row]
         return vector
 
     def tokens(self, key: Key) -> tuple[str, ...] | None:
@@ -128,35 +148,46 @@ class LayerView:
         return tokens
 
 
+def _highest_layer(embeddings: Embeddings) -> int | str:
+    """Return the highest layer with a number, or the only layer of another kind."""
+    numbers = stored_layers(embeddings)
+    return max(numbers) if numbers else embeddings.layers[0]
+
+
 def check_comparable(embeddings: Embeddings, reference: Embeddings) -> list[str]:
     """Check that the vectors of two files can be compared, as far as both record their settings.
 
     Returns:
-        One message for each setting that differs and changes vectors slightly.
+        For each setting that differs and changes vectors slightly, what is wrong with `embeddings`,
+        without its name.
     Raises:
         EmbeddingsFileError: the models, units, pooling or dimensions differ.
     """
-    files = (embeddings, reference)
-    defaults = _SETTINGS if all("model_sha256" in one.attributes for one in files) else {}
-    ours, theirs = ({**defaults, **_recorded(one)} for one in files)
-    different = {
-        name: f"{embeddings.path}: {name} is {ours[name]!r}, that of {reference.path} is "
-        f"{theirs[name]!r}"
-        for name in (*_MUST_AGREE, *_SETTINGS)
-        if name in ours and name in theirs and ours[name] != theirs[name]
-    }
-    for name in _MUST_AGREE:
-        if name in different:
+    ours = _recorded(embeddings)
+    theirs = _recorded(reference)
+    if "model_sha256" in ours and "model_sha256" in theirs:  # both are files of elmo
+        ours = {**_SETTINGS, **ours}
+        theirs = {**_SETTINGS, **theirs}
+    differences = []
+    for name in (*_MUST_AGREE, *_SETTINGS):
+        if name not in ours or name not in theirs or ours[name] == theirs[name]:
+            continue
+        problem = f"{name} is {ours[name]!r}, that of {reference.path} is {theirs[name]!r}"
+        if name in _MUST_AGREE:
             hint = "embed both texts with the same model and the same options"
-            raise EmbeddingsFileError(different[name], hint)
-    return list(different.values())
+            raise EmbeddingsFileError(problem, hint, where=embeddings.path)
+        differences.append(problem)
+    return differences
 
 
 def _recorded(embeddings: Embeddings) -> dict[str, Any]:
-    names = ("pool", *_SETTINGS)
-    facts = {name: one for name, one in embeddings.attributes.items() if name in names}
+    """Return the settings that a file records and that decide whether it is comparable."""
+    recorded: dict[str, Any] = {"unit": embeddings.unit}
+    for name in ("pool", *_SETTINGS):
+        if name in embeddings.attributes:
+            recorded[name] = embeddings.attributes[name]
     if "model_sha256" in embeddings.attributes:
-        facts["model_sha256"] = str(embeddings.attributes["model_sha256"])[:12]
+        recorded["model_sha256"] = str(embeddings.attributes["model_sha256"])[:12]
     if len(embeddings):  # else the dimension is unknown
-        facts["dimension"] = embeddings.dim
-    return {**facts, "unit": embeddings.unit}
+        recorded["dimension"] = embeddings.dim
+    return recorded

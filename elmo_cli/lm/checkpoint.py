@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,18 @@ from elmo_cli.training.reporter import Estimate
 from elmo_cli.training.tensors import as_resume_error, check_zip, read_tensors, write_tensors
 
 _VERSION = 6  # incremented when older checkpoints can no longer be read
+_OTHER_RUN_HINT = (
+    "use the settings and the text of the first run, or start over with `overwrite=True`"
+)
+
+
+@dataclass(frozen=True)
+class _Limit:
+    """A limit of a run: what is done of it, and where it ends, in steps, epochs or seconds."""
+
+    name: str  # of the setting
+    done: float
+    end: float
 
 
 @dataclass
@@ -67,26 +78,32 @@ class TrainingProgress:
     @property
     def epochs(self) -> float:
         """Number of passes over the text, possibly fractional."""
-        return self.epoch + (self.index / self.n_batches if self.n_batches else 0.0)
+        if self.n_batches == 0:
+            return float(self.epoch)
+        return self.epoch + self.index / self.n_batches
 
-    def _limits(self, settings: TrainSettings, seconds: float) -> dict[str, tuple[float, float]]:
-        """Return what is done of each limit, and the limit.
+    def _limits(self, settings: TrainSettings, seconds: float) -> list[_Limit]:
+        """Return the limits that are set, with what is done of each after some seconds.
 
         Training stops before `max_seconds` to leave time for an evaluation, at most half of it.
         """
-        most = settings.max_seconds
-        most = most and max(most - self.evaluation_seconds, most / 2)
-        done = {"max_steps": self.step, "max_epochs": self.epochs, "max_seconds": seconds}
-        ends = (settings.max_steps, settings.max_epochs, most)
-        found = zip(done, ends, strict=True)
-        return {name: (done[name], end) for name, end in found if end is not None}
+        limits = []
+        if settings.max_steps is not None:
+            limits.append(_Limit("max_steps", done=self.step, end=settings.max_steps))
+        if settings.max_epochs is not None:
+            limits.append(_Limit("max_epochs", done=self.epochs, end=settings.max_epochs))
+        if settings.max_seconds is not None:
+            most = settings.max_seconds
+            end_s = max(most - self.evaluation_seconds, most / 2)
+            limits.append(_Limit("max_seconds", done=seconds, end=end_s))
+        return limits
 
     def limits_used(self, settings: TrainSettings, seconds: float) -> dict[str, float]:
         """Return the used fraction of each limit after some seconds; a run ends when one is 1."""
-        patience = settings.patience or math.inf
-        limits = self._limits(settings, seconds).items()
-        used = {name: done / end for name, (done, end) in limits}
-        return {**used, "patience": float(self.evaluations_since_best >= patience)}
+        used = {limit.name: limit.done / limit.end for limit in self._limits(settings, seconds)}
+        patience = math.inf if settings.patience is None else settings.patience
+        used["patience"] = float(self.evaluations_since_best >= patience)
+        return used
 
     def estimate(self, settings: TrainSettings, *, step: int, epoch: int, rate: float) -> Estimate:
         """Return how long a run will take.
@@ -95,11 +112,22 @@ class TrainingProgress:
             step, epoch: tokens of a step and of an epoch.
             rate: tokens per second.
         """
-        tokens = {"max_steps": step, "max_epochs": epoch, "max_seconds": rate}
-        limits = self._limits(settings, self.seconds).items()
-        left = [(max(0.0, end - done) * tokens[name], name) for name, (done, end) in limits]
-        n_tokens, name = min(left, key=itemgetter(0))
-        return Estimate(n_tokens / rate, round(n_tokens), n_tokens / epoch, rate, name)
+        tokens_per_unit = {"max_steps": step, "max_epochs": epoch, "max_seconds": rate}
+        n_tokens = math.inf
+        first_limit = ""
+        for limit in self._limits(settings, self.seconds):
+            units_left = max(0.0, limit.end - limit.done)
+            tokens_left = units_left * tokens_per_unit[limit.name]
+            if tokens_left < n_tokens:
+                n_tokens = tokens_left
+                first_limit = limit.name
+        return Estimate(
+            seconds=n_tokens / rate,
+            tokens=round(n_tokens),
+            epochs=n_tokens / epoch,
+            rate=rate,
+            limit=first_limit,
+        )
 
 
 def _fixed_settings(step: TrainStep) -> dict[str, Any]:
@@ -122,8 +150,8 @@ def save_checkpoint(
         state: `step.state_dict()`.
         progress: with the LSTM state of the streams of all processes.
     """
-    facts = {**vars(progress), "state": (progress.state.h, progress.state.c)}
-    content = {"version": _VERSION, "run": _fixed_settings(step), "progress": facts, **state}
+    fields = {**vars(progress), "state": (progress.state.h, progress.state.c)}
+    content = {"version": _VERSION, "run": _fixed_settings(step), "progress": fields, **state}
     write_tensors(path, content)
 
 
@@ -135,13 +163,14 @@ def load_checkpoint(path: Path, step: TrainStep) -> TrainingProgress:
     """
     content = read_checkpoint(path)
     for name, now in _fixed_settings(step).items():
-        if (before := content["run"].get(name)) != now:
-            hint = "use the settings and the text of the first run, or start over with "
-            hint += "`overwrite=True`"
-            raise ResumeError(f"{path}: made with {name} {before}, now {now}", hint)
+        before = content["run"].get(name)
+        if before != now:
+            problem = f"made with {name} {before}, now {now}"
+            raise ResumeError(problem, _OTHER_RUN_HINT, where=path)
     with as_resume_error(path):
-        facts = content["progress"]
-        progress = TrainingProgress(**{**facts, "state": State(*facts["state"])})
+        fields = dict(content["progress"])
+        h, c = fields.pop("state")
+        progress = TrainingProgress(state=State(h, c), **fields)
         step.load_state_dict(content, progress.step)
     return progress
 
@@ -156,8 +185,10 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def save_corpora(path: Path, train: Corpus, heldout: Corpus | None) -> None:
-    """Write both texts of a run as numbers: 1.4 to 1.7 bytes per token; or OutputError."""
-    arrays = {**_arrays("train", train), **(_arrays("heldout", heldout) if heldout else {})}
+    """Write both texts of a run as numbers, 1.4 to 1.7 bytes per token; raises OutputError."""
+    arrays = _corpus_arrays("train", train)
+    if heldout is not None:
+        arrays |= _corpus_arrays("heldout", heldout)
     with new_file(path, durable=True) as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
@@ -171,25 +202,33 @@ def load_corpora(path: Path, *, max_characters: int) -> tuple[Corpus, Corpus | N
     with as_resume_error(path):
         check_zip(path)
         with np.load(path, allow_pickle=False) as arrays:
-            train = _corpus(arrays, "train", max_characters)
-            has_heldout = "heldout-types" in arrays
-            return train, _corpus(arrays, "heldout", max_characters) if has_heldout else None
+            train = _corpus_of_arrays("train", arrays, max_characters)
+            heldout = None
+            if "heldout-types" in arrays:
+                heldout = _corpus_of_arrays("heldout", arrays, max_characters)
+    return train, heldout
 
 
-def _arrays(name: str, corpus: Corpus) -> dict[str, AnyArray]:
-    """Return arrays that compress well: byte by byte of all token numbers."""
-    tokens = np.ascontiguousarray(corpus.tokens.astype("<i4").view(np.uint8).reshape(-1, 4).T)
+def _corpus_arrays(name: str, corpus: Corpus) -> dict[str, AnyArray]:
+    """Return arrays that compress well: the first bytes of all token numbers, the second bytes…"""
+    token_bytes = corpus.tokens.astype("<i4").view(np.uint8).reshape(-1, 4)  # (token, byte)
+    types_json = json.dumps(corpus.types).encode("ascii")
     return {
-        f"{name}-tokens": tokens,
+        f"{name}-tokens": np.ascontiguousarray(token_bytes.T),  # (byte, token)
         f"{name}-lengths": np.diff(corpus.starts).astype("<i4"),
-        f"{name}-types": np.frombuffer(json.dumps(corpus.types).encode("ascii"), np.uint8),
+        f"{name}-types": np.frombuffer(types_json, np.uint8),
         f"{name}-documents": corpus.documents.astype("<i8"),
     }
 
 
-def _corpus(arrays: Mapping[str, AnyArray], name: str, max_characters: int) -> Corpus:
+def _corpus_of_arrays(name: str, arrays: Mapping[str, AnyArray], max_characters: int) -> Corpus:
+    """Return the corpus whose arrays `_corpus_arrays` has made."""
     types = tuple(json.loads(arrays[f"{name}-types"].tobytes()))
-    tokens = np.ascontiguousarray(arrays[f"{name}-tokens"].T).view("<i4").ravel().astype(np.int32)
-    starts = np.append(0, np.cumsum(arrays[f"{name}-lengths"], dtype=np.int64))
-    characters = CharacterIds(max_characters).tokens(types).astype(np.int16)
-    return Corpus(tokens, starts, types, characters, arrays[f"{name}-documents"].astype(np.int64))
+    token_bytes = np.ascontiguousarray(arrays[f"{name}-tokens"].T)  # (token, byte)
+    return Corpus(
+        tokens=token_bytes.view("<i4").ravel().astype(np.int32),
+        starts=np.append(0, np.cumsum(arrays[f"{name}-lengths"], dtype=np.int64)),
+        types=types,
+        characters=CharacterIds(max_characters).tokens(types).astype(np.int16),
+        documents=arrays[f"{name}-documents"].astype(np.int64),
+    )

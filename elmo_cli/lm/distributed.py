@@ -29,12 +29,16 @@ class ProcessGroup:
     """
 
     def __init__(self, rank: int = 0, size: int = 1, device: torch.device | None = None) -> None:
-        self.rank, self.size, self.device = rank, size, device or torch.device("cpu")
+        self.rank = rank
+        self.size = size
+        self.device = torch.device("cpu") if device is None else device
         self.is_first = rank == 0
 
     def average_gradients(self, gradients: Sequence[Tensor]) -> None:
         """Replace each tensor by its mean over the processes."""
-        for tensor in gradients if self.size > 1 else ():
+        if self.size == 1:
+            return
+        for tensor in gradients:
             total = tensor.contiguous()  # as NCCL requires
             distributed.all_reduce(total)
             tensor.copy_(total.div_(self.size))
@@ -45,18 +49,21 @@ class ProcessGroup:
 
     def from_first(self, values: Sequence[float], stop: bool) -> tuple[list[float], bool]:
         """The numbers of the first process, and whether any process wants to stop."""
-        own = [value if self.is_first else 0.0 for value in values]
-        *values, n_stops = self._sum([*own, float(stop)])
-        return values, n_stops > 0
+        terms = [value if self.is_first else 0.0 for value in values]
+        *first_values, n_stops = self._sum([*terms, float(stop)])
+        return first_values, n_stops > 0
 
     def gather_state(self, state: State) -> State:
         """The LSTM state of the streams of all processes."""
-        h, c = self._gather(state.h), self._gather(state.c)
-        return State(torch.cat(h, 2), torch.cat(c, 2))
+        # (layer, direction, stream, projection or cell)
+        h = torch.cat(self._gather(state.h), 2)
+        c = torch.cat(self._gather(state.c), 2)
+        return State(h, c)
 
     def gather_bytes(self, content: Tensor) -> list[Tensor]:
         """The bytes of each process, equally many, (byte,) uint8 on the CPU."""
-        return [part.cpu() for part in self._gather(content.to(self.device))]
+        of_processes = self._gather(content.to(self.device))
+        return [of_process.cpu() for of_process in of_processes]
 
     def run_on_first(self, work: Callable[[], object]) -> None:
         """Let the first process do something that the others wait for.
@@ -70,22 +77,27 @@ class ProcessGroup:
                 work()
             except (ElmoError, KeyboardInterrupt) as error:
                 failure = error
-        if self._sum([float(failure is not None)])[0]:
-            raise failure or TrainingError("the first process failed", "see its message")
+        [n_failures] = self._sum([float(failure is not None)])
+        if failure is not None:
+            raise failure
+        if n_failures > 0:
+            raise TrainingError("the first process failed", "see its message")
 
     def _sum(self, values: list[float]) -> list[float]:
+        """The sum of each number over the processes."""
         if self.size == 1:
             return values
-        found = torch.tensor(values, dtype=torch.float64, device=self.device)
-        distributed.all_reduce(found)
-        return list(map(float, found))
+        totals = torch.tensor(values, dtype=torch.float64, device=self.device)
+        distributed.all_reduce(totals)
+        return [float(total) for total in totals]
 
     def _gather(self, tensor: Tensor) -> list[Tensor]:
+        """The tensor of each process."""
         if self.size == 1:
             return [tensor]
-        parts = [torch.empty_like(tensor) for _ in range(self.size)]
-        distributed.all_gather(parts, tensor.contiguous())
-        return parts
+        of_processes = [torch.empty_like(tensor) for _ in range(self.size)]
+        distributed.all_gather(of_processes, tensor.contiguous())
+        return of_processes
 
 
 @contextmanager
@@ -98,23 +110,26 @@ def process_group(device: str) -> Iterator[ProcessGroup]:
         UsageError, DeviceError: a numbered device for several processes, or a missing one.
         TrainingError: the processes can't find each other.
     """
-    size, chosen = int(os.environ.get("WORLD_SIZE", 1)), select_device(device)
+    size = int(os.environ.get("WORLD_SIZE", 1))
+    chosen = select_device(device)
     if size == 1:
         yield ProcessGroup(device=chosen)
         return
     if ":" in device:
-        what = f"`device={device}`: one device for {size} processes"
-        raise UsageError(what, "`device=cuda` gives each process its own")
+        problem = f"one device for {size} processes"
+        hint = "`device=cuda` gives each process its own"
+        raise UsageError(problem, hint, where=f"`device={device}`")
     if chosen.type == "cuda":
         chosen = select_device(f"cuda:{os.environ.get('LOCAL_RANK', 0)}")
         torch.cuda.set_device(chosen)
+    backend = "nccl" if chosen.type == "cuda" else "gloo"
     try:
-        backend = "nccl" if chosen.type == "cuda" else "gloo"
         distributed.init_process_group(backend, timeout=_TIMEOUT)
     except (RuntimeError, ValueError) as error:
-        what = f"the {size} processes can't find each other ({str(error).splitlines()[0]})"
+        reason = str(error).splitlines()[0]
+        problem = f"the {size} processes can't find each other ({reason})"
         hint = "start them with `torchrun --nproc-per-node N -m elmo_cli pretrain …`"
-        raise TrainingError(what, hint) from None
+        raise TrainingError(problem, hint) from None
     try:
         yield ProcessGroup(distributed.get_rank(), size, chosen)
     finally:

@@ -11,7 +11,7 @@ import heapq
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -28,17 +28,24 @@ from elmo_cli.lm.stream import BACKWARD, FORWARD, flatten
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax, State
 from elmo_cli.text.vocabulary import Vocabulary
 
-_SENTENCES_AT_ONCE = 64
-_STEPS_AT_ONCE = 64
-_PREDICTIONS_AT_ONCE = 1024
+_SENTENCES_AT_ONCE = 64  # streams of a schedule of sentences
+_STEPS_AT_ONCE = 64  # of a schedule, in one forward pass
+_PREDICTIONS_AT_ONCE = 1024  # in one product with the softmax
 _TYPES_AT_ONCE = {"cpu": 1024}  # so that their logits stay in the cache
 _TYPES_AT_ONCE_ON_GPU = 16384
 
 
-class SentenceScore(NamedTuple):
-    """The score of one sentence: its zero-based number in the corpus; its numbers of tokens,
-    unknown tokens and scored predictions in each direction; their log-likelihood in each direction;
-    and the perplexity of both."""
+@dataclass(frozen=True)
+class SentenceScore:
+    """The score of one sentence.
+
+    Attributes:
+        number: zero-based, in the corpus.
+        tokens, unknown: numbers of its tokens, and of those that are not in the vocabulary.
+        predictions: number of scored predictions in each direction.
+        forward, backward: their log-likelihood in each direction, a natural logarithm.
+        perplexity: of both directions.
+    """
 
     number: int
     tokens: int
@@ -55,6 +62,7 @@ class TextScores:
 
     Attributes:
         values: natural logarithm, (direction, position) float32; NaN where not scored.
+        corpus: the text.
         vocabulary: the vocabulary of the softmax.
     """
 
@@ -69,7 +77,9 @@ class TextScores:
 
     def targets(self, direction: int) -> Int32Array:
         """Return the target type numbers, (position,)."""
-        return flatten(self.corpus, np.arange(self.corpus.n_sentences), direction)[1]
+        text_order = np.arange(self.corpus.n_sentences)
+        _, targets = flatten(self.corpus, text_order, direction)
+        return targets
 
     def sums(self) -> Float64Array:
         """Return the log-likelihood of the scored predictions, (direction, sentence)."""
@@ -131,28 +141,34 @@ def score(
         WeightFileError: the weights are so large that a likelihood is not finite.
         DeviceError: the device of the model has no memory left.
     """
-    bilm, softmax, device = model.bilm, model.softmax, model.softmax.weight.device
+    bilm = model.bilm
+    device = model.softmax.weight.device
     schedules = [carried(corpus, batch_size)] if carry else length_sorted(corpus)
-    values = np.full((2, corpus.n_predictions), np.nan, np.float32)
     state = State.zeros(bilm.options, 1) if initial_state is None else initial_state
-    what = f"{len(corpus.types):,} distinct types and a vocabulary of {len(model.vocabulary):,}"
+    values = np.full((2, corpus.n_predictions), np.nan, np.float32)  # (direction, position)
+    sizes = f"{len(corpus.types):,} distinct types and a vocabulary of {len(model.vocabulary):,}"
     hint = "choose `device=cpu`, or score less text at a time"
-    with out_of_memory_as_device_error(device, what, hint):
-        ids = torch.from_numpy(corpus.ids(model.vocabulary)).to(device)
-        table = type_vectors(bilm.char_cnn, corpus.characters)
+    with out_of_memory_as_device_error(device, sizes, hint):
+        ids = torch.from_numpy(corpus.ids(model.vocabulary)).to(device)  # (type of the corpus,)
+        table = type_vectors(bilm.char_cnn, corpus.characters)  # (type, projection)
         for schedule in schedules:
             for positions, targets, top in top_layer_outputs(bilm, table, corpus, schedule, state):
-                exists = positions >= 0
+                exists = positions >= 0  # (step, stream)
                 mask = torch.from_numpy(exists).to(device)
-                for way in (FORWARD, BACKWARD):
-                    found = _log_likelihoods(softmax, top[:, way][mask], ids[targets[:, way][mask]])
-                    values[way, positions[exists]] = found.cpu().numpy()
+                for direction in (FORWARD, BACKWARD):
+                    h = top[:, direction][mask]  # (prediction, projection)
+                    target_ids = ids[targets[:, direction][mask]]  # (prediction,)
+                    log_likelihoods = _log_likelihoods(model.softmax, h, target_ids)
+                    values[direction, positions[exists]] = log_likelihoods.cpu().numpy()
                 on_progress(int(exists.sum()))
     if np.isnan(values).all():
-        what = f"`batch_size={batch_size}`: the text has {corpus.n_sentences} sentences, and "
-        what += "nothing is left to score when the first stream has ended"
-        raise UsageError(what, "choose a smaller number; `batch_size=1` scores the whole text")
-    return TextScores(values, corpus, model.vocabulary)
+        raise UsageError(
+            f"the text has {corpus.n_sentences} sentences, and nothing is left to score when the "
+            "first stream has ended",
+            "choose a smaller number; `batch_size=1` scores the whole text",
+            where=f"`batch_size={batch_size}`",
+        )
+    return TextScores(values=values, corpus=corpus, vocabulary=model.vocabulary)
 
 
 def length_sorted(corpus: Corpus) -> Iterator[Int64Array]:
@@ -161,9 +177,10 @@ def length_sorted(corpus: Corpus) -> Iterator[Int64Array]:
     lengths = np.diff(starts)
     order = np.argsort(lengths, kind="stable")
     for first in range(0, len(order), _SENTENCES_AT_ONCE):
-        batch = order[first : first + _SENTENCES_AT_ONCE]
-        steps = np.arange(lengths[batch].max())[:, None]
-        yield np.where(steps < lengths[batch], starts[batch] + steps, -1)
+        batch = order[first : first + _SENTENCES_AT_ONCE]  # sentence of each stream, (stream,)
+        steps = np.arange(lengths[batch].max())[:, None]  # (step, 1)
+        positions = starts[batch] + steps  # (step, stream)
+        yield np.where(steps < lengths[batch], positions, -1)
 
 
 def carried(corpus: Corpus, batch_size: int) -> Int64Array:
@@ -174,15 +191,17 @@ def carried(corpus: Corpus, batch_size: int) -> Int64Array:
 
     Source: bilm-tf `bilm/data.py` `_get_batch`, with windows of one step as in its `test`.
     """
-    starts = corpus.prediction_starts
+    starts = corpus.prediction_starts.tolist()
+    # The positions of each stream, sentence by sentence; one without a sentence has none.
     streams: list[list[Int64Array]] = [[np.empty(0, np.int64)] for _ in range(batch_size)]
-    ends = [(0, k) for k in range(batch_size)]  # (step at which a stream ends, stream): a heap
-    for first, last in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
-        step, k = ends[0]
-        streams[k].append(np.arange(first, last))
-        heapq.heapreplace(ends, (step + last - first, k))
-    n_steps = ends[0][0]
-    return np.stack([np.concatenate(stream)[:n_steps] for stream in streams], 1)
+    ends = [(0, stream) for stream in range(batch_size)]  # a heap of (step of its end, stream)
+    for start, end in pairwise(starts):
+        first_end, stream = ends[0]
+        streams[stream].append(np.arange(start, end))
+        heapq.heapreplace(ends, (first_end + end - start, stream))
+    n_steps, _ = ends[0]
+    columns = [np.concatenate(sentences)[:n_steps] for sentences in streams]
+    return np.stack(columns, 1)
 
 
 def top_layer_outputs(
@@ -198,35 +217,53 @@ def top_layer_outputs(
         top layer, (step, direction, stream, projection). Where there is no prediction, targets and
         outputs are undefined.
     """
-    starts, tokens = corpus.prediction_starts, corpus.tokens
     state = initial_state.to(table.device).expand(schedule.shape[1])
     for first in range(0, len(schedule), _STEPS_AT_ONCE):
-        positions = schedule[first : first + _STEPS_AT_ONCE]
-        existing = np.maximum(positions, 0)
-        sentence = np.searchsorted(starts, existing, "right") - 1
-        ahead = existing + sentence  # index of the input in `corpus.tokens`
-        back = corpus.starts[sentence + 1] - 1 - (existing - starts[sentence])
-        inputs, targets = (
-            torch.from_numpy(tokens[np.stack(pair, 1)].astype(np.int64)).to(table.device)
-            for pair in ((ahead, back), (ahead + 1, back - 1))
-        )
-        top, state = forward(bilm, table[inputs], state)
-        yield positions, targets, top
+        positions = schedule[first : first + _STEPS_AT_ONCE]  # (step, stream)
+        inputs, targets = _inputs_and_targets(corpus, np.maximum(positions, 0))
+        vectors = table[torch.from_numpy(inputs).to(table.device)]
+        top, state = forward(bilm, vectors, state)
+        yield positions, torch.from_numpy(targets).to(table.device), top
+
+
+def _inputs_and_targets(corpus: Corpus, positions: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Return the type numbers at these positions: (step, stream) -> (step, direction, stream)."""
+    starts = corpus.prediction_starts
+    sentence = np.searchsorted(starts, positions, "right") - 1  # (step, stream)
+    # Indices of the inputs in `corpus.tokens`, where each sentence has one symbol more.
+    ahead = positions + sentence
+    back = corpus.starts[sentence + 1] - 1 - (positions - starts[sentence])
+    inputs = corpus.tokens[np.stack([ahead, back], 1)]
+    targets = corpus.tokens[np.stack([ahead + 1, back - 1], 1)]
+    return inputs.astype(np.int64), targets.astype(np.int64)
 
 
 def _log_likelihoods(softmax: NextTokenSoftmax, h: Tensor, targets: Tensor) -> Tensor:
-    """Compute log-likelihoods, (prediction,), for some predictions and types at a time."""
+    """Compute log-likelihoods, (prediction,), for some predictions and types at a time.
+
+    Args:
+        h: outputs of the top layer, (prediction, projection).
+        targets: ids, (prediction,) int64.
+    Raises:
+        WeightFileError: a log-likelihood is not finite.
+    """
     n_types = _TYPES_AT_ONCE.get(h.device.type, _TYPES_AT_ONCE_ON_GPU)
-    parts = (torch.split(values, n_types) for values in (softmax.weight, softmax.bias))
-    layers = list(zip(*parts, strict=True))
-    at_once, found = _PREDICTIONS_AT_ONCE, []
-    for some, ids in zip(*(torch.split(x, at_once) for x in (h, targets)), strict=True):
-        sums = [functional.linear(some, *layer).logsumexp(1) for layer in layers]
-        own = (some * softmax.weight[ids]).sum(1) + softmax.bias[ids]
-        # Rounding could give a likelihood above 1.
-        found.append((own - torch.stack(sums).logsumexp(0)).clamp_max_(0))
-    values = torch.cat(found)
+    weights = torch.split(softmax.weight, n_types)
+    biases = torch.split(softmax.bias, n_types)
+    h_groups = torch.split(h, _PREDICTIONS_AT_ONCE)
+    target_groups = torch.split(targets, _PREDICTIONS_AT_ONCE)
+    groups = []
+    for rows, ids in zip(h_groups, target_groups, strict=True):
+        sums = [  # of each group of types, (prediction,)
+            functional.linear(rows, weight, bias).logsumexp(1)
+            for weight, bias in zip(weights, biases, strict=True)
+        ]
+        target_logits = (rows * softmax.weight[ids]).sum(1) + softmax.bias[ids]
+        log_likelihoods = target_logits - torch.stack(sums).logsumexp(0)
+        groups.append(log_likelihoods.clamp_max_(0))  # rounding could give a likelihood above 1
+    values = torch.cat(groups)
     if not values.isfinite().all():
+        problem = "its logits are too large for float32"
         hint = "weights and softmax must come from one model; training may have diverged"
-        raise WeightFileError("the softmax: its logits are too large for float32", hint)
+        raise WeightFileError(problem, hint, where="the softmax")
     return values

@@ -33,27 +33,35 @@ def type_vectors(char_cnn: CharCNN, characters: Int16Array) -> Tensor:
     order = np.argsort(lengths, kind="stable")
     # One product of all rows is faster with gradients; groups save memory without them.
     in_groups = not torch.is_grad_enabled()
-    found, at_once = [], _TYPES_AT_ONCE.get(device.type, _TYPES_AT_ONCE_ON_GPU)
+    at_once = _TYPES_AT_ONCE.get(device.type, _TYPES_AT_ONCE_ON_GPU)
+    groups = []
     for begin in range(0, len(order), at_once):
-        group = order[begin : begin + at_once]
-        ids = torch.from_numpy(characters[group].astype(np.int64)).to(device)
-        maxima = _maxima(char_cnn, ids, longest=int(lengths[group[-1]]))
-        found.append(char_cnn.from_filters(maxima) if in_groups else maxima)
-    back = torch.from_numpy(np.argsort(order, kind="stable")).to(device)
-    rows = torch.cat(found).index_select(0, back)
-    return rows if in_groups else char_cnn.from_filters(rows)
+        group = order[begin : begin + at_once]  # from the shortest types to the longest
+        ids = torch.from_numpy(characters[group].astype(np.int64)).to(device)  # (type, char)
+        rows = _maxima(char_cnn, ids, longest=int(lengths[group[-1]]))  # (type, filter)
+        if in_groups:
+            rows = char_cnn.from_filters(rows)  # (type, projection)
+        groups.append(rows)
+    back = torch.from_numpy(np.argsort(order, kind="stable")).to(device)  # (type,)
+    in_text_order = torch.cat(groups).index_select(0, back)  # (type, filter or projection)
+    if in_groups:
+        return in_text_order
+    return char_cnn.from_filters(in_text_order)
 
 
 def _maxima(char_cnn: CharCNN, ids: Tensor, *, longest: int) -> Tensor:
     """Compute the maximum of each filter over positions: (type, char) -> (type, filter)."""
     n_types, n_positions = ids.shape
-    x, maxima = char_cnn.embedding(ids), []  # (type, char, char_dim)
+    x = char_cnn.embedding(ids)  # (type, char, char_dim)
+    maxima = []
     for part, (width, count) in zip(char_cnn.filters, char_cnn.options.filters, strict=True):
         n_windows = min(longest, n_positions - width) + 1
-        seen = x[:, : n_windows + width - 1].unfold(1, width, 1)  # (type, window, char_dim, width)
-        weight = part.get_parameter("weight").flatten(1)
-        products = seen.reshape(n_types * n_windows, -1) @ weight.t()
-        highest = products.view(n_types, n_windows, count).amax(1)
+        n_read = n_windows + width - 1
+        windows = x[:, :n_read].unfold(1, width, 1)  # (type, window, char_dim, width)
+        rows = windows.reshape(n_types * n_windows, -1)  # (type * window, char_dim * width)
+        weight = part.get_parameter("weight").flatten(1)  # (count, char_dim * width)
+        products = rows @ weight.t()  # (type * window, count)
+        highest = products.view(n_types, n_windows, count).amax(1)  # (type, count)
         maxima.append(highest + part.get_parameter("bias"))
     return torch.cat(maxima, 1)
 
@@ -61,16 +69,18 @@ def _maxima(char_cnn: CharCNN, ids: Tensor, *, longest: int) -> Tensor:
 def token_vectors(char_cnn: CharCNN, characters: Int16Array, numbers: Int32Array) -> Tensor:
     """Look up the vectors of type numbers: any shape -> shape + (projection,)."""
     distinct, inverse = np.unique(numbers, return_inverse=True)
-    vectors = type_vectors(char_cnn, characters[distinct])
+    vectors = type_vectors(char_cnn, characters[distinct])  # (distinct type, projection)
     index = torch.from_numpy(inverse.reshape(-1).astype(np.int64)).to(vectors.device)
-    return vectors.index_select(0, index).view(*numbers.shape, -1)
+    of_tokens = vectors.index_select(0, index)  # (token, projection)
+    return of_tokens.view(*numbers.shape, -1)
 
 
 class Dropout:
     """Dropout with its own random number `generator`, whose state is saved in checkpoints."""
 
     def __init__(self, rate: float, generator: torch.Generator) -> None:
-        self.rate, self.generator = rate, generator
+        self.rate = rate
+        self.generator = generator
 
     def __call__(self, x: Tensor) -> Tensor:
         """Apply dropout: any shape -> the same shape."""
@@ -102,17 +112,23 @@ def forward(
         batch, detached, in the dtype of `state`.
     """
     options = bilm.options
-    x, h_after, c_after = vectors.to(dtype), [], []
+    x = vectors.to(dtype)  # (token, direction, stream, projection), like y below
+    h_after = []  # of each layer, (direction, stream, projection)
+    c_after = []  # of each layer, (direction, stream, cell)
     for k in range(options.n_layers):
-        layers = [cast(ProjectedLSTM, lm.layers[k]) for lm in (bilm.forward_lm, bilm.backward_lm)]
-        parameters = [parameter for layer in layers for parameter in parameters_of(layer)]
-        inputs, clips = dropout(x) if dropout else x, (options.cell_clip, options.proj_clip)
+        inputs = dropout(x) if dropout else x
         y, cells = FusedLSTM.apply(  # type: ignore[no-untyped-call]
-            inputs, state.h[k], state.c[k], *clips, *parameters
+            inputs,
+            state.h[k],
+            state.c[k],
+            options.cell_clip,
+            options.proj_clip,
+            *parameters_of(cast(ProjectedLSTM, bilm.forward_lm.layers[k])),
+            *parameters_of(cast(ProjectedLSTM, bilm.backward_lm.layers[k])),
         )
-        # The residual connection adds the layer's input after dropout.
-        x = y + inputs if options.residual and k > 0 else y
         h_after.append(y[-1].detach().to(state.h.dtype))
         c_after.append(cells[-1].detach())
+        has_residual = options.residual and k > 0
+        x = y + inputs if has_residual else y  # the layer's input after dropout
     top = dropout(x) if dropout else x
     return top, State(torch.stack(h_after), torch.stack(c_after))

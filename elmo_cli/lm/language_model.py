@@ -47,7 +47,7 @@ class LanguageModel:
         softmax: shared by both directions.
         vocabulary: of `softmax`; the id of a type is its row there.
         warning: the run that writes the model is not finished, or softmax or vocabulary may be of
-            another model, see `check_parts`; "" if not.
+            another model, see `check_parts`; "" if neither.
     """
 
     bilm: BiLM
@@ -95,22 +95,43 @@ def load_language_model(
     files = model if isinstance(model, ModelFiles) else locate(model)
     probe_hdf5([softmax])
     # Missing files are reported before the weights are read, which may take a while.
-    softmax = softmax if softmax is not None else softmax_of(files)
-    vocabulary = vocabulary if vocabulary is not None else files.vocabulary
-    folder, name = files.weights.parent, files.weights.name
-    if softmax is None:
-        what = f"{folder}: this model has no softmax: no {SOFTMAX_FILE} beside {name}, nor "
-        raise ModelError(f"{what}softmax/W in it", "`elmo finetune` fits one to a text")
-    if vocabulary is None:
-        hint = "`vocabulary=FILE` names the types that the softmax predicts, one per line"
-        raise ModelError(f"{folder}: no {VOCABULARY_FILE} beside {name}", hint)
-    paths = {"softmax": Path(softmax), "vocabulary": Path(vocabulary)}
-    warnings = [_check_finished(files), check_parts(files, paths)]
-    bilm, types = load_files(files), Vocabulary.read(paths["vocabulary"])
+    softmax_path = _find_softmax(files) if softmax is None else Path(softmax)
+    vocabulary_path = _find_vocabulary(files) if vocabulary is None else Path(vocabulary)
+    unfinished = _check_finished(files)
+    foreign = check_parts(files, {"softmax": softmax_path, "vocabulary": vocabulary_path})
+    bilm = load_files(files)
+    types = Vocabulary.read(vocabulary_path)
     projection = bilm.options.projection_dim
-    layer = read_softmax(paths["softmax"], n_types=len(types), projection=projection)
-    layer.requires_grad_(False)
-    return LanguageModel(bilm, layer, types, "; ".join(filter(None, warnings)))
+    softmax_layer = read_softmax(softmax_path, n_types=len(types), projection=projection)
+    softmax_layer.requires_grad_(False)
+    return LanguageModel(
+        bilm=bilm,
+        softmax=softmax_layer,
+        vocabulary=types,
+        warning="; ".join(warning for warning in (unfinished, foreign) if warning),
+    )
+
+
+def _find_softmax(files: ModelFiles) -> Path:
+    """Return the file with the softmax of a model; a ModelError if it has none."""
+    path = softmax_of(files)
+    if path is None:
+        problem = (
+            f"this model has no softmax: no {SOFTMAX_FILE} beside {files.weights.name}, nor "
+            "softmax/W in it"
+        )
+        hint = "`elmo finetune` fits one to a text"
+        raise ModelError(problem, hint, where=files.weights.parent)
+    return path
+
+
+def _find_vocabulary(files: ModelFiles) -> Path:
+    """Return the file with the vocabulary of a model; a ModelError if it has none."""
+    if files.vocabulary is None:
+        problem = f"no {VOCABULARY_FILE} beside {files.weights.name}"
+        hint = "`vocabulary=FILE` names the types that the softmax predicts, one per line"
+        raise ModelError(problem, hint, where=files.weights.parent)
+    return files.vocabulary
 
 
 def _check_finished(files: ModelFiles) -> str:
@@ -124,12 +145,16 @@ def _check_finished(files: ModelFiles) -> str:
 def softmax_of(files: ModelFiles) -> Path | None:
     """Return the file with the softmax of a model: beside the weights, or the weights themselves.
 
-    Raises a WeightFileError for weights that are no readable HDF5 file.
+    Returns None if the model has no softmax.
+
+    Raises:
+        WeightFileError: the weights are no readable HDF5 file.
     """
     if files.softmax is not None:
         return files.softmax
     with open_weights(files.weights) as file:
-        return files.weights if find_dataset(file, "softmax/W") is not None else None
+        is_inside = find_dataset(file, "softmax/W") is not None
+    return files.weights if is_inside else None
 
 
 def new_bilm(options: Options, counts: Float64Array, *, seed: int) -> tuple[BiLM, NextTokenSoftmax]:
@@ -146,7 +171,8 @@ def new_bilm(options: Options, counts: Float64Array, *, seed: int) -> tuple[BiLM
     Source: bilm-tf `bilm/training.py`; the LSTM has TensorFlow's default (Glorot and Bengio 2010).
     """
     with _seeded(seed):
-        bilm, softmax = BiLM(options), NextTokenSoftmax(len(counts), options.projection_dim)
+        bilm = BiLM(options)
+        softmax = NextTokenSoftmax(len(counts), options.projection_dim)
         _initialize_bilm(bilm)
         _initialize_softmax(softmax, counts)
     return bilm, softmax
@@ -161,9 +187,13 @@ def new_softmax(counts: Float64Array, projection_dim: int, *, seed: int) -> Next
 
 
 def write_untrained(like: ModelSource | StrPath, output: Path, *, seed: int = 0) -> int:
-    """Write options.json and weights.hdf5 of a biLM with the sizes of another and the initial
-    values of pretraining, to a folder that is new or empty; return the number of parameters.
+    """Write options.json and weights.hdf5 of a biLM with the initial values of pretraining.
 
+    Args:
+        like: a biLM with the same sizes.
+        output: a folder that is new or empty.
+    Returns:
+        The number of parameters.
     Raises:
         ModelError, OptionsError: no such model, or not on this machine.
         OutputError: the folder has content or cannot be written to.
@@ -171,9 +201,10 @@ def write_untrained(like: ModelSource | StrPath, output: Path, *, seed: int = 0)
     options = locate(like).read_options()
     with output_errors(output):
         output.mkdir(parents=True, exist_ok=True)
-        if content := sorted(os.listdir(output)):
-            what = f"{output}: contains {content[0]}"
-            raise OutputError(what, "choose a new or empty folder with `output`")
+        content = sorted(os.listdir(output))
+        if content:
+            hint = "choose a new or empty folder with `output`"
+            raise OutputError(f"contains {content[0]}", hint, where=output)
     with _seeded(seed):
         bilm = BiLM(options)
         _initialize_bilm(bilm)
@@ -197,12 +228,13 @@ def _seeded(seed: int) -> Iterator[None]:
 
 def _initialize_softmax(softmax: NextTokenSoftmax, counts: Float64Array) -> None:
     nn.init.normal_(softmax.weight, std=_SOFTMAX_STD)
-    frequencies = (counts + 1) / (counts + 1).sum()
+    frequencies = (counts + 1) / (counts + 1).sum()  # (type,)
     softmax.bias.copy_(torch.from_numpy(np.log(frequencies)))
 
 
 def _initialize_bilm(bilm: BiLM) -> None:
-    cnn, options = bilm.char_cnn, bilm.options
+    cnn = bilm.char_cnn
+    options = bilm.options
     nn.init.uniform_(cnn.embedding.weight, -1, 1)
     for part, (width, _) in zip(cnn.filters, options.filters, strict=True):
         if options.activation == "relu":
@@ -211,12 +243,14 @@ def _initialize_bilm(bilm: BiLM) -> None:
         else:
             _initialize_matrix(part, width * options.char_dim, 0.0)
     for highway in cnn.highways:
-        for gate, bias in (("carry", -2.0), ("transform", 0.0)):
-            _initialize_matrix(highway.get_submodule(gate), options.n_filters, bias)
+        _initialize_matrix(highway.get_submodule("carry"), options.n_filters, -2.0)
+        _initialize_matrix(highway.get_submodule("transform"), options.n_filters, 0.0)
     if options.has_cnn_projection:
         _initialize_matrix(cnn.projection, options.n_filters, 0.0)
     # TensorFlow has one matrix of [x ; h], whose size determines the bound.
-    bound = (6 / (2 * options.projection_dim + 4 * options.lstm_dim)) ** 0.5
+    n_inputs = 2 * options.projection_dim
+    n_outputs = 4 * options.lstm_dim
+    bound = (6 / (n_inputs + n_outputs)) ** 0.5
     for layer in (*bilm.forward_lm.layers, *bilm.backward_lm.layers):
         cell = cast(ProjectedLSTM, layer)
         nn.init.uniform_(cell.input.weight, -bound, bound)

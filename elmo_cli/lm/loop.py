@@ -20,7 +20,8 @@ from elmo_cli.lm.step import TrainStep, learning_rate_at
 from elmo_cli.lm.stream import StreamBatch, batches
 from elmo_cli.pretrained.model_files import CHECKPOINT_FILE
 from elmo_cli.training.reporter import SILENT, Estimate, Reporter
-from elmo_cli.training.run_folder import RunFolder, TrainingLog
+from elmo_cli.training.run_folder import RunFolder
+from elmo_cli.training.training_log import TrainingLog
 
 _DIVERGED = 10  # times the best perplexity: such a model does not recover
 
@@ -37,11 +38,16 @@ class Trainer:
     def __init__(
         self, step: TrainStep, heldout: Corpus | None, folder: RunFolder, report: Reporter = SILENT
     ) -> None:
-        self.step, self.heldout, self.folder, self._reporter = step, heldout, folder, report
-        self.settings, self._group = step.settings, step.group
-        self._log, self._checkpoint = TrainingLog(folder.path), folder.path / CHECKPOINT_FILE
-        state = step.new_state(step.settings.n_streams)
-        self.progress = TrainingProgress(state)
+        self.step = step
+        self.heldout = heldout
+        self.folder = folder
+        self.settings = step.settings
+        self.progress = TrainingProgress(step.new_state(step.settings.n_streams))
+        self._reporter = report
+        self._group = step.group
+        self._log = TrainingLog(folder.path)
+        self._checkpoint = folder.path / CHECKPOINT_FILE
+        self._started_at = 0.0  # on the monotonic clock, as if there had been no earlier part
         self._fraction_done = 0.0  # the same in all processes
 
     def resume(self) -> None:
@@ -61,13 +67,14 @@ class Trainer:
         Args:
             before: called by the first process before it writes.
         """
-        content, state = self.step.state_dict(), self._group.gather_state(self.progress.state)
+        content = self.step.state_dict()
+        whole_state = self._group.gather_state(self.progress.state)
 
         def write() -> None:
             before()
             self.progress.log_size = self._log.synced_size()
-            saved = replace(self.progress, state=state)
-            save_checkpoint(self._checkpoint, self.step, content, saved)
+            whole_progress = replace(self.progress, state=whole_state)
+            save_checkpoint(self._checkpoint, self.step, content, whole_progress)
 
         self._group.run_on_first(write)
 
@@ -79,34 +86,49 @@ class Trainer:
             StoppedError: SIGINT or SIGTERM was received; everything is saved.
             OutputError: the folder can't be written to.
         """
-        settings, progress = self.settings, self.progress
+        progress = self.progress
         self._started_at = time.monotonic() - progress.seconds
-        stream = self._batches()
         with stop_on_signal() as signals:
             if progress.step == 0:
                 self.save()  # so that a full disk is noticed now rather than after hours
-            if (settings.keep_best or settings.patience) and progress.best_step < 0:
+            needs_best = self.settings.keep_best or self.settings.patience is not None
+            if needs_best and progress.best_step < 0:
                 self._evaluate()  # the initial weights may be the best ones
-            stop = self._synchronize(signals.is_set())
-            saved_at = progress.seconds
-            while not stop and self._fraction_done < 1:
-                self._train_one_batch(next(stream))
-                stop = self._synchronize(signals.is_set())
-                self._report_progress()
-                if progress.step % settings.log_steps == 0:
-                    self._end_log_interval()
-                is_late = progress.seconds - saved_at >= settings.eval_seconds
-                every = settings.eval_steps
-                is_evaluation = is_late if every is None else progress.step % every == 0
-                if is_evaluation or is_late:
-                    self._evaluate() if is_evaluation else self.save()
-                    stop = self._synchronize(signals.is_set())
-                    saved_at = progress.seconds
-            if stop:
+            is_stopped = self._train_until_limit(signals)
+            if is_stopped:
                 self._stop()
             self._evaluate()
         self._synchronize(False)
         self._log_loss()  # a resumed run removes the line and logs these losses again
+
+    def _train_until_limit(self, signals: threading.Event) -> bool:
+        """Train until a limit is reached or a signal received; return whether one was."""
+        progress = self.progress
+        stream = self._batches()
+        must_stop = self._synchronize(signals.is_set())
+        saved_at_s = progress.seconds
+        while not must_stop and self._fraction_done < 1:
+            self._train_one_batch(next(stream))
+            must_stop = self._synchronize(signals.is_set())
+            self._report_progress()
+            if progress.step % self.settings.log_steps == 0:
+                self._end_log_interval()
+            is_late = progress.seconds - saved_at_s >= self.settings.eval_seconds
+            is_evaluation = self._is_evaluation_due(is_late)
+            if is_evaluation:
+                self._evaluate()
+            elif is_late:
+                self.save()
+            if is_evaluation or is_late:
+                must_stop = self._synchronize(signals.is_set())
+                saved_at_s = progress.seconds
+        return must_stop
+
+    def _is_evaluation_due(self, is_late: bool) -> bool:
+        """Whether to evaluate after this step; `is_late` if `eval_seconds` have passed."""
+        if self.settings.eval_steps is None:
+            return is_late
+        return self.progress.step % self.settings.eval_steps == 0
 
     def estimate(self) -> Estimate:
         """Measure the speed of training, or take that of the earlier parts of the run.
@@ -114,17 +136,20 @@ class Trainer:
         All processes must call this; it changes nothing.
         """
         self._reporter.progress("timing training steps", 0, None)
-        progress, batch = self.progress, next(self._batches())
-        n_tokens = batch.inputs[:, 0].size
+        progress = self.progress
+        batch = next(self._batches())
         if progress.step:
             rate = progress.tokens / max(1e-9, progress.seconds)
         else:
-            rate = n_tokens / self.step.seconds(batch)
-        epoch = batch.n_batches * n_tokens
-        return progress.estimate(self.settings, step=n_tokens, epoch=epoch, rate=rate)
+            rate = batch.n_tokens / self.step.seconds(batch)
+        n_tokens_of_epoch = batch.n_batches * batch.n_tokens
+        return progress.estimate(
+            self.settings, step=batch.n_tokens, epoch=n_tokens_of_epoch, rate=rate
+        )
 
     def _batches(self) -> Iterator[StreamBatch]:
-        start = self.progress.epoch, self.progress.index
+        """Yield the batches from the present position on."""
+        start = (self.progress.epoch, self.progress.index)
         return batches(self.step.corpus, self.settings, self._group.size, start)
 
     def _train_one_batch(self, batch: StreamBatch) -> None:
@@ -134,66 +159,76 @@ class Trainer:
         progress.step += 1
         self._check_convergence("loss", loss, progress.best_loss, math.inf)
         progress.losses.append(loss)
-        progress.tokens += batch.inputs[:, 0].size
-        progress.epoch, progress.index = batch.epoch, batch.index + 1
+        progress.tokens += batch.n_tokens
+        progress.epoch = batch.epoch
+        progress.index = batch.index + 1
         progress.n_batches = batch.n_batches
 
     def _synchronize(self, stop: bool) -> bool:
         """Synchronize the clock with the first process; return whether any process must stop."""
-        seconds = time.monotonic() - self._started_at
-        values = seconds, max(self.progress.limits_used(self.settings, seconds).values())
-        (self.progress.seconds, self._fraction_done), stop = self._group.from_first(values, stop)
-        return stop
+        own_seconds = time.monotonic() - self._started_at
+        own_fraction = max(self.progress.limits_used(self.settings, own_seconds).values())
+        values, must_stop = self._group.from_first([own_seconds, own_fraction], stop)
+        self.progress.seconds, self._fraction_done = values
+        return must_stop
 
     def _evaluate(self) -> None:
         """Measure, export and save, unless this step has already been evaluated."""
-        progress, started_at = self.progress, time.monotonic()
+        progress = self.progress
+        start_s = time.monotonic()
         if progress.evaluated_at == progress.step:
             return
         progress.evaluated_at = progress.step
 
         def measure_and_export() -> None:
-            measured = self._measure()
+            log_line = self._measure()
             # Export before the checkpoint: a run killed in between evaluates and exports again.
             if not self.settings.keep_best or progress.best_step == progress.step:
-                progress.exported = measured
+                progress.exported = log_line
                 self._export()
 
         self.save(measure_and_export)
-        progress.evaluation_seconds = time.monotonic() - started_at
+        progress.evaluation_seconds = time.monotonic() - start_s
 
     def _measure(self) -> dict[str, Any]:
-        """Evaluate the held-out text, if there is one, and return the log line."""
+        """Evaluate the held-out text and return the log line; {} without such a text."""
         progress = self.progress
         if self.heldout is None:
             return {}
         self._reporter.progress("evaluating", 0, None)
         measured = perplexity(self.step.model, self.heldout)
-        line = self._write_log({"heldout": asdict(measured)})
-        average, best = measured.average, progress.best
-        self._check_convergence("held-out perplexity", average, best, _DIVERGED * best)
-        progress.evaluations_since_best += 1
-        if average < best:
-            progress.best, progress.best_step = average, progress.step
+        log_line = self._write_log({"heldout": asdict(measured)})
+        most = _DIVERGED * progress.best
+        self._check_convergence("held-out perplexity", measured.average, progress.best, most)
+        if measured.average < progress.best:
+            progress.best = measured.average
+            progress.best_step = progress.step
             progress.evaluations_since_best = 0
-        return line
+        else:
+            progress.evaluations_since_best += 1
+        return log_line
 
     def _check_convergence(self, name: str, value: float, best: float, most: float) -> None:
-        if not math.isfinite(value) or value > most:
-            before = f", which was {best:.4g} before" if math.isfinite(best) else ""
-            rate = self.settings.peak_rate
-            what = f"{name} {value:.4g}{before}, at a learning rate of {rate:g}"
-            hint = f"`resume=True` with `learning_rate={rate / 4:g}` continues from the last "
-            raise TrainingError(f"step {self.progress.step}: {what}", f"{hint}checkpoint")
+        """Raise a TrainingError if a value is not finite or larger than `most`."""
+        if math.isfinite(value) and value <= most:
+            return
+        before = f", which was {best:.4g} before" if math.isfinite(best) else ""
+        rate = self.settings.peak_rate
+        raise TrainingError(
+            f"{name} {value:.4g}{before}, at a learning rate of {rate:g}",
+            f"`resume=True` with `learning_rate={rate / 4:g}` continues from the last checkpoint",
+            where=f"step {self.progress.step}",
+        )
 
     def _stop(self) -> None:
-        progress = self.progress
+        """Save everything and raise the StoppedError."""
         self.save()
         if not self.settings.keep_best:
             self._group.run_on_first(self._export)
         self._log_loss()
-        what = f"{self.folder.path}: stopped at step {progress.step:,}; everything is saved"
-        raise StoppedError(what, "the same command with `resume=True` continues the run")
+        problem = f"stopped at step {self.progress.step:,}; everything is saved"
+        hint = "the same command with `resume=True` continues the run"
+        raise StoppedError(problem, hint, where=self.folder.path)
 
     def _export(self) -> None:
         self.step.model.write(self.folder.path, self.settings.dtype)
@@ -204,31 +239,44 @@ class Trainer:
         if not progress.losses:
             return
         progress.loss = sum(progress.losses) / len(progress.losses)
-        facts = {"loss": progress.loss, "learning_rate": self.step.learning_rate}
-        facts["sampled_softmax"] = self.step.is_sampled
+        facts = {
+            "loss": progress.loss,
+            "learning_rate": self.step.learning_rate,
+            "sampled_softmax": self.step.is_sampled,
+        }
         self._group.run_on_first(lambda: self._write_log(facts))
 
     def _end_log_interval(self) -> None:
-        self._log_loss()
+        """Log the mean loss, check it, and begin a new mean."""
         progress = self.progress
+        self._log_loss()
         progress.losses.clear()
         most = progress.best_loss + math.log(_DIVERGED)
         self._check_convergence("loss", progress.loss, progress.best_loss, most)
         progress.best_loss = min(progress.loss, progress.best_loss)
 
     def _write_log(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """Write and report a log line with the position of the run; return it."""
         progress = self.progress
-        position = {"step": progress.step, "epoch": progress.epoch, "tokens": progress.tokens}
-        line = {**position, "seconds": round(progress.seconds, 1), **facts}
+        line = {
+            "step": progress.step,
+            "epoch": progress.epoch,
+            "tokens": progress.tokens,
+            "seconds": round(progress.seconds, 1),
+            **facts,
+        }
         self._log.append(line)
         self._reporter.log_line(line)
         return line
 
     def _report_progress(self) -> None:
-        progress, fraction = self.progress, self._fraction_done
-        total = progress.tokens / fraction if fraction and progress.tokens else None
-        loss = f", loss {progress.losses[-1]:.2f}" if progress.losses else ""
-        detail = f"epoch {progress.epochs:.2f}{loss}"
+        progress = self.progress
+        total = None
+        if self._fraction_done and progress.tokens:
+            total = progress.tokens / self._fraction_done
+        detail = f"epoch {progress.epochs:.2f}"
+        if progress.losses:
+            detail += f", loss {progress.losses[-1]:.2f}"
         self._reporter.progress("training", progress.tokens, total, detail)
 
 
@@ -238,17 +286,19 @@ def stop_on_signal() -> Iterator[threading.Event]:
 
     Signals that are ignored, as in background jobs, stay ignored; only the main thread gets any.
     """
-    event, handlers = threading.Event(), dict[int, Any]()
+    event = threading.Event()
+    handlers: dict[int, Any] = {}  # those before, by number of the signal
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         event.set()
         signal.signal(number, handlers[number])
 
     if threading.current_thread() is threading.main_thread():
-        for one in (signal.SIGINT, signal.SIGTERM):
-            if (handler := signal.getsignal(one)) is not signal.SIG_IGN:
-                handlers[one] = handler
-                signal.signal(one, on_signal)
+        for stop_signal in (signal.SIGINT, signal.SIGTERM):
+            handler = signal.getsignal(stop_signal)
+            if handler is not signal.SIG_IGN:
+                handlers[stop_signal] = handler
+                signal.signal(stop_signal, on_signal)
     try:
         yield event
     finally:

@@ -20,10 +20,14 @@ from elmo_cli.model.bilm import FORGET_BIAS, ProjectedLSTM
 
 def parameters_of(layer: ProjectedLSTM) -> list[Tensor]:
     """Return the gate weights over x and h, the bias, and the projection if there is one."""
-    found: list[Tensor] = [layer.input.weight, layer.recurrent.weight, layer.input.bias]
+    parameters: list[Tensor] = [
+        layer.input.weight,  # (4 * cell, projection)
+        layer.recurrent.weight,  # (4 * cell, projection)
+        layer.input.bias,  # (4 * cell,)
+    ]
     if layer.options.has_lstm_projection:
-        found.append(layer.projection.get_parameter("weight"))
-    return found
+        parameters.append(layer.projection.get_parameter("weight"))  # (projection, cell)
+    return parameters
 
 
 class FusedLSTM(torch.autograd.Function):
@@ -55,60 +59,78 @@ class FusedLSTM(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         n_tokens, n_directions, n_rows, _ = x.shape
         n_cells = c.shape[2]
-        n_kinds = len(parameters) // n_directions
-        of_x = [weight.to(x.dtype) for weight in parameters[0::n_kinds]]
-        of_h = [weight.to(x.dtype) for weight in parameters[1::n_kinds]]
+        n_kinds = len(parameters) // n_directions  # 3, or 4 with a projection
+        input_weights = [weight.to(x.dtype) for weight in parameters[0::n_kinds]]
+        recurrent_weights = [weight.to(x.dtype) for weight in parameters[1::n_kinds]]
         biases = [_with_forget_bias(bias).to(x.dtype) for bias in parameters[2::n_kinds]]
-        down = [weight.to(x.dtype) for weight in parameters[3::n_kinds]] if n_kinds > 3 else []
-        acts = _at_all_steps(x, of_x, biases)  # (token, direction, stream, 4 * cell)
+        projections: list[Tensor] = []
+        if n_kinds == 4:
+            projections = [weight.to(x.dtype) for weight in parameters[3::n_kinds]]
+        # Input products, which the loop turns into the values of the gates, in place.
+        gates = _at_all_steps(x, input_weights, biases)  # (token, direction, stream, 4 * cell)
+        # Cells and outputs before each token and after the last one: (token + 1, …).
         cells = c.new_empty(n_tokens + 1, n_directions, n_rows, n_cells)
-        squashed = x.new_empty(n_tokens, n_directions, n_rows, n_cells)
-        # Outputs before each token and after the last one.
         hs = x.new_empty(n_tokens + 1, *x.shape[1:])
-        cells[0], hs[0] = c, h
-        recurrent, projected = _StepProduct(of_h), _StepProduct(down) if down else None
+        squashed = x.new_empty(n_tokens, n_directions, n_rows, n_cells)  # tanh of cells
+        cells[0] = c
+        hs[0] = h
+        recurrent = _StepProduct(recurrent_weights)
+        project = _StepProduct(projections) if projections else None
         for t in range(n_tokens):
-            z = recurrent.added(hs[t], acts[t])
-            i, j, f, o = z.chunk(4, 2)
+            z = recurrent.added(hs[t], gates[t])  # (direction, stream, 4 * cell)
+            i, j, f, o = z.chunk(4, 2)  # each (direction, stream, cell)
             i.sigmoid_()
             j.tanh_()
-            z[..., 2 * n_cells :].sigmoid_()
+            z[..., 2 * n_cells :].sigmoid_()  # f and o
             cell = torch.mul(f, cells[t], out=cells[t + 1]).addcmul_(i, j)
             if cell_clip is not None:
                 cell.clamp_(-cell_clip, cell_clip)
-            m = torch.tanh(cell, out=squashed[t]) * o
-            if projected is not None:
-                m = projected.of(m)
+            m = torch.tanh(cell, out=squashed[t]) * o  # (direction, stream, cell)
+            if project is not None:
+                m = project.of(m)  # (direction, stream, projection)
                 if proj_clip is not None:
                     m.clamp_(-proj_clip, proj_clip)
             hs[t + 1] = m
-        ctx.save_for_backward(x, hs, acts, cells, squashed, *of_x, *of_h, *down)
-        ctx.clips, ctx.dtype = (cell_clip, proj_clip), parameters[0].dtype
-        outputs, cells_after = hs[1:].clone(), cells[1:]
+        weights = [*input_weights, *recurrent_weights, *projections]
+        ctx.save_for_backward(x, hs, gates, cells, squashed, *weights)
+        ctx.cell_clip = cell_clip
+        ctx.proj_clip = proj_clip
+        ctx.dtype = parameters[0].dtype
+        outputs = hs[1:].clone()
+        cells_after = cells[1:]
         ctx.mark_non_differentiable(cells_after)
         return outputs, cells_after
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_outputs: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        x, hs, acts, cells, squashed, *weights = ctx.saved_tensors
+        x, hs, gates, cells, squashed, *weights = ctx.saved_tensors
         n_tokens, n_directions = x.shape[:2]
-        of_x, of_h, down = (weights[k * n_directions : (k + 1) * n_directions] for k in range(3))
-        cell_clip, proj_clip = ctx.clips
-        clipped_cells = None if cell_clip is None else _at_bounds(cells, cell_clip)
-        clipped_outputs = _at_bounds(hs, proj_clip) if down and proj_clip is not None else None
-        d_projected, d_z = torch.empty_like(d_outputs), torch.empty_like(acts)
-        d_h, d_cell = torch.zeros_like(d_outputs[0]), torch.zeros_like(cells[0])
-        recurrent = _StepProduct([weight.t() for weight in of_h])
-        unprojected = _StepProduct([weight.t() for weight in down]) if down else None
+        input_weights = weights[:n_directions]
+        recurrent_weights = weights[n_directions : 2 * n_directions]
+        projections = weights[2 * n_directions :]
+        clipped_cells = None
+        if ctx.cell_clip is not None:
+            clipped_cells = _at_bounds(cells, ctx.cell_clip)
+        clipped_outputs = None
+        if projections and ctx.proj_clip is not None:
+            clipped_outputs = _at_bounds(hs, ctx.proj_clip)
+        d_projected = torch.empty_like(d_outputs)  # (token, direction, stream, projection)
+        d_z = torch.empty_like(gates)  # (token, direction, stream, 4 * cell)
+        d_h = torch.zeros_like(d_outputs[0])  # (direction, stream, projection)
+        d_cell = torch.zeros_like(cells[0])  # (direction, stream, cell)
+        recurrent = _StepProduct([weight.t() for weight in recurrent_weights])
+        unproject = None
+        if projections:
+            unproject = _StepProduct([weight.t() for weight in projections])
         for t in range(n_tokens - 1, -1, -1):
-            i, j, f, o = acts[t].chunk(4, 2)
+            i, j, f, o = gates[t].chunk(4, 2)  # each (direction, stream, cell)
             d_i, d_j, d_f, d_o = d_z[t].chunk(4, 2)
             d_m = torch.add(d_outputs[t], d_h, out=d_projected[t])
             if clipped_outputs is not None:
                 d_m.masked_fill_(clipped_outputs[t + 1], 0)
-            if unprojected is not None:
-                d_m = unprojected.of(d_m)
+            if unproject is not None:
+                d_m = unproject.of(d_m)  # (direction, stream, cell)
             _sigmoid_backward(d_m * squashed[t], o, grad_input=d_o)
             d_cell += torch.ops.aten.tanh_backward(d_m * o, squashed[t])
             if clipped_cells is not None:
@@ -118,16 +140,22 @@ class FusedLSTM(torch.autograd.Function):
             _sigmoid_backward(d_cell * cells[t], f, grad_input=d_f)
             d_cell *= f
             d_h = recurrent.of(d_z[t])
-        d_x = _at_all_steps(d_z, [weight.t() for weight in of_x])
-        d_bias = d_z.sum(0).sum(1)  # a single sum over both axes takes 20 times as long
-        opened = acts[..., -cells.shape[3] :] * squashed if down else None
-        d_parameters: list[Tensor] = []
+        d_x = _at_all_steps(d_z, [weight.t() for weight in input_weights])
+        # (direction, 4 * cell); a single sum over both axes takes 20 times as long.
+        d_bias = d_z.sum(0).sum(1)
+        unprojected = None
+        if projections:
+            n_cells = cells.shape[3]
+            unprojected = gates[..., -n_cells:] * squashed  # (token, direction, stream, cell)
+        d_parameters: list[Tensor] = []  # in the order of `parameters_of`
         for d in range(n_directions):
-            d_parameters += [_over_all_steps(d_z, x, d), _over_all_steps(d_z, hs[:-1], d)]
+            d_parameters.append(_over_all_steps(d_z, x, d))
+            d_parameters.append(_over_all_steps(d_z, hs[:-1], d))
             d_parameters.append(d_bias[d])
-            if opened is not None:
-                d_parameters.append(_over_all_steps(d_projected, opened, d))
-        return d_x, None, None, None, None, *(found.to(ctx.dtype) for found in d_parameters)
+            if unprojected is not None:
+                d_parameters.append(_over_all_steps(d_projected, unprojected, d))
+        converted = [gradient.to(ctx.dtype) for gradient in d_parameters]
+        return d_x, None, None, None, None, *converted
 
 
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
@@ -152,7 +180,11 @@ class _StepProduct:
         """Compute x @ weight.T: (direction, stream, n_in) -> (direction, stream, n_out)."""
         if self._packed is None:
             return torch.bmm(x, self._weights)
-        return torch.stack([w.linear(rows) for w, rows in zip(self._packed, x, strict=True)])
+        products = [
+            weight.linear(rows)  # (stream, n_out)
+            for weight, rows in zip(self._packed, x, strict=True)
+        ]
+        return torch.stack(products)
 
     def added(self, x: Tensor, base: Tensor) -> Tensor:
         """Add x @ weight.T to `base` in place, (direction, stream, n_out)."""
@@ -179,14 +211,17 @@ def _at_all_steps(
 ) -> Tensor:
     """Compute x @ weight.T for all tokens: (token, direction, stream, n_in) -> (…, n_out)."""
     n_tokens, n_directions, n_rows, _ = x.shape
-    made = x.new_empty(n_tokens, n_directions, n_rows, len(weights[0]))
+    products = x.new_empty(n_tokens, n_directions, n_rows, len(weights[0]))
     for d, weight in enumerate(weights):
+        rows = x[:, d].flatten(0, 1)  # (token * stream, n_in)
         bias = None if biases is None else biases[d]
-        of_all = nn.functional.linear(x[:, d].flatten(0, 1), weight, bias)
-        made[:, d] = of_all.view(n_tokens, n_rows, -1)
-    return made
+        product = nn.functional.linear(rows, weight, bias)  # (token * stream, n_out)
+        products[:, d] = product.view(n_tokens, n_rows, -1)
+    return products
 
 
 def _over_all_steps(left: Tensor, right: Tensor, d: int) -> Tensor:
     """Sum the outer products over tokens and streams of a direction, (left size, right size)."""
-    return left[:, d].flatten(0, 1).t() @ right[:, d].flatten(0, 1)
+    left_rows = left[:, d].flatten(0, 1)  # (token * stream, left size)
+    right_rows = right[:, d].flatten(0, 1)  # (token * stream, right size)
+    return left_rows.t() @ right_rows

@@ -77,17 +77,15 @@ def perplexity(
 
 def perplexity_of(scores: TextScores) -> Perplexity:
     """Compute the figures from the scores of a text."""
-    corpus, vocabulary, is_scored = scores.corpus, scores.vocabulary, scores.is_scored
-    n_predictions = int(is_scored.sum())
-    is_token = is_scored.copy()
-    is_token[corpus.prediction_starts[1:] - 1] = False
-    # Number of times each type was a target, (direction, type); the directions differ if streams
-    # end within a sentence.
-    targets = [scores.targets(direction)[is_token] for direction in (FORWARD, BACKWARD)]
-    counts = np.stack([np.bincount(ids, minlength=len(corpus.types)) for ids in targets])
-    unknown = np.flatnonzero(corpus.ids(vocabulary) == vocabulary.unknown)
+    corpus = scores.corpus
+    vocabulary = scores.vocabulary
+    n_predictions = int(scores.is_scored.sum())
+    counts = _target_counts(scores)  # (direction, type)
+    unknown = np.flatnonzero(corpus.ids(vocabulary) == vocabulary.unknown)  # (unknown type,)
     unknown_types = [corpus.types[k] for k in unknown]
-    spelling = counts[:, unknown] @ ByteModel(vocabulary).bits_per_token(unknown_types)
+    spelling_bits = ByteModel(vocabulary).bits_per_token(unknown_types)  # (unknown type,)
+    # From here on, (direction,).
+    spelling = counts[:, unknown] @ spelling_bits
     n_bytes = counts @ byte_counts(corpus.types)
     nll = -scores.sums().sum(1)
     bits = nll / math.log(2) + spelling
@@ -101,7 +99,7 @@ def perplexity_of(scores: TextScores) -> Perplexity:
         unknown_fraction=float(counts[:, unknown].sum() / counts.sum()),
         tokens=corpus.n_tokens,
         sentences=corpus.n_sentences,
-        not_scored=len(is_scored) - n_predictions,
+        not_scored=corpus.n_predictions - n_predictions,
         bits_per_byte=BitsPerByte(
             forward=float(bits_per_byte[FORWARD]),
             backward=float(bits_per_byte[BACKWARD]),
@@ -109,6 +107,21 @@ def perplexity_of(scores: TextScores) -> Perplexity:
             spelling=float(spelling.sum() / n_bytes.sum()),
         ),
     )
+
+
+def _target_counts(scores: TextScores) -> Int64Array:
+    """Return how often each type is the target of a scored prediction, (direction, type).
+
+    Ends of sentences are left out. The directions differ if streams end within a sentence.
+    """
+    corpus = scores.corpus
+    is_token = scores.is_scored.copy()
+    is_token[corpus.prediction_starts[1:] - 1] = False
+    counts = []
+    for direction in (FORWARD, BACKWARD):
+        targets = scores.targets(direction)[is_token]
+        counts.append(np.bincount(targets, minlength=len(corpus.types)))
+    return np.stack(counts)
 
 
 class ByteModel:
@@ -126,23 +139,23 @@ class ByteModel:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         types = [token for token in vocabulary.types if token not in SPECIALS]
-        self._counts = []  # for each order: of n-grams, contexts, different n-grams of a context
-        for keys in _ngrams(types):
-            ngrams = _NgramCounts(keys)
-            contexts = _NgramCounts(keys // _N_SYMBOLS), _NgramCounts(ngrams.names // _N_SYMBOLS)
-            self._counts.append((ngrams, *contexts))
+        self._counts = [_NgramCounts.of(ngrams) for ngrams in _ngrams(types)]
 
     def bits_per_token(self, tokens: Sequence[str]) -> Float64Array:
         """Return the bits of each token, including its end, (token,)."""
         lengths = byte_counts(tokens)
-        p = np.full(lengths.sum(), 1 / _N_SYMBOLS)
-        for (ngrams, *contexts), keys in zip(self._counts, _ngrams(tokens), strict=True):
-            n_context, n_different = (counts.of(keys // _N_SYMBOLS) for counts in contexts)
-            mixed = ngrams.of(keys) + n_different * p
-            seen = n_context > 0
-            p[seen] = (mixed / np.maximum(n_context + n_different, 1))[seen]
+        p = np.full(lengths.sum(), 1 / _N_SYMBOLS)  # of each symbol of all tokens, (symbol,)
+        for counts, ngrams in zip(self._counts, _ngrams(tokens), strict=True):
+            contexts = ngrams // _N_SYMBOLS
+            n = counts.ngrams.lookup(ngrams)
+            n_context = counts.contexts.lookup(contexts)
+            n_different = counts.continuations.lookup(contexts)
+            mixed = n + n_different * p
+            is_seen = n_context > 0
+            p[is_seen] = (mixed / np.maximum(n_context + n_different, 1))[is_seen]
+        token_of_symbol = np.repeat(np.arange(len(tokens)), lengths)
         bits = np.zeros(len(tokens))
-        np.add.at(bits, np.repeat(np.arange(len(tokens)), lengths), -np.log2(p))
+        np.add.at(bits, token_of_symbol, -np.log2(p))
         return bits
 
 
@@ -156,29 +169,57 @@ def _utf8(token: str) -> bytes:
 
 
 def _ngrams(tokens: Sequence[str]) -> list[Int64Array]:
-    """For each order 0 … 3, encode each symbol with its context as one number."""
+    """Encode each symbol with its context as one number, for each order 0 … 3.
+
+    Returns:
+        For each order, the n-grams of all symbols of all tokens, (symbol,): the symbol is the last
+        digit in base 257, and the rest is its context.
+    """
     joined = b"".join(b"\0" * _ORDER + _utf8(token) + b"\0" for token in tokens)
     symbols = np.frombuffer(joined, np.uint8).astype(np.int64)
     lengths = byte_counts(tokens)
-    n_before = _ORDER * np.repeat(np.arange(1, len(tokens) + 1), lengths)
-    positions = np.arange(lengths.sum()) + n_before
+    n_borders_before = _ORDER * np.repeat(np.arange(1, len(tokens) + 1), lengths)
+    positions = np.arange(lengths.sum()) + n_borders_before  # in `symbols`, of those to predict
     is_border = np.ones(len(symbols), bool)
     is_border[positions] = False
-    is_border[np.cumsum(lengths + _ORDER) - 1] = True
+    is_border[np.cumsum(lengths + _ORDER) - 1] = True  # the end of each token
     symbols[is_border] = _BORDER
-    keys = [symbols[positions]]
-    for k in range(1, _ORDER + 1):
-        keys.append(symbols[positions - k] * _N_SYMBOLS**k + keys[-1])
-    return keys
+    ngrams = [symbols[positions]]
+    for order in range(1, _ORDER + 1):
+        further_byte = symbols[positions - order]
+        ngrams.append(further_byte * _N_SYMBOLS**order + ngrams[-1])
+    return ngrams
 
 
+class _NumberCounts:
+    """How often each number occurs in an array."""
+
+    def __init__(self, numbers: Int64Array) -> None:
+        self.distinct, self._counts = np.unique(numbers, return_counts=True)
+
+    def lookup(self, numbers: Int64Array) -> Int64Array:
+        """Return the count of each number, 0 if it does not occur; the shape stays."""
+        first = np.searchsorted(self.distinct, numbers, "left")
+        end = np.searchsorted(self.distinct, numbers, "right")
+        is_counted = first < end
+        counts = np.append(self._counts, 0)  # so that an index at the end is valid
+        return np.where(is_counted, counts[first], 0)
+
+
+@dataclass(frozen=True)
 class _NgramCounts:
-    """The counts of some names."""
+    """The counts of one order: of n-grams, of contexts, and of different n-grams of a context."""
 
-    def __init__(self, names: Int64Array) -> None:
-        self.names, self._counts = np.unique(names, return_counts=True)
+    ngrams: _NumberCounts
+    contexts: _NumberCounts
+    continuations: _NumberCounts  # of each context, the number of different symbols after it
 
-    def of(self, wanted: Int64Array) -> Int64Array:
-        """Return the count of each name, 0 if it is missing."""
-        first, last = (np.searchsorted(self.names, wanted, side) for side in ("left", "right"))
-        return np.where(first < last, np.append(self._counts, 0)[first], 0)
+    @classmethod
+    def of(cls, ngrams: Int64Array) -> _NgramCounts:
+        """Count n-grams as `_ngrams` returns them for one order."""
+        ngram_counts = _NumberCounts(ngrams)
+        return cls(
+            ngrams=ngram_counts,
+            contexts=_NumberCounts(ngrams // _N_SYMBOLS),
+            continuations=_NumberCounts(ngram_counts.distinct // _N_SYMBOLS),
+        )

@@ -1,4 +1,4 @@
-"""Training the softmax: the sampled loss, and the fit to a frozen biLM for models without one."""
+"""The sampled softmax: which types are drawn as negatives, and the loss among them."""
 
 from __future__ import annotations
 
@@ -25,23 +25,24 @@ class LogUniformSampler:
     """
 
     def __init__(self, n_types: int, n_negatives: int) -> None:
-        self.n_types, self.n_negatives = n_types, n_negatives
-        ranks = torch.arange(1, n_types + 1, dtype=torch.float64)
+        self.n_types = n_types
+        self.n_negatives = n_negatives
+        ranks = torch.arange(1, n_types + 1, dtype=torch.float64)  # (type,)
         self._probability = torch.log1p(1 / ranks) / math.log(n_types + 1)
 
     def draw(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw distinct types, (n_negatives,) int64; and expected counts of all types, (type,)."""
-        drawn = torch.empty(0, dtype=torch.int64)
-        while True:
-            more = torch.rand(4 * self.n_negatives, generator=generator, dtype=torch.float64)
-            ids = (more * math.log(self.n_types + 1)).exp().long() - 1
+        drawn = torch.empty(0, dtype=torch.int64)  # (draw,), with repetitions
+        first = drawn  # positions in `drawn` of the first draw of each type, (distinct type,)
+        while len(first) < self.n_negatives:
+            uniform = torch.rand(4 * self.n_negatives, generator=generator, dtype=torch.float64)
+            ids = (uniform * math.log(self.n_types + 1)).exp().long() - 1
             drawn = torch.cat([drawn, ids.clamp_(0, self.n_types - 1)])
             first = _first_positions(drawn, self.n_types)
-            if len(first) >= self.n_negatives:
-                break
-        last = int(first[self.n_negatives - 1])
-        expected = -torch.expm1((last + 1) * torch.log1p(-self._probability))
-        return drawn[first[: self.n_negatives]], expected.float()
+        first = first[: self.n_negatives]
+        n_draws = int(first[-1]) + 1  # until the last negative was found
+        expected_counts = -torch.expm1(n_draws * torch.log1p(-self._probability))
+        return drawn[first], expected_counts.float()
 
 
 def _first_positions(ids: Tensor, n_types: int) -> Tensor:
@@ -78,77 +79,98 @@ def sampled_softmax_loss(
 
     Source: Jean et al. 2015; TensorFlow's `sampled_softmax_loss`.
     """
-    correction = expected_counts.log()
+    correction = expected_counts.log()  # (type,)
     # The position of a type among the negatives, -1 for those that were not drawn.
-    column = torch.full_like(expected_counts, -1, dtype=torch.int64)
+    column = torch.full_like(expected_counts, -1, dtype=torch.int64)  # (type,)
     column[negatives] = torch.arange(len(negatives), device=negatives.device)
     # A single gather, since each may have a gradient as large as the softmax.
-    both = torch.cat([targets, negatives])
+    ids = torch.cat([targets, negatives])  # (prediction + negative,)
+    weights = _rows(softmax.weight, ids)  # (prediction + negative, projection)
+    biases = softmax.bias.index_select(0, ids) - correction[ids]  # (prediction + negative,)
     loss: Tensor = _SampledSoftmaxLoss.apply(  # type: ignore[no-untyped-call]
-        h.to(dtype),
-        _rows(softmax.weight, both),
-        softmax.bias.index_select(0, both) - correction[both],
-        column[targets],
+        h.to(dtype), weights, biases, column[targets]
     )
     return loss
 
 
 def _rows(weight: Tensor, ids: Tensor) -> Tensor:
-    """Select rows of a weight; on a CPU, an existing gradient is updated only in these rows: to
-    write another one, zero almost everywhere, would cost a tenth of a step with many types."""
+    """Select rows of a weight: (type, projection) -> (id, projection).
+
+    On a CPU, an existing gradient is updated only in these rows: to write another one, zero almost
+    everywhere, would cost a tenth of a step with many types.
+    """
     if weight.grad is not None and weight.device.type == "cpu":
         return nn.functional.embedding(ids, weight, sparse=True)
     return weight.index_select(0, ids)
 
 
 class _SampledSoftmaxLoss(torch.autograd.Function):
-    """Loss and gradient in one pass over groups of predictions: all logits together would be the
-    largest array of training."""
+    """Loss and gradient in one pass over groups of predictions.
+
+    All logits together would be the largest array of training.
+    """
 
     @staticmethod
-    def forward(ctx: Any, h: Tensor, rows: Tensor, biases: Tensor, hit: Tensor) -> Tensor:
-        """Take softmax `rows` and `biases` of the targets, followed by those of the negatives."""
+    def forward(ctx: Any, h: Tensor, weights: Tensor, biases: Tensor, hits: Tensor) -> Tensor:
+        """Compute the mean loss, and the gradient for `backward`.
+
+        Args:
+            h: outputs of the top layer, (prediction, projection).
+            weights: of the targets, then of the negatives, (prediction + negative, projection).
+            biases: of the targets, then of the negatives, (prediction + negative,).
+            hits: position of each target among the negatives, -1 if it is none, (prediction,).
+        """
         n = len(h)
         d_h = torch.empty_like(h)
-        d_rows, d_biases = torch.zeros_like(rows), torch.zeros_like(biases)
-        d_weight, d_bias = d_rows[n:], d_biases[n:]
-        weight, bias, total = rows[n:].to(h.dtype), biases[n:], biases.new_zeros(())
-        is_hit, column = (hit >= 0).unsqueeze(1), hit.clamp_min(0).unsqueeze(1)
+        d_weights = torch.zeros_like(weights)
+        d_biases = torch.zeros_like(biases)
+        d_negative_weight = d_weights[n:]  # a view, as the next one
+        d_negative_bias = d_biases[n:]
+        negative_weight = weights[n:].to(h.dtype)  # (negative, projection)
+        negative_bias = biases[n:]  # (negative,)
+        is_hit = (hits >= 0).unsqueeze(1)  # (prediction, 1)
+        column = hits.clamp_min(0).unsqueeze(1)  # (prediction, 1)
+        total = biases.new_zeros(())
         at_once = _PREDICTIONS_AT_ONCE.get(h.device.type, _PREDICTIONS_AT_ONCE_ON_GPU)
         for begin in range(0, n, at_once):
             part = slice(begin, min(begin + at_once, n))
-            true_weight = rows[part].to(h.dtype)
-            true = (h[part] * true_weight).sum(1, dtype=biases.dtype) + biases[part]
-            logits = _logits(h[part], weight, bias)  # (prediction, negative)
+            true_weight = weights[part].to(h.dtype)  # (prediction, projection)
+            true = (h[part] * true_weight).sum(1, dtype=biases.dtype) + biases[
+                part
+            ]  # (prediction,)
+            logits = _logits(h[part], negative_weight, negative_bias)  # (prediction, negative)
             kept = logits.gather(1, column[part]).masked_fill_(is_hit[part], -math.inf)
             logits.scatter_(1, column[part], kept)
-            highest = torch.maximum(logits.amax(1), true)
+            # From here on, `logits` are overwritten by their exponentials and their gradient.
+            highest = torch.maximum(logits.amax(1), true)  # (prediction,)
             logits.sub_(highest.unsqueeze(1)).exp_()
-            own = (true - highest).exp()
-            whole = logits.sum(1) + own
-            total += (whole.log() + highest - true).sum()
-            d_true = torch.sub(own / whole, 1, out=d_biases[part]).unsqueeze(1)
-            d_logits = logits.div_(whole.unsqueeze(1))
-            d_bias += d_logits.sum(0)
+            true_exp = (true - highest).exp()  # (prediction,)
+            partition = logits.sum(1) + true_exp  # (prediction,)
+            total += (partition.log() + highest - true).sum()
+            d_true = torch.sub(true_exp / partition, 1, out=d_biases[part]).unsqueeze(1)
+            d_logits = logits.div_(partition.unsqueeze(1))  # (prediction, negative)
+            d_negative_bias += d_logits.sum(0)
             d_logits = d_logits.to(h.dtype)
-            torch.mm(d_logits, weight, out=d_h[part])
-            if d_weight.dtype == h.dtype:
-                d_weight.addmm_(d_logits.t(), h[part])
+            torch.mm(d_logits, negative_weight, out=d_h[part])
+            if d_negative_weight.dtype == h.dtype:
+                d_negative_weight.addmm_(d_logits.t(), h[part])
             else:
-                d_weight += d_logits.t() @ h[part]
+                d_negative_weight += d_logits.t() @ h[part]
             d_h[part] += (d_true * true_weight).to(h.dtype)
-            torch.mul(d_true, h[part], out=d_rows[part])
-        ctx.save_for_backward(d_h, d_rows, d_biases)
+            torch.mul(d_true, h[part], out=d_weights[part])
+        ctx.save_for_backward(d_h, d_weights, d_biases)
         return total / n
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_loss: Tensor) -> tuple[Tensor | None, ...]:
-        share = d_loss / len(ctx.saved_tensors[0])
-        return *(gradient * share for gradient in ctx.saved_tensors), None
+        d_h, d_weights, d_biases = ctx.saved_tensors
+        scale = d_loss / len(d_h)
+        return d_h * scale, d_weights * scale, d_biases * scale, None
 
 
 def _logits(h: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Compute h @ weight.T + bias in the dtype of `bias`: (prediction, negative)."""
     if h.dtype == bias.dtype:
         return torch.addmm(bias, h, weight.t())
     return torch.mm(h, weight.t()).to(bias.dtype).add_(bias)

@@ -23,7 +23,8 @@ LOSS_SCALE = 20  # bilm-tf clips the gradient of the loss summed over 20 tokens
 _LAST_FACTOR = 0.05  # of the peak learning rate
 _SMALLER_HINT = "choose a smaller `batch_size`; more `gradient_accumulation_steps` make up for it"
 _TRIAL_STEPS = 3  # the first one is slower
-Negatives = tuple[Tensor, Tensor]
+
+Negatives = tuple[Tensor, Tensor]  # what `LogUniformSampler.draw` returns
 
 
 def learning_rate_at(settings: TrainSettings, step: int, fraction_done: float) -> float:
@@ -36,8 +37,9 @@ def learning_rate_at(settings: TrainSettings, step: int, fraction_done: float) -
     if settings.optimizer == "adagrad":
         return settings.peak_rate
     warmup = min(1.0, (step + 1) / max(1, settings.warmup_steps))
-    decay = 0.5 * (1 + math.cos(math.pi * min(fraction_done, 1.0)))
-    return settings.peak_rate * (warmup * (_LAST_FACTOR + (1 - _LAST_FACTOR) * decay))
+    cosine = 0.5 * (1 + math.cos(math.pi * min(fraction_done, 1.0)))  # from 1 to 0
+    decay = _LAST_FACTOR + (1 - _LAST_FACTOR) * cosine
+    return settings.peak_rate * (warmup * decay)
 
 
 def _optimizer(settings: TrainSettings, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
@@ -62,8 +64,11 @@ class TrainStep:
     def __init__(
         self, model: LanguageModel, corpus: Corpus, settings: TrainSettings, group: ProcessGroup
     ) -> None:
-        self.model, self.corpus, self.settings, self.group = model, corpus, settings, group
-        self._ids = torch.from_numpy(corpus.ids(model.vocabulary))
+        self.model = model
+        self.corpus = corpus
+        self.settings = settings
+        self.group = group
+        self._ids = torch.from_numpy(corpus.ids(model.vocabulary))  # (type of the corpus,)
         self._modules = nn.ModuleDict({"bilm": model.bilm, "softmax": model.softmax})
         self._parameters = list(self._modules.requires_grad_().parameters())
         self._optimizer = _optimizer(settings, self._parameters)
@@ -76,14 +81,16 @@ class TrainStep:
         self._sampler = LogUniformSampler(n_types, settings.n_negatives(n_types))
         self.is_sampled = self._sampler.n_negatives > 0
         # See `softmax._rows`; on a GPU the gradient is dense in any case.
-        is_sparse = self.is_sampled and model.softmax.weight.device.type == "cpu"
-        self._softmax_gradient = torch.zeros_like(model.softmax.weight) if is_sparse else None
+        self._softmax_gradient = None
+        if self.is_sampled and model.softmax.weight.device.type == "cpu":
+            self._softmax_gradient = torch.zeros_like(model.softmax.weight)
 
     @property
     def own_streams(self) -> slice:
         """The streams of a batch that this process computes."""
         n_streams = self.settings.n_streams
-        return slice(self.group.rank * n_streams, (self.group.rank + 1) * n_streams)
+        first = self.group.rank * n_streams
+        return slice(first, first + n_streams)
 
     @property
     def learning_rate(self) -> float:
@@ -92,7 +99,8 @@ class TrainStep:
 
     def new_state(self, n_streams: int) -> State:
         """Return the LSTM state before any text is read."""
-        weight, options = self.model.softmax.weight, self.model.bilm.options
+        options = self.model.bilm.options
+        weight = self.model.softmax.weight
         return State.zeros(options, n_streams, device=weight.device, dtype=weight.dtype)
 
     def __call__(
@@ -116,40 +124,43 @@ class TrainStep:
             return self._step(batch, state, learning_rate)
 
     def _step(self, batch: StreamBatch, state: State, learning_rate: float) -> tuple[float, State]:
-        settings, size = self.settings, self.settings.batch_size
-        batch, negatives = batch.streams(self.own_streams), self._draw_negatives()
-        self._optimizer.zero_grad(set_to_none=True)
-        if self._softmax_gradient is not None:
-            self.model.softmax.weight.grad = self._softmax_gradient.zero_()
+        settings = self.settings
+        own_batch = batch.streams(self.own_streams)
+        negatives = self._draw_negatives()
+        self._clear_gradients()
         fraction = 1 / settings.gradient_accumulation_steps
-        value, states = 0.0, []
-        for first in range(0, settings.n_streams, size):
-            streams = slice(first, first + size)
-            part, before = batch.streams(streams), state.select_rows(streams)
-            loss, after = self.loss(part, before, negatives)
+        own_loss = 0.0
+        states_after = []
+        for first in range(0, settings.n_streams, settings.batch_size):
+            streams = slice(first, first + settings.batch_size)
+            state_before = state.select_rows(streams)
+            loss, state_after = self.loss(own_batch.streams(streams), state_before, negatives)
             (loss * (LOSS_SCALE * fraction)).backward()  # type: ignore[no-untyped-call]
-            value += loss.item() * fraction
-            states.append(after)
-        value = self.group.mean(value)
-        if not math.isfinite(value) or not self._update(learning_rate):
+            own_loss += loss.item() * fraction
+            states_after.append(state_after)
+        mean_loss = self.group.mean(own_loss)
+        if not math.isfinite(mean_loss) or not self._update(learning_rate):
             return math.nan, state
-        h, c = (torch.cat([getattr(one, name) for one in states], 2) for name in ("h", "c"))
-        return value, State(h, c)
+        # (layer, direction, stream, projection or cell)
+        h = torch.cat([after.h for after in states_after], 2)
+        c = torch.cat([after.c for after in states_after], 2)
+        return mean_loss, State(h, c)
 
     def seconds(self, batch: StreamBatch) -> float:
         """Measure the duration of a step before the first one; all processes must call this.
 
         Weights and random states stay the same, and the optimizer is a new one.
         """
-        saved = [(rng, rng.get_state()) for rng in (self._sampler_rng, self._dropout.generator)]
+        sampler_state = self._sampler_rng.get_state()
+        dropout_state = self._dropout.generator.get_state()
         durations = []
         for _ in range(_TRIAL_STEPS):
             start_s = time.monotonic()
             self(batch, self.new_state(self.settings.n_streams), 0.0)
             durations.append(time.monotonic() - start_s)
         self._optimizer = _optimizer(self.settings, self._parameters)
-        for rng, before in saved:
-            rng.set_state(before)
+        self._sampler_rng.set_state(sampler_state)
+        self._dropout.generator.set_state(dropout_state)
         return self.group.mean(min(durations))
 
     def loss(
@@ -160,18 +171,21 @@ class TrainStep:
         Args:
             negatives: result of `LogUniformSampler.draw`; None for the full softmax.
         """
-        bilm, softmax = self.model.bilm, self.model.softmax
+        bilm = self.model.bilm
+        softmax = self.model.softmax
         with self._autocast():
             vectors = token_vectors(bilm.char_cnn, self.corpus.characters, batch.inputs)
+        # Both (token, direction, stream, projection).
         top, new_state = forward(bilm, vectors, state, self._dropout, dtype=self._dtype)
-        h = top.flatten(0, 2)
-        types = torch.from_numpy(batch.targets.reshape(-1)).long()
-        targets = self._ids[types].to(h.device)
-        if negatives is not None:
-            loss = sampled_softmax_loss(softmax, h, targets, *negatives, dtype=self._dtype)
-            return loss, new_state
-        with self._autocast():
-            return -softmax(h, targets).mean(), new_state
+        h = top.flatten(0, 2)  # (prediction, projection)
+        types = torch.from_numpy(batch.targets.reshape(-1)).long()  # of the corpus, (prediction,)
+        targets = self._ids[types].to(h.device)  # of the vocabulary, (prediction,)
+        if negatives is None:
+            with self._autocast():
+                return -softmax(h, targets).mean(), new_state
+        ids, expected_counts = negatives
+        loss = sampled_softmax_loss(softmax, h, targets, ids, expected_counts, dtype=self._dtype)
+        return loss, new_state
 
     def state_dict(self) -> dict[str, Any]:
         """Return weights, optimizer and random states; all processes must call this."""
@@ -188,9 +202,10 @@ class TrainStep:
         self._optimizer.load_state_dict(saved["optimizer"])
         self._sampler_rng.set_state(saved["sampler_rng"])
         self._modules.load_state_dict(saved["model"])
-        states, group = saved["dropout_rng"], self.group
-        if saved["device"] == group.device.type and len(states) == group.size:
-            self._dropout.generator.set_state(states[group.rank])
+        dropout_states = saved["dropout_rng"]  # of each process
+        is_same_device = saved["device"] == self.group.device.type
+        if is_same_device and len(dropout_states) == self.group.size:
+            self._dropout.generator.set_state(dropout_states[self.group.rank])
         else:
             self._seed_dropout(step)
 
@@ -199,20 +214,28 @@ class TrainStep:
         seed = self.settings.seed + 1_000_000_007 * (self.group.rank + 1) + 998_244_353 * step
         self._dropout.generator.manual_seed(seed % (1 << 63))
 
+    def _clear_gradients(self) -> None:
+        """Remove all gradients; that of a sampled softmax keeps its memory, filled with zeros."""
+        self._optimizer.zero_grad(set_to_none=True)
+        if self._softmax_gradient is not None:
+            self.model.softmax.weight.grad = self._softmax_gradient.zero_()
+
     def _draw_negatives(self) -> Negatives | None:
+        """Draw the negative samples of a step; None for the full softmax."""
         if not self.is_sampled:
             return None
-        negatives, expected_counts = self._sampler.draw(self._sampler_rng)
-        return negatives.to(self.group.device), expected_counts.to(self.model.softmax.weight)
+        ids, expected_counts = self._sampler.draw(self._sampler_rng)
+        return ids.to(self.group.device), expected_counts.to(self.model.softmax.weight)
 
     def _update(self, learning_rate: float) -> bool:
         """Apply the mean gradient of all processes; return False if it is not finite."""
-        self.group.average_gradients([p.grad for p in self._parameters if p.grad is not None])
+        gradients = [weight.grad for weight in self._parameters if weight.grad is not None]
+        self.group.average_gradients(gradients)
         norm = nn.utils.clip_grad_norm_(self._parameters, self.settings.max_grad_norm)
         if not math.isfinite(norm.item()):
             return False
-        for parameters in self._optimizer.param_groups:
-            parameters["lr"] = learning_rate
+        for parameter_group in self._optimizer.param_groups:
+            parameter_group["lr"] = learning_rate
         self._optimizer.step()
         return True
 

@@ -12,7 +12,8 @@ from elmo_cli.errors import TrainingError
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.settings import TrainSettings
 
-FORWARD, BACKWARD = 0, 1
+FORWARD = 0
+BACKWARD = 1
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,11 @@ class StreamBatch:
     index: int
     n_batches: int
 
+    @property
+    def n_tokens(self) -> int:
+        """Number of tokens in each direction."""
+        return self.inputs[:, FORWARD].size
+
     def streams(self, part: slice) -> StreamBatch:
         """Return the same window for some of the streams."""
         return replace(self, inputs=self.inputs[..., part], targets=self.targets[..., part])
@@ -39,12 +45,18 @@ class StreamBatch:
 
 def check_long_enough(corpus: Corpus, settings: TrainSettings, n_processes: int = 1) -> None:
     """Refuse a text that is shorter than one batch (TrainingError)."""
-    n_streams, bptt = settings.n_streams * n_processes, settings.bptt
+    n_streams = settings.n_streams * n_processes
+    bptt = settings.bptt
     n_inputs = corpus.n_predictions
-    if n_inputs // n_streams < bptt:
-        what = f"the text: {corpus.n_tokens} tokens are less than one batch of {n_streams} streams"
-        hint = f", or `batch_size={n_inputs // bptt}`" if n_inputs >= bptt else ""
-        raise TrainingError(f"{what} of {bptt} tokens", f"give more text{hint}")
+    if n_inputs // n_streams >= bptt:
+        return
+    problem = (
+        f"{corpus.n_tokens} tokens are less than one batch of {n_streams} streams of {bptt} tokens"
+    )
+    hint = "give more text"
+    if n_inputs >= bptt:
+        hint += f", or `batch_size={n_inputs // bptt}`"
+    raise TrainingError(problem, hint, where="the text")
 
 
 def batches(
@@ -65,24 +77,31 @@ def batches(
     endless streams.
     """
     check_long_enough(corpus, settings, n_processes)
-    n_streams, bptt = settings.n_streams * n_processes, settings.bptt
-    epoch, first = start
+    n_streams = settings.n_streams * n_processes
+    bptt = settings.bptt
+    length = corpus.n_predictions // n_streams  # of a stream
+    n_batches = length // bptt
+    epoch, first_index = start
     while True:
-        ways = []  # inputs and targets of each direction, (stream, position)
-        for way in (FORWARD, BACKWARD):
-            random = np.random.default_rng([settings.seed, epoch, way])
+        inputs = []  # of each direction, (stream, position)
+        targets = []  # the same
+        for direction in (FORWARD, BACKWARD):
+            random = np.random.default_rng([settings.seed, epoch, direction])
             order = shuffled_order(corpus, random, settings.shuffle)
-            sides = flatten(corpus, order, way)
-            length = len(sides[0]) // n_streams
-            ways.append([side[: n_streams * length].reshape(n_streams, length) for side in sides])
-        n_batches = length // bptt
-        for index in range(first, n_batches):
+            flat_inputs, flat_targets = flatten(corpus, order, direction)
+            inputs.append(flat_inputs[: n_streams * length].reshape(n_streams, length))
+            targets.append(flat_targets[: n_streams * length].reshape(n_streams, length))
+        for index in range(first_index, n_batches):
             window = slice(index * bptt, (index + 1) * bptt)
-            inputs, targets = (
-                np.stack([way[side][:, window].T for way in ways], 1) for side in (0, 1)
+            yield StreamBatch(
+                inputs=np.stack([streams[:, window].T for streams in inputs], 1),
+                targets=np.stack([streams[:, window].T for streams in targets], 1),
+                epoch=epoch,
+                index=index,
+                n_batches=n_batches,
             )
-            yield StreamBatch(inputs, targets, epoch, index, n_batches)
-        epoch, first = epoch + 1, 0
+        epoch += 1
+        first_index = 0
 
 
 def shuffled_order(
@@ -91,7 +110,8 @@ def shuffled_order(
     """Return all sentence numbers in random order, (sentence,) int64."""
     if shuffle == "sentences":
         return random.permutation(corpus.n_sentences)
-    firsts, lengths = corpus.documents[:-1], np.diff(corpus.documents)
+    firsts = corpus.documents[:-1]  # first sentence of each document
+    lengths = np.diff(corpus.documents)  # in sentences
     shuffled = random.permutation(len(lengths))
     return _ranges(firsts[shuffled], lengths[shuffled])
 
@@ -110,13 +130,16 @@ def flatten(corpus: Corpus, order: Int64Array, direction: int) -> tuple[Int32Arr
     """
     lengths = np.diff(corpus.starts)[order] - 1
     if direction == FORWARD:
-        positions = _ranges(corpus.starts[order], lengths)
+        positions = _ranges(corpus.starts[order], lengths)  # of the inputs
         return corpus.tokens[positions], corpus.tokens[positions + 1]
-    positions = -_ranges(1 - corpus.starts[order + 1], lengths)
+    lasts = corpus.starts[order + 1] - 1
+    positions = -_ranges(-lasts, lengths)  # from the last symbol of each sentence down
     return corpus.tokens[positions], corpus.tokens[positions - 1]
 
 
 def _ranges(firsts: Int64Array, lengths: Int64Array) -> Int64Array:
     """Concatenate the ranges `first, first + 1, …` of the given lengths."""
-    ends = np.cumsum(lengths)
-    return np.asarray(np.repeat(firsts - ends + lengths, lengths) + np.arange(ends[-1]))
+    ends = np.cumsum(lengths)  # in the concatenation
+    starts = ends - lengths
+    offsets = np.repeat(firsts - starts, lengths)
+    return np.asarray(offsets + np.arange(ends[-1]))

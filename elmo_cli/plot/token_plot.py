@@ -13,8 +13,8 @@ import numpy as np
 from elmo_cli.analysis.labelled_vectors import LabelSettings, join_labels
 from elmo_cli.analysis.neighbors import Query
 from elmo_cli.analysis.query import Occurrence, find_tokens
-from elmo_cli.analysis.vectors import LayerView, Vectors
-from elmo_cli.arrays import Float64Array
+from elmo_cli.analysis.vectors import LayerView
+from elmo_cli.arrays import Float32Array, Float64Array
 from elmo_cli.files import StrPath, new_file
 from elmo_cli.plot.figure import (
     COLORS,
@@ -95,7 +95,7 @@ class PlottedTokens(NamedTuple):
 
     title: str
     tokens: list[Occurrence]
-    vectors: Vectors  # (token, dim) float32
+    vectors: Float32Array  # (token, dim)
     groups: list[str] | None = None  # the name of the group of each token; None: clusters
 
 

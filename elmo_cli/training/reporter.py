@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from elmo_cli.text.input_report import InputReport
 
 
-class Estimate(NamedTuple):
-    """How long training will take, unless `patience` ends it: seconds until the first limit,
-    evaluations not included; tokens to read in each direction, and passes over the text; measured
-    tokens per second; and the name of the limit."""
+@dataclass(frozen=True)
+class Estimate:
+    """How long training will take, unless `patience` ends it.
+
+    Attributes:
+        seconds: time until the first limit, evaluations not included.
+        tokens: tokens that are left to read in each direction.
+        epochs: passes over the text that are left, possibly fractional.
+        rate: tokens per second, as measured.
+        limit: name of the first limit: "max_steps", "max_epochs" or "max_seconds".
+    """
 
     seconds: float
     tokens: int

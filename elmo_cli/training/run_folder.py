@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from elmo_cli.errors import OutputError, ResumeError, UsageError
 from elmo_cli.files import TEMPORARY_SUFFIX, FileLock, output_errors
@@ -29,13 +28,51 @@ RECORD_FILE = "finetune.json"  # of `elmo finetune`
 FITTED_FILE = "fitted_softmax.hdf5"
 TASK_FILE = "task.json"  # of `elmo train`
 VECTORS_FOLDER = "vectors"
-_MODEL = (PARTS_FILE, STATE_FILE, OPTIONS_FILE, WEIGHTS_FILE, SOFTMAX_FILE, VOCABULARY_FILE)
-_RUN = (CHECKPOINT_FILE, LOG_FILE)
-_FILES = {  # files that a run writes; the last one marks its folder
-    "pretrain": (*_MODEL, *_RUN, TEXT_FILE, RECIPE_FILE),
-    "finetune": (*_MODEL, *_RUN, FITTED_FILE, CARD_FILE, RECORD_FILE),
-    "train": ("model.pt", "scores.json", "word_vectors.npz", *_RUN, TASK_FILE),
+
+
+@dataclass(frozen=True)
+class _RunFiles:
+    """The files that a kind of run writes to its folder.
+
+    Attributes:
+        others: in the order in which an earlier run is removed.
+        marker: a folder with this file contains such a run; removed last.
+    """
+
+    others: tuple[str, ...]
+    marker: str
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """The marker and the others."""
+        return (*self.others, self.marker)
+
+
+_MODEL_FILES = (
+    PARTS_FILE,
+    STATE_FILE,
+    OPTIONS_FILE,
+    WEIGHTS_FILE,
+    SOFTMAX_FILE,
+    VOCABULARY_FILE,
+)
+_PROGRESS_FILES = (CHECKPOINT_FILE, LOG_FILE)
+_FILES_OF_KIND = {
+    "pretrain": _RunFiles(
+        others=(*_MODEL_FILES, *_PROGRESS_FILES, TEXT_FILE),
+        marker=RECIPE_FILE,
+    ),
+    "finetune": _RunFiles(
+        others=(*_MODEL_FILES, *_PROGRESS_FILES, FITTED_FILE, CARD_FILE),
+        marker=RECORD_FILE,
+    ),
+    "train": _RunFiles(
+        others=("model.pt", "scores.json", "word_vectors.npz", *_PROGRESS_FILES),
+        marker=TASK_FILE,
+    ),
 }
+_OTHER_FOLDER = "choose another folder with `output`"
+_NEW_FOLDER = "choose a new or empty folder with `output`"
 
 
 class RunFolder:
@@ -46,7 +83,9 @@ class RunFolder:
     """
 
     def __init__(self, path: Path, kind: str) -> None:
-        self.path, self.kind = path, kind
+        self.path = path
+        self.kind = kind
+        self._files = _FILES_OF_KIND[kind]
         self._lock = FileLock(path / LOCK_FILE)
         self._is_new = False
 
@@ -63,40 +102,52 @@ class RunFolder:
                 training there.
             ResumeError: there is no run to resume.
         """
-        path = self.path
-        for file in reads:
-            if file.name in _FILES[self.kind] and file.parent.resolve() == path.resolve():
-                what = f"{path}: contains {file.name}, which the run starts from"
-                raise UsageError(what, "choose another folder with `output`")
-        with output_errors(path):
-            self._is_new = not path.exists()
-            path.mkdir(parents=mode != "resume", exist_ok=True)
-            if not self._lock.acquire():
-                what = f"{path}: another process is training there"
-                raise OutputError(what, "wait for it, or choose another folder with `output`")
+        self._check_not_replaced(reads)
+        with output_errors(self.path):
+            self._is_new = not self.path.exists()
+            self.path.mkdir(parents=mode != "resume", exist_ok=True)
+            self._acquire_lock()
             self._check_content(mode)
-            for name in _FILES[self.kind]:  # partial files of a killed run
-                for left in path.glob(f"{name}.{'[0-9a-f]' * 8}{TEMPORARY_SUFFIX}"):
-                    left.unlink()
+            self._remove_partial_files()
+
+    def _check_not_replaced(self, reads: Sequence[Path]) -> None:
+        """Refuse to replace a file that the run starts from, under whatever name of its folder."""
+        for file in reads:
+            if file.name in self._files.all and file.parent.resolve() == self.path.resolve():
+                problem = f"contains {file.name}, which the run starts from"
+                raise UsageError(problem, _OTHER_FOLDER, where=self.path)
+
+    def _acquire_lock(self) -> None:
+        if not self._lock.acquire():
+            problem = "another process is training there"
+            raise OutputError(problem, f"wait for it, or {_OTHER_FOLDER}", where=self.path)
 
     def _check_content(self, mode: str) -> None:
-        path, marker = self.path, _FILES[self.kind][-1]
-        is_run = (path / marker).exists()
-        content = sorted({*os.listdir(path)} - {LOCK_FILE, VECTORS_FOLDER})
+        """Refuse what `mode` does not allow in the folder."""
+        marker = self._files.marker
+        is_run = (self.path / marker).exists()
+        content = sorted({*os.listdir(self.path)} - {LOCK_FILE, VECTORS_FOLDER})
         if content and not is_run:
-            what = f"{path}: contains {content[0]}, but no {self.kind} run ({marker})"
-            raise OutputError(what, "choose a new or empty folder with `output`")
+            problem = f"contains {content[0]}, but no {self.kind} run ({marker})"
+            raise OutputError(problem, _NEW_FOLDER, where=self.path)
         if mode == "resume" and not is_run:
             hint = "leave out `resume` to start one"
-            raise ResumeError(f"{path}: contains no run to resume", hint)
+            raise ResumeError("contains no run to resume", hint, where=self.path)
         if mode == "new" and is_run:
             hint = "`resume=True` continues it, `overwrite=True` starts over"
-            raise OutputError(f"{path}: contains a {self.kind} run already", hint)
+            raise OutputError(f"contains a {self.kind} run already", hint, where=self.path)
+
+    def _remove_partial_files(self) -> None:
+        """Remove what a run left behind that was killed while it wrote a file."""
+        random_part = "[0-9a-f]" * 8
+        for name in self._files.all:
+            for partial_file in self.path.glob(f"{name}.{random_part}{TEMPORARY_SUFFIX}"):
+                partial_file.unlink()
 
     def start(self) -> None:
         """Remove the files of an earlier run; raises OutputError."""
         with output_errors(self.path):
-            for name in _FILES[self.kind]:
+            for name in self._files.all:
                 (self.path / name).unlink(missing_ok=True)
 
     def __enter__(self) -> RunFolder:
@@ -111,32 +162,3 @@ class RunFolder:
         if self._is_new:
             with suppress(OSError):  # not empty
                 self.path.rmdir()
-
-
-class TrainingLog:
-    """The log file of a run, created with its first line, truncated on resume.
-
-    Each method raises an OutputError if the file cannot be written.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / LOG_FILE
-
-    def append(self, line: dict[str, Any]) -> None:
-        """Write one line at the end."""
-        with output_errors(self._path, resumable=True), self._path.open("a") as file:
-            file.write(json.dumps(line) + "\n")
-
-    def synced_size(self) -> int:
-        """The size of the file in bytes, all of which are on the disk; 0 without a file."""
-        if not self._path.exists():
-            return 0
-        with output_errors(self._path, resumable=True), self._path.open("rb+") as file:
-            os.fsync(file.fileno())
-            return file.seek(0, os.SEEK_END)
-
-    def truncate(self, size: int) -> None:
-        """Remove what follows the first `size` bytes."""
-        with output_errors(self._path):
-            if self._path.exists() and self._path.stat().st_size > size:
-                os.truncate(self._path, size)

@@ -17,7 +17,11 @@ _START_OVER = "start over with `overwrite=True`, or restore the file from a back
 
 
 def write_tensors(path: Path, content: Any) -> None:
-    """Replace a file of tensors and plain values atomically; raises OutputError."""
+    """Replace a file of tensors and plain values atomically.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
     with new_file(path, durable=True, resumable=path.exists()) as file:
         try:
             torch.save(content, file)
@@ -28,7 +32,7 @@ def write_tensors(path: Path, content: Any) -> None:
 
 
 def read_tensors(path: Path) -> Any:
-    """Load such a file on the CPU without running code in it.
+    """Load a file of tensors and plain values on the CPU without running code in it.
 
     Raises:
         Exception: torch and zipfile raise a dozen types on corrupt files.
@@ -38,21 +42,33 @@ def read_tensors(path: Path) -> Any:
 
 
 def check_zip(path: Path) -> None:
-    """Verify the checksums, which torch ignores and NumPy does not always reach."""
+    """Verify the checksums of a zip file, which is what torch and NumPy write.
+
+    torch ignores them when it reads, and NumPy does not always reach them.
+
+    Raises:
+        ValueError: a member is corrupt.
+        Exception: zipfile raises several types on files that are no zip files.
+    """
     with zipfile.ZipFile(path) as archive:
-        if corrupt := archive.testzip():
-            raise ValueError(f"{corrupt} is corrupt")
+        corrupt_member = archive.testzip()
+    if corrupt_member is not None:
+        raise ValueError(f"{corrupt_member} is corrupt")
 
 
 @contextmanager
 def as_resume_error(path: Path) -> Iterator[None]:
-    """Raise any error as a ResumeError: readers raise a dozen types on corrupt files."""
+    """Turn any error of reading a file of a run into a ResumeError that names the file.
+
+    Args:
+        path: the file that is read inside; readers raise a dozen types on corrupt files.
+    """
     try:
         yield
     except ResumeError:
         raise
+    except FileNotFoundError as error:
+        raise ResumeError("missing", _START_OVER, where=path) from error
     except Exception as error:
-        what = "corrupt, or written by another version of elmo"
-        if isinstance(error, FileNotFoundError):
-            what = "missing"
-        raise ResumeError(f"{path}: {what}", _START_OVER) from error
+        problem = "corrupt, or written by another version of elmo"
+        raise ResumeError(problem, _START_OVER, where=path) from error

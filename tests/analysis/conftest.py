@@ -26,17 +26,18 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> ProbeData:
     for split, n_sentences in SIZES.items():
         lengths = rng.integers(1, 60, n_sentences)
         ids = [rng.integers(len(LABELS), size=n) for n in lengths]
-        labels = [[LABELS[k] for k in one] for one in ids]
+        labels = [[LABELS[k] for k in ids_of_sentence] for ids_of_sentence in ids]
         n_forms = 50 if split == "train" else 60
         if split == "dev":
             labels[0][0] = "X"
         arrays = [rng.standard_normal((2, n, DIM)).astype(np.float32) for n in lengths]
-        for array, one in zip(arrays, ids, strict=True):
-            array[1] += centers[one] + 5
-        words = [rng.integers(n_forms, size=n) for n in lengths]
-        given = sentences([" ".join(f"w{form}" for form in one) for one in words])
+        for array, ids_of_sentence in zip(arrays, ids, strict=True):
+            array[1] += centers[ids_of_sentence] + 5
+        forms = [rng.integers(n_forms, size=n) for n in lengths]
+        lines = [" ".join(f"w{form}" for form in forms_of_line) for forms_of_line in forms]
+        text = sentences(lines)
         files[split] = (
-            str(write(folder / f"{split}.hdf5", given, arrays)),
-            str(write_conllu(folder / f"{split}.conllu", given, labels)),
+            str(write(folder / f"{split}.hdf5", text, arrays)),
+            str(write_conllu(folder / f"{split}.conllu", text, labels)),
         )
     return read_probe_data(**files)

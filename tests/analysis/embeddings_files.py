@@ -32,10 +32,19 @@ HEADER = {"model": "m", "model_sha256": "6c1f" + "0" * 60, "state": "zero", "poo
 
 def sentences(lines: Sequence[str] = LINES, numbers: Sequence[int] | None = None) -> list[Sentence]:
     """A sentence per line, in two documents."""
+    keys = range(len(lines)) if numbers is None else numbers
     half = max(1, len(lines) // 2)
     return [
-        Sentence(tuple(line.split()), key, line, "in.txt", key + 1, f"d_{n // half}", n % half)
-        for n, (key, line) in enumerate(zip(numbers or range(len(lines)), lines, strict=True))
+        Sentence(
+            tokens=tuple(line.split()),
+            key=key,
+            text=line,
+            source="in.txt",
+            line=key + 1,
+            document=f"d_{n // half}",
+            place=n % half,
+        )
+        for n, (key, line) in enumerate(zip(keys, lines, strict=True))
     ]
 
 
@@ -86,11 +95,15 @@ def write_lines(path: Path, labels: Sequence[Sequence[str]]) -> Path:
 def write_conllu(path: Path, given: Sequence[Sentence], labels: Sequence[Sequence[str]]) -> Path:
     """CoNLL-U with labels as XPOS, in lower case as UPOS, with a range and an empty node."""
     lines = []
-    for sentence, of_tokens in zip(given, labels, strict=True):
-        lines += [f"# newdoc id = {sentence.document}"] if sentence.place == 0 else []
-        for number, (token, label) in enumerate(zip(sentence.tokens, of_tokens, strict=True), 1):
-            lines += ["2-3" + "\t_" * 9] if number == 2 else []
+    for sentence, labels_of_sentence in zip(given, labels, strict=True):
+        if sentence.place == 0:
+            lines.append(f"# newdoc id = {sentence.document}")
+        labelled_tokens = zip(sentence.tokens, labels_of_sentence, strict=True)
+        for number, (token, label) in enumerate(labelled_tokens, 1):
+            if number == 2:
+                lines.append("2-3" + "\t_" * 9)
             lines.append(f"{number}\t{token}\t_\t{label.lower()}\t{label}" + "\t_" * 5)
-        lines += ["8.1" + "\t_" * 9, ""]
+        lines.append("8.1" + "\t_" * 9)
+        lines.append("")
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path

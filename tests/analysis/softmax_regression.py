@@ -15,15 +15,17 @@ def train_weights(
     random = torch.Generator().manual_seed(0)
     inputs = with_ones(vectors.astype(np.float64))
     weights = np.zeros((inputs.shape[1], n_labels))
-    first, second, step = np.zeros_like(weights), np.zeros_like(weights), 0
+    first = np.zeros_like(weights)  # moment of the gradient
+    second = np.zeros_like(weights)
+    step = 0
     n_steps = 10 * math.ceil(len(targets) / 512)
     for _ in range(10):
         order = torch.randperm(len(targets), generator=random).numpy()
         for start in range(0, len(order), 512):
             rows = order[start : start + 512]
-            probabilities = np.exp(log_probabilities(inputs[rows], weights))
-            probabilities[np.arange(len(rows)), targets[rows]] -= 1
-            gradient = inputs[rows].T @ probabilities / len(rows)
+            errors = np.exp(log_probabilities(inputs[rows], weights))  # (vector, label)
+            errors[np.arange(len(rows)), targets[rows]] -= 1
+            gradient = inputs[rows].T @ errors / len(rows)
             gradient[:-1] += 2 * decay * weights[:-1]
             rate = 1e-2 * (1 - step / n_steps)
             step += 1
@@ -38,7 +40,8 @@ def converged_weights(
     vectors: np.ndarray, targets: np.ndarray, n_labels: int, decay: float
 ) -> np.ndarray:
     """Weights (dim + 1, label) of minimal loss, decayed towards those that predict counts + 1."""
-    inputs, n = with_ones(vectors), len(targets)
+    inputs = with_ones(vectors)
+    n = len(targets)
     counts = np.bincount(targets, minlength=n_labels) + 1
     prior = np.zeros((inputs.shape[1], n_labels))
     prior[-1] = np.log(counts / counts.sum())

@@ -58,10 +58,13 @@ BY_SENTENCE = {"keys": "sentence", "first_sentence": 3}
 def test_vectors_are_joined_with_their_labels(tmp_path, layout, options, stores_tokens, has_names):
     """Sentences keyed by name are only found by the tokens of columns, even inside groups."""
     text = [line.replace("d e", "x/d e").replace("b c", "x/b c") for line in TEXT]
-    given = sentences(text, range(options.get("first_sentence", 0), 8)[:5])
+    words = " ".join(text).split()
+    first = options.get("first_sentence", 0)
+    given = sentences(text, range(first, first + len(text)))
     path = write(tmp_path / "a.hdf5", given, layout=layout, **options)
     columns = join(path, write_conllu(tmp_path / "a.conllu", given, LABELS))
-    assert (columns.labels, columns.words) == (ALL_LABELS, " ".join(text).split())
+    assert columns.labels == ALL_LABELS
+    assert columns.words == words
     for layer in (0, 1, 2):
         vectors = columns.vectors(layer)
         assert vectors.dtype == np.float32
@@ -71,12 +74,14 @@ def test_vectors_are_joined_with_their_labels(tmp_path, layout, options, stores_
         with pytest.raises(UsageError, match="lines of labels cannot be matched"):
             join(path, lines)
     else:
-        assert join(path, lines).words == (" ".join(text).split() if stores_tokens else None)
-        assert join(path, lines).sentences[1].labels == ("X",)
+        joined = join(path, lines)
+        assert joined.words == (words if stores_tokens else None)
+        assert joined.sentences[1].labels == ("X",)
 
 
 def test_equal_sentences_that_are_stored_once(tmp_path):
-    given, labels = sentences([*TEXT, "a b"]), [*LABELS, LABELS[0]]
+    given = sentences([*TEXT, "a b"])
+    labels = [*LABELS, LABELS[0]]
     arrays = [layers(sentence)[2] for sentence in given]
     header = {"layers": "top"}
     path = write(tmp_path / "a.hdf5", given, arrays, layout="manylangs", header=header)
@@ -91,7 +96,8 @@ def test_compressed_labels_and_pipes(tmp_path):
     columns = write_conllu(tmp_path / "a.conllu", given, LABELS).read_bytes()
     (tmp_path / "b.conllu.gz").write_bytes(gzip.compress(columns))
     assert join(path, tmp_path / "b.conllu.gz").labels == ALL_LABELS
-    lines, pipe = write_lines(tmp_path / "a.tags", LABELS).read_bytes(), tmp_path / "pipe.tags"
+    lines = write_lines(tmp_path / "a.tags", LABELS).read_bytes()
+    pipe = tmp_path / "pipe.tags"
     os.mkfifo(pipe)
     writer = Thread(target=pipe.write_bytes, args=(lines,))
     writer.start()
@@ -104,10 +110,11 @@ def test_compressed_labels_and_pipes(tmp_path):
 def test_blank_lines(tmp_path, layout, are_kept):
     text = ["", *TEXT[:3], "", "", *TEXT[3:], ""]
     labels = [[], *LABELS[:3], [], [], *LABELS[3:], []]
-    given = [one for one in sentences(text) if are_kept or one.tokens]
+    given = [sentence for sentence in sentences(text) if are_kept or sentence.tokens]
     path = write(tmp_path / "a.hdf5", given, layout=layout)
     joined = join(path, write_lines(tmp_path / "a.tags", labels))
-    assert (joined.labels, joined.n_missing) == (ALL_LABELS, 0)
+    assert joined.labels == ALL_LABELS
+    assert joined.n_missing == 0
     assert [sentence.key for sentence in joined.sentences] == [1, 2, 3, 6, 7]
 
 
@@ -117,7 +124,8 @@ def test_missing_sentences_are_counted(tmp_path):
     path = write(tmp_path / "a.hdf5", given, first_sentence=3)
     lines = [["Z"], [], [], *LABELS[:2], [], ["Z"], *LABELS[2:4], [], LABELS[4], ["Z"]]
     joined = join(path, write_lines(tmp_path / "a.tags", lines))
-    assert (joined.labels, joined.n_missing) == (ALL_LABELS, 3)
+    assert joined.labels == ALL_LABELS
+    assert joined.n_missing == 3
     np.testing.assert_array_equal(joined.vectors(1), expected_vectors(given, 1))
 
 
@@ -127,7 +135,8 @@ def test_pooled_sentences_have_one_label_each(tmp_path):
     path = write(tmp_path / "a.hdf5", given, pooled, header={"pool": "mean"})
     lines = [[], *([label] for label in "XYXYX")]
     joined = join(path, write_lines(tmp_path / "a.tags", lines))
-    assert (joined.labels, joined.words) == ([*"XYXYX"], None)
+    assert joined.labels == [*"XYXYX"]
+    assert joined.words is None
     np.testing.assert_array_equal(joined.vectors(0)[:, 0], [1, 2, 3, 4, 5])
     with pytest.raises(InputError, match=r"line 2: 2 labels for sentence 1, .* 1 vector for it"):
         join(path, write_lines(tmp_path / "a.tags", [[], *LABELS]))
@@ -154,10 +163,11 @@ def test_names_of_documents(tmp_path):
 def test_label_column_of_conllu(tmp_path, column, expected):
     path = write_conllu(tmp_path / "a.conllu", sentences(TEXT), LABELS)
     settings = LabelSettings(column=column)
-    found = list(read_labels(str(path), settings))
-    assert [" ".join(sentence.tokens) for sentence, _ in found] == TEXT
-    assert [len(labels) for _, labels in found] == [len(line) for line in LABELS]
-    assert found[1][1] == (expected,)
+    labelled_sentences = list(read_labels(str(path), settings))
+    assert [" ".join(sentence.tokens) for sentence, _ in labelled_sentences] == TEXT
+    assert [len(labels) for _, labels in labelled_sentences] == [len(line) for line in LABELS]
+    _, second_labels = labelled_sentences[1]
+    assert second_labels == (expected,)
     assert settings.column_of(str(path)) == (column or "xpos")
 
 
@@ -172,11 +182,12 @@ def test_label_column_of_conllu(tmp_path, column, expected):
 def test_label_column_of_conll(tmp_path, row, settings, attributes):
     """The tokens are in the column that the text was embedded from."""
     path = write(tmp_path / "a.hdf5", sentences(TEXT), header={"format": "conll", **attributes})
-    text = "\n\n".join(
-        "\n".join(map(row.format, line.split(), labels))
-        for line, labels in zip(TEXT, LABELS, strict=True)
-    )
-    (tmp_path / "a.conll").write_text(text + "\n")
+    rows = []
+    for line, labels in zip(TEXT, LABELS, strict=True):
+        for token, label in zip(line.split(), labels, strict=True):
+            rows.append(row.format(token, label) + "\n")
+        rows.append("\n")
+    (tmp_path / "a.conll").write_text("".join(rows))
     assert join(path, tmp_path / "a.conll", **settings).labels == ALL_LABELS
 
 
@@ -247,7 +258,8 @@ def test_stored_tokens_that_do_not_match_the_vectors_are_refused(tmp_path, kind)
 )
 def test_the_line_of_another_program_is_compared(tmp_path, line, is_refused):
     """Also if it has more or fewer words than there are vectors."""
-    given, path = sentences(["a b c", "d"]), tmp_path / "a.hdf5"
+    given = sentences(["a b c", "d"])
+    path = tmp_path / "a.hdf5"
     with h5py.File(path, "w") as file:
         for sentence in given:
             file[str(sentence.key)] = layers(sentence)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from typing import NamedTuple
 
 import h5py
 import numpy as np
@@ -32,12 +33,22 @@ FILES = [
 IDS = [f"{layout}-{dtype}-{'-'.join(options)}" for layout, dtype, options, _ in FILES]
 
 
+class ExpectedNeighbor(NamedTuple):
+    sentence: int  # its number
+    position: int
+    cosine: float
+
+    def rank(self) -> tuple[float, int, int]:
+        """The nearest is the smallest; ties are in file order."""
+        return -round(self.cosine, 6), self.sentence, self.position
+
+
 def brute_force(view, given, query, k, *, same_word=False):
-    """The k nearest as (number of the sentence, position, cosine), in float64, except zeros."""
+    """The k nearest, in float64, except zeros."""
     keys = list(view.embeddings)
     own = given[keys.index(query.key)].tokens
     vector = view.vectors(query.key)[query.position or 0].astype(np.float64)
-    found = []
+    neighbors = []
     for number, key in enumerate(keys):
         tokens = given[number].tokens
         if key == query.key or (query.tokens is not None and tokens == own):
@@ -46,15 +57,28 @@ def brute_force(view, given, query, k, *, same_word=False):
             is_word = not same_word or tokens[position].lower() == own[query.position].lower()
             if is_word and row.any():
                 cosine = row @ vector / np.linalg.norm(row) / np.linalg.norm(vector)
-                found.append((number, position, cosine))
-    return sorted(found, key=lambda one: (-round(one[2], 6), *one[:2]))[:k]
+                neighbors.append(ExpectedNeighbor(number, position, cosine))
+    return sorted(neighbors, key=ExpectedNeighbor.rank)[:k]
 
 
 def agree(view, found, expected):
     keys = list(view)
-    places = [(keys.index(occurrence.key), occurrence.position or 0) for occurrence, _ in found]
-    assert places == [one[:2] for one in expected]
-    np.testing.assert_allclose([c for _, c in found], [one[2] for one in expected], atol=1e-6)
+    for (occurrence, cosine), neighbor in zip(found, expected, strict=True):
+        assert keys.index(occurrence.key) == neighbor.sentence
+        assert (occurrence.position or 0) == neighbor.position
+        assert cosine == pytest.approx(neighbor.cosine, abs=1e-6)
+
+
+def tokens_of(neighbors):
+    return [occurrence.token for occurrence, _ in neighbors]
+
+
+def keys_of(neighbors):
+    return [occurrence.key for occurrence, _ in neighbors]
+
+
+def cosines_of(neighbors):
+    return [cosine for _, cosine in neighbors]
 
 
 def search(view, *texts, k=3, query_file=None, **options):
@@ -70,7 +94,7 @@ def test_nearest_equals_brute_force(tmp_path, monkeypatch, layout, dtype, option
     path = write(tmp_path / "a.hdf5", given, layout=layout, dtype=dtype, **options)
     with open_embeddings(path) as embeddings:
         keys = list(embeddings)
-        names = [f"{keys[n]}:{position}" for n, position in ((0, 1), (1, 0), (len(keys) - 1, 0))]
+        names = [f"{keys[0]}:1", f"{keys[1]}:0", f"{keys[-1]}:0"]
         for layer in (0, 1, 2):
             view = LayerView(embeddings, layer)
             queries, _ = read_queries(view, names)
@@ -93,7 +117,7 @@ def test_same_word_in_any_case(tmp_path, monkeypatch, layout, chunk):
         [query], _ = read_queries(view, ["2:Play"])
         found = nearest(view, [query], 10, same_word=True)
         agree(view, found.neighbors[0], brute_force(view, given, query.token, 10, same_word=True))
-        assert [one.token for one, _ in found.neighbors[0]] == ["play"] * 6
+        assert tokens_of(found.neighbors[0]) == ["play"] * 6
         assert found.sentences_without_tokens == 0
 
 
@@ -110,17 +134,19 @@ def test_equally_near_tokens_come_in_file_order(tmp_path, monkeypatch):
         monkeypatch.setattr(neighbors, "CHUNK_TOKENS", chunk)
         with open_embeddings(path) as embeddings:
             near = search(LayerView(embeddings), "10:1", k=25).neighbors[0]
-        assert [one.key for one, _ in near] == [k for k in range(60) if k != 10][:25]
-        assert {cosine for _, cosine in near} == {1.0}
+        assert keys_of(near) == [k for k in range(60) if k != 10][:25]
+        assert set(cosines_of(near)) == {1.0}
 
 
 @pytest.mark.parametrize(("pool", "query", "zero"), [("none", "0:1", "1:2"), ("mean", "0", "3")])
 def test_zero_vectors_and_pooled_sentences(tmp_path, pool, query, zero):
     given = sentences(REPEATED)
     arrays = [layers(sentence) for sentence in given]
-    arrays[1][:, 2], arrays[8][...] = 0, 0
+    arrays[1][:, 2] = 0
+    arrays[8][...] = 0
     if pool == "mean":
-        arrays = [one.mean(1) if one.size else np.zeros((3, DIM), "f4") for one in arrays]
+        empty = np.zeros((3, DIM), np.float32)
+        arrays = [array.mean(1) if array.size else empty for array in arrays]
     with open_embeddings(write(tmp_path / "a", given, arrays, header={"pool": pool})) as embeddings:
         view = LayerView(embeddings)
         [asked], _ = read_queries(view, [query])
@@ -138,11 +164,12 @@ def test_squares_beyond_float32(tmp_path, size):
     with h5py.File(tmp_path / "a.hdf5", "w") as file:
         for k, array in enumerate(values):
             file[str(k)] = (array * size).astype("<f4")
+    query = values[0][2]
     rows = np.concatenate(values[1:])
-    cosines = rows @ values[0][2] / np.linalg.norm(rows, axis=1) / np.linalg.norm(values[0][2])
+    cosines = rows @ query / np.linalg.norm(rows, axis=1) / np.linalg.norm(query)
     with open_embeddings(tmp_path / "a.hdf5") as embeddings:
         found = search(LayerView(embeddings), "0:2", k=10).neighbors[0]
-    np.testing.assert_allclose([c for _, c in found], sorted(cosines, reverse=True), atol=1e-6)
+    np.testing.assert_allclose(cosines_of(found), sorted(cosines, reverse=True), atol=1e-6)
 
 
 def test_types(tmp_path):
@@ -157,7 +184,7 @@ def test_types(tmp_path):
     )
     with open_embeddings(path) as embeddings:
         view = LayerView(embeddings, 0)
-        assert [one.key for one, _ in search(view, "1", k=2).neighbors[0]] == [2, 0]
+        assert keys_of(search(view, "1", k=2).neighbors[0]) == [2, 0]
         assert view.unit == "types"
         with pytest.raises(UsageError, match="has vectors of types, not of tokens"):
             search(view, "1", same_word=True)
@@ -171,7 +198,8 @@ def test_file_without_tokens(tmp_path):
     full = write(tmp_path / "b.hdf5", given)
     with open_embeddings(bare) as embeddings:
         view = LayerView(embeddings)
-        assert {one.tokens for one, _ in search(view, "0:1").neighbors[0]} == {None}
+        found = search(view, "0:1").neighbors[0]
+        assert {occurrence.tokens for occurrence, _ in found} == {None}
         with pytest.raises(UsageError, match=r"a\.hdf5: the file does not store tokens"):
             search(view, "0:1", same_word=True, query_file=full)
     message = r"a\.hdf5: the word of 0:1 is not stored"
@@ -190,7 +218,7 @@ def test_sentences_without_tokens_are_counted(tmp_path):
     with open_embeddings(path) as embeddings:
         found = search(LayerView(embeddings), "2:Play", same_word=True)
     assert found.sentences_without_tokens == 3  # the first two `Yes .`, and the first line once
-    assert {occurrence.token for occurrence, _ in found.neighbors[0]} == {"play"}
+    assert set(tokens_of(found.neighbors[0])) == {"play"}
 
 
 def test_queries_of_another_file(tmp_path):
@@ -198,8 +226,7 @@ def test_queries_of_another_file(tmp_path):
     other = write(tmp_path / "q.hdf5", sentences([LINES[4], LINES[0]]))
     with open_embeddings(write(tmp_path / "a.hdf5", sentences(LINES))) as embeddings:
         found = search(LayerView(embeddings), "0:0", k=1000, query_file=other).neighbors[0]
-    keys = {occurrence.key for occurrence, _ in found}
-    assert keys == {k for k, line in enumerate(LINES) if line and k != 4}
+    assert set(keys_of(found)) == {k for k, line in enumerate(LINES) if line and k != 4}
 
 
 def test_model_of_another_size_is_refused(tmp_path, tiny):

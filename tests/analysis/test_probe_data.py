@@ -58,22 +58,32 @@ def test_labels_of_train_have_ids(tmp_path):
     assert data.targets["train"].tolist() == [0, 1, 0, 1, 1, 0, 1, 0, 0]
     assert data.targets["test"].tolist() == [0, UNKNOWN_LABEL, 1]
     assert data.is_unseen.tolist() == [False, True, False]
-    assert (data.unit, data.column, data.model, data.state) == ("tokens", None, "m", "zero")
-    assert (data.layers, data.has_own_dev) == ((0, 1, 2), True)
+    assert data.unit == "tokens"
+    assert data.column is None
+    assert data.model == "m"
+    assert data.state == "zero"
+    assert data.layers == (0, 1, 2)
+    assert data.has_own_dev
     again = pickle.loads(pickle.dumps(data))  # it comes out of a child process
     assert again == data
     np.testing.assert_array_equal(again.vectors(1)["train"], data.vectors(1)["train"])
 
 
+def keys_of(split):
+    return [sentence.key for sentence in split.sentences]
+
+
 def test_without_dev_every_tenth_sentence_is_split_off(tmp_path):
     text = [" ".join([f"w{k}"] * (k % 3 + 1)) for k in range(25)]
-    path = str(write(tmp_path / "a.hdf5", sentences(text)))
-    files = path, str(write_lines(tmp_path / "a.tags", [line.split() for line in text]))
+    path = write(tmp_path / "a.hdf5", sentences(text))
+    labels_path = write_lines(tmp_path / "a.tags", [line.split() for line in text])
+    files = (str(path), str(labels_path))
     data = read_probe_data(files, files)
-    train, dev = data.splits["train"], data.splits["dev"]
-    keys = [[sentence.key for sentence in split.sentences] for split in (train, dev)]
-    assert (keys[1], sorted(keys[0] + keys[1])) == ([9, 19], list(range(25)))
-    assert dev.labels == dev.words == [word for k in (9, 19) for word in text[k].split()]
+    train = data.splits["train"]
+    dev = data.splits["dev"]
+    assert keys_of(dev) == [9, 19]
+    assert sorted(keys_of(train) + keys_of(dev)) == list(range(25))
+    assert dev.labels == dev.words == [*text[9].split(), *text[19].split()]
     whole = data.splits["test"].vectors(1)
     parts = np.concatenate([train.vectors(1), dev.vectors(1)])
     assert sorted(map(tuple, whole.tolist())) == sorted(map(tuple, parts.tolist()))
@@ -91,30 +101,45 @@ def test_without_dev_every_tenth_sentence_is_split_off(tmp_path):
         (("top", "top", "top"), (), ("top",)),
         (("-0,1,2", "all", "0,1"), (1,), (1,)),
         (("2", "2,1", "all"), (), (2,)),
-        (("all", "2,1", "2,1"), (0,), "dev: `layer=0`: the file has layers 2, 1"),
-        (("all", "2,1", "2,1"), (), "dev: `layer=0`: the file has layers 2, 1"),
-        (("top", "all", "all"), (), "dev: `layer=top`: the file has layers 0, 1, 2"),
-        (("-1", "-1", "-1"), (1,), "train: `layer=1`: the file has layer unknown"),
     ],
 )
 def test_layers_are_numbers_of_the_model(tmp_path, monkeypatch, names, chosen, expected):
-    """And the same in all files. Another program ("-") does not record which layer it stored."""
+    """And the same in all files."""
     monkeypatch.chdir(tmp_path)
-    files = {
-        split: stored(Path(split), name.strip("-"), is_foreign=name.startswith("-"))
-        for split, name in zip(SPLITS, names, strict=True)
-    }
-    if isinstance(expected, str):
-        with pytest.raises((EmbeddingsFileError, UsageError), match=expected):
-            read(tmp_path, chosen, **files)
-        return
-    data = read(tmp_path, chosen, **files)
+    data = read(tmp_path, chosen, **files_with_layers(names))
     assert data.layers == expected
     for layer in data.layers:
         number = {"top": 2, "unknown": 1}.get(layer, layer)
         whole = np.concatenate([layers(sentence)[number] for sentence in sentences(TEXT)])
         for vectors in data.vectors(layer).values():
             np.testing.assert_array_equal(vectors, whole)
+
+
+@pytest.mark.parametrize(
+    ("names", "chosen", "message"),
+    [
+        (("all", "2,1", "2,1"), (0,), "dev: `layer=0`: the file has layers 2, 1"),
+        (("all", "2,1", "2,1"), (), "dev: `layer=0`: the file has layers 2, 1"),
+        (("top", "all", "all"), (), "dev: `layer=top`: the file has layers 0, 1, 2"),
+        (("-1", "-1", "-1"), (1,), "train: `layer=1`: the file has layer unknown"),
+    ],
+)
+def test_layers_that_a_file_lacks_are_refused(tmp_path, monkeypatch, names, chosen, message):
+    monkeypatch.chdir(tmp_path)
+    files = files_with_layers(names)
+    with pytest.raises(UsageError, match=message):
+        read(tmp_path, chosen, **files)
+
+
+def files_with_layers(names):
+    """Embeddings with these layers for each split, "-" as those of another program.
+
+    Another program does not record which layer it stored.
+    """
+    files = {}
+    for split, name in zip(SPLITS, names, strict=True):
+        files[split] = stored(Path(split), name.strip("-"), is_foreign=name.startswith("-"))
+    return files
 
 
 @pytest.mark.parametrize(
@@ -159,12 +184,12 @@ def test_what_looks_wrong_is_warned_of(tmp_path):
     columns = write_conllu(tmp_path / "c.conllu", sentences(TEXT), [["_", "Y"], *LABELS[1:]])
     train = stored(tmp_path / "a.hdf5"), str(columns)
     data = read_probe_data(train, (bare, str(lines)), train)
-    expected = (
-        "c.conllu: 1 of 9 labels are `_`",
-        "c.conllu: 1 of 9 labels are `_`",
-        "a.hdf5: contains the sentences of train",
-        "b.hdf5: labeled sentences that are missing: 1",
-        "b.hdf5: contains the sentences of train",
+    assert data.warnings == (
+        f"{columns}: 1 of 9 labels are `_`",
+        f"{columns}: 1 of 9 labels are `_`",
+        f"{tmp_path / 'a.hdf5'}: contains the sentences of train",
+        f"{bare}: labeled sentences that are missing: 1",
+        f"{bare}: contains the sentences of train",
     )
-    assert tuple(warning.rpartition("/")[2] for warning in data.warnings) == expected
-    assert (data.words, data.is_unseen) == (None, None)
+    assert data.words is None
+    assert data.is_unseen is None

@@ -16,6 +16,7 @@ from probe_files import zeros
 from softmax_regression import converged_weights, log_probabilities, train_weights, with_ones
 
 from elmo_cli.analysis import linear
+from elmo_cli.analysis.linear import ProbeResult
 from elmo_cli.analysis.probe_data import ProbeData
 from elmo_cli.analysis.probe_layers import (
     LayerResult,
@@ -44,8 +45,14 @@ def measure(data: ProbeData, layer: int = 0, **settings: Any) -> LayerResult:
 def inputs_of(data: ProbeData, layer: int) -> dict[str, np.ndarray]:
     """The vectors of each split in float64, scaled by train, and ones."""
     vectors = {name: array.astype(np.float64) for name, array in data.vectors(layer).items()}
-    train = vectors["train"]
-    return {name: with_ones((one - train.mean(0)) / train.std(0)) for name, one in vectors.items()}
+    mean = vectors["train"].mean(0)
+    deviation = vectors["train"].std(0)
+    return {name: with_ones((array - mean) / deviation) for name, array in vectors.items()}
+
+
+def without_ones(inputs: dict[str, np.ndarray], dtype: type) -> dict[str, np.ndarray]:
+    """The scaled vectors of each split."""
+    return {name: array[:, :-1].astype(dtype) for name, array in inputs.items()}
 
 
 def control_labels(data: ProbeData, seed: int) -> dict[str, list[str]]:
@@ -57,36 +64,55 @@ def control_labels(data: ProbeData, seed: int) -> dict[str, list[str]]:
     return {name: [labels[word] for word in data.words[name]] for name in SPLITS}
 
 
-def accuracies(inputs: dict[str, np.ndarray], labels: dict[str, list[str]]) -> tuple[float, ...]:
-    """The accuracy on dev and test, and the weight decay that is best on dev."""
-    names = sorted(set(labels["train"]))
-    targets = np.array([names.index(label) for label in labels["train"]])
-    found = []
+def best_on_dev(inputs: dict[str, np.ndarray], labels: dict[str, list[str]]) -> ProbeResult:
+    """The accuracy on dev and test with the weight decay that is best on dev."""
+    names = np.array(sorted(set(labels["train"])))
+    targets = np.searchsorted(names, labels["train"])
+    results = []
     for decay in DECAYS:
         weights = train_weights(inputs["train"][:, :-1], targets, len(names), decay)
-        best = {name: (inputs[name] @ weights).argmax(1) for name in ("dev", "test")}
-        right = [np.array(names)[best[name]] == labels[name] for name in best]
-        found.append((*(100 * one.mean() for one in right), decay))
-    return max(found, key=lambda one: one[0])
+        percentages = {}
+        for split in ("dev", "test"):
+            predicted = names[(inputs[split] @ weights).argmax(1)]
+            percentages[split] = 100 * (predicted == labels[split]).mean()
+        result = ProbeResult(
+            dev=percentages["dev"],
+            test=percentages["test"],
+            unseen_words=None,
+            weight_decay=decay,
+        )
+        results.append(result)
+    return max(results, key=lambda result: result.dev)
+
+
+def check_accuracy(found: ProbeResult, expected: ProbeResult) -> None:
+    assert found.dev == pytest.approx(expected.dev)
+    assert found.test == pytest.approx(expected.test)
+    assert found.weight_decay == expected.weight_decay
 
 
 @pytest.mark.parametrize("layer", [0, 1])
 def test_selectivity_equals_reference(data: ProbeData, layer: int) -> None:
-    found, inputs = measure(data, layer, control=True), inputs_of(data, layer)
+    found = measure(data, layer, control=True)
+    inputs = inputs_of(data, layer)
     labels = {name: data.splits[name].labels for name in SPLITS}
-    expected = accuracies(inputs, labels)
-    control = accuracies(inputs, control_labels(data, 0))
+    expected = best_on_dev(inputs, labels)
+    expected_control = best_on_dev(inputs, control_labels(data, 0))
+    check_accuracy(found.probe, expected)
     assert found.control is not None
-    for result, one in ((found.probe, expected), (found.control, control)):
-        assert (result.dev, result.test, result.weight_decay) == pytest.approx(one)
-    assert found.selectivity == pytest.approx(expected[1] - control[1])
+    check_accuracy(found.control, expected_control)
+    assert found.selectivity == pytest.approx(expected.test - expected_control.test)
     assert set(data.words["test"]) - set(data.words["train"])
 
 
 def bits_of(inputs: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> float:
     """The code length of labels; -1 is not encoded."""
     table = log_probabilities(inputs, weights)
-    return -sum(table[k, label] for k, label in enumerate(targets) if label >= 0) / math.log(2)
+    nats = 0.0
+    for row, label in enumerate(targets):
+        if label >= 0:
+            nats -= table[row, label]
+    return nats / math.log(2)
 
 
 @pytest.fixture
@@ -109,22 +135,26 @@ def test_code_length_equals_reference(
     """Ten epochs of Adam on small prefixes gave codes that were a quarter too long."""
     monkeypatch.setattr(linear, "TOLERANCE", tolerance)
     inputs = inputs_of(data, layer)
-    found = code_length({name: one[:, :-1].copy() for name, one in inputs.items()}, data)
-    lengths = [len(one.labels) for one in data.splits["train"].sentences]
+    found = code_length(without_ones(inputs, np.float64), data)
+    lengths = [len(sentence.labels) for sentence in data.splits["train"].sentences]
     rows = np.split(np.arange(sum(lengths)), np.cumsum(lengths)[:-1])
     order = np.concatenate([rows[k] for k in np.random.default_rng(0).permutation(len(rows))])
-    train, targets, n = inputs["train"][order], data.targets["train"][order], len(order)
+    train = inputs["train"][order]
+    targets = data.targets["train"][order]
+    n = len(order)
     percents = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.25, 12.5, 25, 50, 100)
     ends = [max(1, round(n * percent / 100)) for percent in percents]
     assert -1 in data.targets["dev"]
     expected = ends[0] * math.log2(3)
     for start, end in pairwise(ends):
-        fits = []
+        fewest_on_dev = math.inf
         for decay in PATH_DECAYS:
             weights = converged_weights(train[:start, :-1], targets[:start], 3, decay)
             on_dev = bits_of(inputs["dev"], data.targets["dev"], weights)
-            fits.append((on_dev, bits_of(train[start:end], targets[start:end], weights)))
-        expected += min(fits)[1]
+            if on_dev < fewest_on_dev:
+                fewest_on_dev = on_dev
+                of_block = bits_of(train[start:end], targets[start:end], weights)
+        expected += of_block
     assert found.code_length == pytest.approx(expected, rel=error)
     assert found.uniform_code_length == pytest.approx(n * math.log2(3))
     assert found.compression == pytest.approx(n * math.log2(3) / expected, rel=error)
@@ -146,17 +176,21 @@ def test_code_of_labels_that_vectors_do_not_predict(tmp_path: Path) -> None:
 def test_code_length_in_float32(data: ProbeData) -> None:
     """Of vectors as they are stored."""
     found = measure(data, 1, mdl=True).mdl
-    vectors = {name: one[:, :-1].astype(np.float32) for name, one in inputs_of(data, 1).items()}
+    vectors = without_ones(inputs_of(data, 1), np.float32)
     assert found is not None
     assert found.code_length == pytest.approx(code_length(vectors, data).code_length, rel=1e-3)
 
 
 def test_other_measures_leave_the_probe_unchanged(data: ProbeData) -> None:
-    alone, both = measure(data), measure(data, control=True, mdl=True)
-    assert (alone.control, alone.selectivity, alone.mdl) == (None, None, None)
-    assert (both.probe, both.control) == (alone.probe, measure(data, control=True).control)
-    assert both.mdl == measure(data, mdl=True).mdl
-    assert both.mdl != measure(data, mdl=True, seed=1).mdl
+    alone = measure(data)
+    assert alone.control is None
+    assert alone.selectivity is None
+    assert alone.mdl is None
+    with_all = measure(data, control=True, mdl=True)
+    assert with_all.probe == alone.probe
+    assert with_all.control == measure(data, control=True).control
+    assert with_all.mdl == measure(data, mdl=True).mdl
+    assert with_all.mdl != measure(data, mdl=True, seed=1).mdl
 
 
 def test_seed_determines_the_control_labels(data: ProbeData) -> None:
@@ -168,9 +202,10 @@ def test_seed_determines_the_control_labels(data: ProbeData) -> None:
 
 def test_control_labels_are_distributed_as_the_tokens_of_train(tmp_path: Path) -> None:
     """Not as the labels of word forms: 2,000 forms of one token have N, one form of 6,000 has D."""
-    words = " ".join([*(f"w{k}" for k in range(2000)), *["the"] * 6000])
-    of_all = {"train": (words, "N" * 2000 + "D" * 6000), "dev": ("b", "N"), "test": ("b", "N")}
-    control = with_control_labels(zeros(tmp_path, of_all))
+    rare_words = [f"w{k}" for k in range(2000)]
+    words = " ".join([*rare_words, *["the"] * 6000])
+    splits = {"train": (words, "N" * 2000 + "D" * 6000), "dev": ("b", "N"), "test": ("b", "N")}
+    control = with_control_labels(zeros(tmp_path, splits))
     drawn = Counter(control.splits["train"].labels[:2000])
     assert abs(drawn["D"] / 2000 - 0.75) < 0.04  # four standard deviations
 

@@ -31,11 +31,12 @@ COLONS = ["a : b :: c", "at 10:30 or 7 =", "12 7 = == =7", "x"]
 def test_numbers_words_and_colons(tmp_path, query, expected):
     with open_embeddings(write(tmp_path / "a.hdf5", sentences(COLONS))) as embeddings:
         found, n_occurrences = find_tokens(LayerView(embeddings), query)
-    assert ([str(one) for one in found], n_occurrences) == ([expected], None)
+    assert [str(occurrence) for occurrence in found] == [expected]
+    assert n_occurrences is None
 
 
 @pytest.mark.parametrize(
-    ("query", "occurrence", "expected", "n"),
+    ("query", "number", "expected", "n"),
     [
         ("PLAY", None, ["0:1", "1:1", "2:1", "5:0", "7:1"], 6),
         ("play", "all", ["0:1", "1:1", "2:1", "5:0", "7:1", "8:3"], 6),
@@ -46,10 +47,11 @@ def test_numbers_words_and_colons(tmp_path, query, expected):
         ("=:", None, ["2:2"], 1),
     ],
 )
-def test_words(tmp_path, query, occurrence, expected, n):
+def test_words(tmp_path, query, number, expected, n):
     with open_embeddings(write(tmp_path / "a.hdf5", sentences(LINES))) as embeddings:
-        found, n_occurrences = find_tokens(LayerView(embeddings), query, occurrence)
-    assert ([str(one) for one in found], n_occurrences) == (expected, n)
+        found, n_occurrences = find_tokens(LayerView(embeddings), query, number)
+    assert [str(occurrence) for occurrence in found] == expected
+    assert n_occurrences == n
 
 
 @pytest.mark.parametrize(
@@ -108,7 +110,8 @@ def test_pooled_sentence_has_one_occurrence(tmp_path):
     path = write(tmp_path / "a.hdf5", given, pooled, header={"pool": "mean"})
     with open_embeddings(path) as embeddings:
         found = list(occurrences(LayerView(embeddings), "play"))
-    assert [(one.key, one.position) for one in found] == [(0, None), (2, None)]
+    assert [occurrence.key for occurrence in found] == [0, 2]
+    assert [occurrence.position for occurrence in found] == [None, None]
 
 
 @pytest.mark.parametrize(
@@ -125,9 +128,12 @@ def test_occurrences_have_numbers_where_keys_are_sentences(tmp_path, layout, opt
     with open_embeddings(write(tmp_path / "a", given, arrays, layout=layout, **options)) as file:
         view = LayerView(file)
         found = list(occurrences(view, "play"))
-        assert [str(one) for one in found] == ["0:1", "1:1", "2:1", "4:0", "6:1", "7:3"]
-        assert [find_tokens(view, str(one))[0][0] for one in found] == found
-        assert find_tokens(view, "3:0")[0][0].token == "Yes"
+        queries = [str(occurrence) for occurrence in found]
+        assert queries == ["0:1", "1:1", "2:1", "4:0", "6:1", "7:3"]
+        for query, occurrence in zip(queries, found, strict=True):
+            assert find_tokens(view, query) == ([occurrence], None)
+        [yes], _ = find_tokens(view, "3:0")
+        assert yes.token == "Yes"
 
 
 @pytest.mark.parametrize(
@@ -146,14 +152,24 @@ def test_context(position, n, expected):
 
 
 @pytest.mark.parametrize(
-    ("text", "tokenizer", "expected"),
+    ("text", "tokenizer", "sentence", "position"),
     [
-        ("she sat on the [bank]", "whitespace", ("she sat on the bank", 4)),
-        ("[bank]  bank", "whitespace", ("bank bank", 0)),
-        ("a bank b [bank] .", "None", ("a bank b bank .", 3)),
-        ("It isn't a [bank].", "english", ("It is n't a bank .", 4)),
-        ("It is[n't] so.", "english", ("It is n't so .", 2)),
-        ("So it is. The [so] is last.", "english", ("The so is last .", 1)),
+        ("she sat on the [bank]", "whitespace", "she sat on the bank", 4),
+        ("[bank]  bank", "whitespace", "bank bank", 0),
+        ("a bank b [bank] .", "None", "a bank b bank .", 3),
+        ("It isn't a [bank].", "english", "It is n't a bank .", 4),
+        ("It is[n't] so.", "english", "It is n't so .", 2),
+        ("So it is. The [so] is last.", "english", "The so is last .", 1),
+    ],
+)
+def test_marked_token(text, tokenizer, sentence, position):
+    found = find_marked(text, 3, tokenizer)
+    assert found == Occurrence(3, position, tuple(sentence.split()))
+
+
+@pytest.mark.parametrize(
+    ("text", "tokenizer", "message"),
+    [
         ("the bank", "whitespace", "0 words in brackets"),
         ("the [bank] of the [river]", "whitespace", "2 words in brackets"),
         ("the []", "whitespace", "0 words in brackets"),
@@ -163,11 +179,7 @@ def test_context(position, n, expected):
         ("It [isn't] so.", "english", "[isn't] is not one of the tokens \"It is n't so .\""),
     ],
 )
-def test_marked_token(text, tokenizer, expected):
-    if isinstance(expected, tuple):
-        tokens, position = expected
-        assert find_marked(text, 3, tokenizer) == Occurrence(3, position, tuple(tokens.split()))
-    else:
-        with pytest.raises(UsageError) as error:
-            find_marked(text, 0, tokenizer)
-        assert expected in error.value.message
+def test_text_without_a_marked_token_is_refused(text, tokenizer, message):
+    with pytest.raises(UsageError) as error:
+        find_marked(text, 0, tokenizer)
+    assert message in error.value.message

@@ -16,44 +16,49 @@ SHA256 = HEADER["model_sha256"][:12]
 
 def layered(path, name, **options):
     """A file with the layers that `elmo embed --layers NAME` stores."""
-    one_layer = options.get("layout") == "manylangs"  # which stores no empty sentences
-    given = [sentence for sentence in sentences(LINES) if sentence.tokens or not one_layer]
+    has_one_layer = options.get("layout") == "manylangs"  # which stores no empty sentences
+    given = [sentence for sentence in sentences(LINES) if sentence.tokens or not has_one_layer]
     arrays = [layers(sentence) for sentence in given]
-    if name == "top" or one_layer:
+    if name == "top" or has_one_layer:
         arrays = [array[2] for array in arrays]
     elif name != "all":
-        arrays = [array[[int(part) for part in name.split(",")]] for array in arrays]
+        numbers = [int(number) for number in name.split(",")]
+        arrays = [array[numbers] for array in arrays]
     return write(path, given, arrays, header={"layers": name}, **options)
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "layer", "expected"),
+    ("name", "options", "layer", "expected_layer", "row"),
     [
-        ("all", {}, None, 2),
-        ("all", {}, 1, 1),
-        ("0,2", {}, 2, 2),
-        ("2,1", {}, None, 2),
-        ("2", {}, 2, 2),
-        ("2", {"layout": "manylangs"}, 2, 2),
-        ("top", {}, None, 2),
-        ("all", {}, 3, "layers 0, 1, 2"),
-        ("0,2", {}, 1, "layers 0, 2"),
-        ("top", {}, 2, "layer top"),
+        ("all", {}, None, 2, 2),
+        ("all", {}, 1, 1, 1),
+        ("0,2", {}, 2, 2, 2),
+        ("2,1", {}, None, 2, 2),
+        ("2", {}, 2, 2, 2),
+        ("2", {"layout": "manylangs"}, 2, 2, 2),
+        ("top", {}, None, "top", 2),
     ],
 )
-def test_layer_is_a_number_of_the_model(tmp_path, name, options, layer, expected):
+def test_layer_is_a_number_of_the_model(tmp_path, name, options, layer, expected_layer, row):
     """Not the row of the file: row 1 of `--layers 0,2` is layer 2."""
     path = layered(tmp_path / "a.hdf5", name, **options)
     with open_embeddings(path) as embeddings:
-        if isinstance(expected, str):
-            with pytest.raises(UsageError) as raised:
-                LayerView(embeddings, layer)
-            assert raised.value.message == f"{path}: `layer={layer}`: the file has {expected}"
-        else:
-            view = LayerView(embeddings, layer)
-            assert view.layer == ("top" if name == "top" else expected)
-            vectors = view.vectors(next(iter(view)))
-            np.testing.assert_array_equal(vectors, layers(sentences(LINES)[0])[expected])
+        view = LayerView(embeddings, layer)
+        assert view.layer == expected_layer
+        first_key = next(iter(view))
+        expected = layers(sentences(LINES)[0])[row]
+        np.testing.assert_array_equal(view.vectors(first_key), expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "layer", "existing"),
+    [("all", 3, "layers 0, 1, 2"), ("0,2", 1, "layers 0, 2"), ("top", 2, "layer top")],
+)
+def test_a_layer_that_is_missing_is_refused(tmp_path, name, layer, existing):
+    path = layered(tmp_path / "a.hdf5", name)
+    with open_embeddings(path) as embeddings, pytest.raises(UsageError) as raised:
+        LayerView(embeddings, layer)
+    assert raised.value.message == f"{path}: `layer={layer}`: the file has {existing}"
 
 
 def test_array_of_another_shape_is_corrupt(tmp_path):
@@ -96,28 +101,25 @@ def test_incomparable_files_are_refused(tmp_path, header, dim, message):
     arrays = [layers(sentence, dim=dim) for sentence in given]
     if "pool" in header:
         arrays = [array.sum(1) for array in arrays]
-    one, other = tmp_path / "a", write(tmp_path / "q", given, arrays, header=header)
+    reference_path = write(tmp_path / "a", given)
+    path = write(tmp_path / "q", given, arrays, header=header)
     with (
-        open_embeddings(write(one, given)) as reference,
-        open_embeddings(other) as embeddings,
+        open_embeddings(reference_path) as reference,
+        open_embeddings(path) as embeddings,
         pytest.raises(EmbeddingsFileError) as raised,
     ):
         check_comparable(embeddings, reference)
-    assert raised.value.message == f"{other}: {message.format(one)}"
+    assert raised.value.message == f"{path}: {message.format(reference_path)}"
 
 
 def test_settings_that_change_vectors_a_little_are_listed(tmp_path):
     """Between two files of elmo all of them, of another program what it records."""
-    given, one, other = sentences(LINES), tmp_path / "a", tmp_path / "q"
-    write(other, given, header={"state": "warm", "precision": "int8"})
-    with (
-        open_embeddings(write(one, given)) as reference,
-        open_embeddings(other) as embeddings,
-    ):
-        found = check_comparable(embeddings, reference)
-        assert found == [
-            f"{other}: state is 'warm', that of {one} is 'zero'",
-            f"{other}: precision is 'int8', that of {one} is 'float32'",
-        ]
+    given = sentences(LINES)
+    reference_path = write(tmp_path / "a", given)
+    path = write(tmp_path / "q", given, header={"state": "warm", "precision": "int8"})
+    state = f"state is 'warm', that of {reference_path} is 'zero'"
+    precision = f"precision is 'int8', that of {reference_path} is 'float32'"
+    with open_embeddings(reference_path) as reference, open_embeddings(path) as embeddings:
+        assert check_comparable(embeddings, reference) == [state, precision]
         del reference.attributes["model_sha256"]
-        assert check_comparable(embeddings, reference) == found[:1]
+        assert check_comparable(embeddings, reference) == [state]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import pickle
 from collections.abc import Callable
@@ -16,7 +15,6 @@ from tiny_run import SETTINGS, equal, trainer, weights
 
 from elmo_cli.errors import ResumeError
 from elmo_cli.pretrained.model_files import CHECKPOINT_FILE
-from elmo_cli.training.tensors import write_tensors
 
 FIRST = replace(SETTINGS, dropout=0.1, max_steps=1)
 
@@ -30,66 +28,85 @@ def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def loaded(content: bytes) -> dict[str, Any]:
-    found: dict[str, Any] = torch.load(io.BytesIO(content), weights_only=True)
-    return found
+    checkpoint: dict[str, Any] = torch.load(io.BytesIO(content), weights_only=True)
+    return checkpoint
 
 
-def flipped(content: bytes) -> bytes:
+def not_a_checkpoint(content: bytes) -> bytes:
+    return b"not a checkpoint"
+
+
+def a_pickle(content: bytes) -> bytes:
+    return pickle.dumps({"version": 6})
+
+
+def cut_off(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def with_a_flipped_bit(content: bytes) -> bytes:
     """One bit of a large weight, which torch alone would read."""
-    start = content.index(
-        loaded(content)["model"]["bilm.char_cnn.embedding.weight"].numpy().tobytes()
-    )
-    return content[:start] + bytes([content[start] ^ 4]) + content[start + 1 :]
+    weight = loaded(content)["model"]["bilm.char_cnn.embedding.weight"]
+    changed = bytearray(content)
+    changed[content.index(weight.numpy().tobytes())] ^= 4
+    return bytes(changed)
 
 
 def stored_as_deflated(content: bytes) -> bytes:
     method = content.rindex(b"PK\x01\x02") + 10
-    return content[:method] + bytes([8]) + content[method + 1 :]
+    changed = bytearray(content)
+    changed[method] = 8
+    return bytes(changed)
 
 
-def changed(*keys: str, value: object) -> Callable[[bytes], bytes]:
+def with_value(content: bytes, keys: tuple[str, ...], value: object) -> bytes:
     """The checkpoint with another value at nested keys."""
-
-    def change(content: bytes) -> bytes:
-        part = whole = loaded(content)
-        for key in keys[:-1]:
-            part = part[key]
-        part[keys[-1]] = value
-        file = io.BytesIO()
-        torch.save(whole, file)
-        return file.getvalue()
-
-    return change
+    checkpoint = loaded(content)
+    part = checkpoint
+    for key in keys[:-1]:
+        part = part[key]
+    part[keys[-1]] = value
+    file = io.BytesIO()
+    torch.save(checkpoint, file)
+    return file.getvalue()
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda content: b"not a checkpoint",
-        lambda content: pickle.dumps({"version": 6}),
-        lambda content: content[: len(content) // 2],
-        flipped,
-        stored_as_deflated,
-        changed("version", value=5),
-        changed("version", value=Path("code")),
-        changed("sampler_rng", value=torch.zeros(3, dtype=torch.uint8)),
-        changed("progress", "more", value=1),
-    ],
-    ids=[*"abcdefghi"],
-)
-def test_a_corrupt_checkpoint_is_refused(
-    change: Callable[[bytes], bytes], content: bytes, tmp_path: Path
-) -> None:
-    """In one sentence, without the advice of torch to load it unsafely."""
-    (tmp_path / CHECKPOINT_FILE).write_bytes(change(content))
-    run = trainer(tmp_path)
+def check_refused(content: bytes, folder: Path) -> None:
+    """In one sentence, without the advice of torch to load it unsafely; nothing is changed."""
+    path = folder / CHECKPOINT_FILE
+    path.write_bytes(content)
+    run = trainer(folder)
     before = weights(run)
     with pytest.raises(ResumeError) as caught:
         run.resume()
-    what = f"{tmp_path / CHECKPOINT_FILE}: corrupt, or written by another version of elmo"
-    assert caught.value.message == what
+    assert caught.value.message == f"{path}: corrupt, or written by another version of elmo"
     assert "`overwrite=True`" in caught.value.hint
     assert equal(weights(run), before)
+
+
+@pytest.mark.parametrize(
+    "corrupt", [not_a_checkpoint, a_pickle, cut_off, with_a_flipped_bit, stored_as_deflated]
+)
+def test_a_corrupt_checkpoint_is_refused(
+    corrupt: Callable[[bytes], bytes], content: bytes, tmp_path: Path
+) -> None:
+    check_refused(corrupt(content), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        (("version",), 5),
+        (("version",), Path("code")),
+        (("sampler_rng",), torch.zeros(3, dtype=torch.uint8)),
+        (("progress", "more"), 1),
+    ],
+    ids=["version", "code", "random state", "unknown field"],
+)
+def test_a_checkpoint_with_a_wrong_value_is_refused(
+    keys: tuple[str, ...], value: object, content: bytes, tmp_path: Path
+) -> None:
+    check_refused(with_value(content, keys, value), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -115,28 +132,12 @@ def test_a_checkpoint_of_another_run_is_refused(
 
 def test_settings_and_devices_that_may_change(content: bytes, tmp_path: Path) -> None:
     """The random numbers of another kind of device have states of another length."""
-    content = changed("dropout_rng", value=[torch.zeros(16, dtype=torch.uint8)])(content)
-    (tmp_path / CHECKPOINT_FILE).write_bytes(changed("device", value="cuda")(content))
+    content = with_value(content, ("dropout_rng",), [torch.zeros(16, dtype=torch.uint8)])
+    content = with_value(content, ("device",), "cuda")
+    (tmp_path / CHECKPOINT_FILE).write_bytes(content)
     free = {"learning_rate": 1.0, "precision": "bf16", "log_steps": 1}
     other = {"batch_size": 2, "gradient_accumulation_steps": 2, "max_steps": 3, "eval_steps": 2}
     run = trainer(tmp_path, replace(FIRST, **free, **other))
     run.resume()
     run.train()
     assert run.progress.step == 3
-
-
-def test_ctrl_c_is_not_reported_as_an_error_of_torch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The zip writer of torch raises its own RuntimeError after the interrupt."""
-
-    class Interrupted(io.BytesIO):
-        def write(self, data: Any) -> int:
-            if self.tell() > 1_000:
-                raise KeyboardInterrupt
-            return super().write(data)
-
-    file = contextlib.nullcontext(Interrupted())
-    monkeypatch.setattr("elmo_cli.lm.checkpoint.new_file", lambda *_, **__: file)
-    with pytest.raises(KeyboardInterrupt):
-        write_tensors(tmp_path / "a.pt", torch.zeros(1_000))

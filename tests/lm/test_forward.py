@@ -16,10 +16,10 @@ from elmo_cli.lm.forward import Dropout, forward, token_vectors, type_vectors
 from elmo_cli.model.bilm import BiLM, State
 
 TOKENS = ["a", "cat", "naïve", "x" * 30, "y" * 46, "z" * 60, "我爱你", "<S>", "don't", "."]
-Paired = Callable[..., tuple[BiLM, Any]]
+PairedModels = Callable[..., tuple[BiLM, Any]]  # a model, and the oracle with its weights
 
 
-def model(paired: Paired, shape: str) -> BiLM:
+def model(paired: PairedModels, shape: str) -> BiLM:
     return paired(SHAPES[shape])[0].double().requires_grad_()
 
 
@@ -30,8 +30,11 @@ def some_state(bilm: BiLM, n_rows: int) -> State:
 
 def model_forward(bilm: BiLM, vectors: Tensor, state: State) -> tuple[Tensor, State]:
     """`forward` without dropout, through the classes of `model/`."""
-    lengths = torch.full((vectors.shape[2],), vectors.shape[0])
-    tops, hs, cs = [], [], []
+    n_tokens, _, n_streams, _ = vectors.shape
+    lengths = torch.full((n_streams,), n_tokens)
+    tops = []
+    hs = []
+    cs = []
     for d, lm in enumerate((bilm.forward_lm, bilm.backward_lm)):
         outputs, h, c = lm(vectors[:, d].transpose(0, 1), lengths, state.h[:, d], state.c[:, d])
         tops.append(outputs[-1].transpose(0, 1))
@@ -42,36 +45,44 @@ def model_forward(bilm: BiLM, vectors: Tensor, state: State) -> tuple[Tensor, St
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.usefixtures("seed")
-def test_values_and_gradients_equal_the_model(shape: str, paired: Paired) -> None:
+def test_values_and_gradients_equal_the_model(shape: str, paired: PairedModels) -> None:
     """What is trained must be what is embedded with: clips, residual and state as in `model/`.
 
     The backward pass is written by hand; a wrong clip mask or gate would train badly, unseen.
     """
     bilm = model(paired, shape)
-    size, double = (6, 2, 3, bilm.options.projection_dim), torch.float64
-    vectors = (torch.randn(size, dtype=double) * 2).requires_grad_()
-    state, weights = some_state(bilm, 3), torch.randn(size, dtype=double)
+    size = (6, 2, 3, bilm.options.projection_dim)
+    vectors = (torch.randn(size, dtype=torch.float64) * 2).requires_grad_()
+    state = some_state(bilm, 3)
+    weights = torch.randn(size, dtype=torch.float64)
+    top, state_after = forward(bilm, vectors, state)
+    expected_top, expected_state = model_forward(bilm, vectors, state)
+    torch.testing.assert_close(top, expected_top, atol=1e-12, rtol=0)
+    torch.testing.assert_close(state_after.h, expected_state.h, atol=1e-12, rtol=0)
+    torch.testing.assert_close(state_after.c, expected_state.c, atol=1e-12, rtol=0)
+    assert not state_after.h.requires_grad  # else memory would grow
+    assert not state_after.c.requires_grad
     inputs = [vectors, *bilm.forward_lm.parameters(), *bilm.backward_lm.parameters()]
-    results = [way(bilm, vectors, state) for way in (forward, model_forward)]
-    found, expected = ((top, left.h, left.c) for top, left in results)
-    torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
-    assert [state.requires_grad for state in found[1:]] == [False, False]  # else memory would grow
-    gradients = [torch.autograd.grad((top * weights).sum(), inputs) for top, _ in results]
-    torch.testing.assert_close(*gradients, atol=1e-10, rtol=1e-9)
+    gradients = torch.autograd.grad((top * weights).sum(), inputs)
+    expected_gradients = torch.autograd.grad((expected_top * weights).sum(), inputs)
+    torch.testing.assert_close(gradients, expected_gradients, atol=1e-10, rtol=1e-9)
 
 
 def test_vectors_of_types_and_tokens(odd_bilm: BiLM) -> None:
     """Padding takes part in the maximum: cutting it off must not change a vector."""
-    corpus, cnn = Corpus.read([TOKENS, TOKENS[::-1]]), odd_bilm.char_cnn
-    characters, numbers = corpus.characters, corpus.tokens[:20].reshape(5, 2, 2)
+    corpus = Corpus.read([TOKENS, TOKENS[::-1]])
+    cnn = odd_bilm.char_cnn
+    characters = corpus.characters
+    numbers = corpus.tokens[:20].reshape(5, 2, 2)
     with torch.no_grad():
-        whole = cnn(torch.from_numpy(characters.astype(np.int64)))
+        expected = cnn(torch.from_numpy(characters.astype(np.int64)))
+        together = type_vectors(cnn, characters)
         alone = [type_vectors(cnn, characters[k : k + 1]) for k in range(len(corpus.types))]
-        vectors = token_vectors(cnn, characters, numbers)
-        for found in (type_vectors(cnn, characters), torch.cat(alone)):
-            torch.testing.assert_close(found, whole, atol=1e-5, rtol=0)
-    expected = whole[torch.from_numpy(numbers.astype(np.int64))]
-    torch.testing.assert_close(vectors, expected, atol=1e-5, rtol=0)
+        of_tokens = token_vectors(cnn, characters, numbers)
+    torch.testing.assert_close(together, expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(torch.cat(alone), expected, atol=1e-5, rtol=0)
+    expected_of_tokens = expected[torch.from_numpy(numbers.astype(np.int64))]
+    torch.testing.assert_close(of_tokens, expected_of_tokens, atol=1e-5, rtol=0)
 
 
 class _Doubling(Dropout):
@@ -107,13 +118,18 @@ def test_dropout_keeps_the_mean() -> None:
 
 def test_filters_of_many_types_are_computed_in_groups(tiny_bilm: BiLM) -> None:
     """Filter outputs are several times as wide as vectors: those of a whole text would not fit."""
-    cnn, rows = tiny_bilm.char_cnn, list[int]()
+    cnn = tiny_bilm.char_cnn
     characters = Corpus.read([[f"word{n}" for n in range(600)]]).characters
     expected = type_vectors(cnn, characters)
-    hook = cnn.highways[0].register_forward_hook(lambda _, args, y: rows.append(len(y)))
+    group_sizes: list[int] = []
+
+    def note_size(_: torch.nn.Module, inputs: object, outputs: Tensor) -> None:
+        group_sizes.append(len(outputs))
+
+    hook = cnn.highways[0].register_forward_hook(note_size)
     with torch.inference_mode():
         found = type_vectors(cnn, characters)
     hook.remove()
-    assert max(rows) <= 384
-    assert sum(rows) == len(characters) == len(found)
+    assert max(group_sizes) <= 384
+    assert sum(group_sizes) == len(characters) == len(found)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)

@@ -37,11 +37,13 @@ def average(model: str | Path | ModelSource, **parts: str | Path) -> float:
 
 def test_softmax_and_vocabulary_are_found_everywhere(model: Path, tmp_path: Path) -> None:
     """Next to the weights, inside them, in a zip file, or named."""
-    found = load_language_model(model)
-    assert (found.bilm.name, found.softmax.weight.shape) == ("model", (55, 8))
-    assert found.softmax.weight.dtype == torch.float32
+    loaded = load_language_model(model)
+    assert loaded.bilm.name == "model"
+    assert loaded.softmax.weight.shape == (55, 8)
+    assert loaded.softmax.weight.dtype == torch.float32
     # A step would change the model that is measured.
-    assert not any(p.requires_grad for p in (*found.bilm.parameters(), *found.softmax.parameters()))
+    parameters = [*loaded.bilm.parameters(), *loaded.softmax.parameters()]
+    assert not any(parameter.requires_grad for parameter in parameters)
     beside = average(model)
     archive = shutil.make_archive(str(tmp_path / "packed"), "zip", model)
     assert average(archive) == beside
@@ -95,10 +97,12 @@ def test_initial_values(activation: str) -> None:
     sizes = {"projection_dim": 16, "lstm_dim": 24, "char_dim": 8, "n_highway": 1}
     options = Options(filters=((1, 40), (3, 40)), activation=activation, **sizes)
     torch.manual_seed(5)
-    before, counts = torch.random.get_rng_state(), np.asarray([7.0, 0, 1, 88])
+    before = torch.random.get_rng_state()
+    counts = np.asarray([7.0, 0, 1, 88])
     bilm, softmax = new_bilm(options, counts, seed=1)
     assert torch.equal(torch.random.get_rng_state(), before)
-    cnn, layer = bilm.char_cnn, bilm.backward_lm.layers[1]
+    cnn = bilm.char_cnn
+    layer = bilm.backward_lm.layers[1]
     assert (cnn.highways[0].carry.bias == -2).all()
     for part in (cnn.highways[0].transform, *cnn.filters, cnn.projection, layer.input):
         assert (part.bias == 0).all()

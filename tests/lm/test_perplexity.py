@@ -23,8 +23,6 @@ from elmo_cli.lm.stream import BACKWARD, FORWARD
 from elmo_cli.model.bilm import State
 from elmo_cli.text.vocabulary import SPECIALS, Vocabulary
 
-KEYS = ("forward_ll", "backward_ll_reading_order")
-
 
 @pytest.fixture(scope="module")
 def model(golden: Path, tiny: Path) -> LanguageModel:
@@ -60,14 +58,17 @@ def test_predictions_and_perplexities_equal_those_of_bilm_tf(
     assert len(model.vocabulary) % 6
     monkeypatch.setattr(evaluation, "_TYPES_AT_ONCE", {"cpu": types_at_once})
     monkeypatch.setattr(evaluation, "_PREDICTIONS_AT_ONCE", types_at_once + 1)
+    figures = expected[key]
     scores = score(model, corpus, carry=carry)
-    flat = [np.concatenate(expected[key][name]) for name in KEYS]
-    np.testing.assert_allclose(scores.values, flat, rtol=0, atol=1e-5)
+    forward = np.concatenate(figures["forward_ll"])
+    backward = np.concatenate(figures["backward_ll_reading_order"])
+    np.testing.assert_allclose(scores.values, [forward, backward], rtol=0, atol=1e-5)
     found = perplexity_of(scores)
-    figures = (found.forward, found.backward, found.average)
-    names = ("perplexity_forward", "perplexity_backward", "perplexity")
-    assert figures == pytest.approx([expected[key][name] for name in names], rel=1e-6)
-    assert (found.predictions, found.not_scored) == (corpus.n_predictions, 0) == (294, 0)
+    assert found.forward == pytest.approx(figures["perplexity_forward"], rel=1e-6)
+    assert found.backward == pytest.approx(figures["perplexity_backward"], rel=1e-6)
+    assert found.average == pytest.approx(figures["perplexity"], rel=1e-6)
+    assert found.predictions == corpus.n_predictions == 294
+    assert found.not_scored == 0
 
 
 def test_four_streams_equal_a_batch_of_bilm_tf(
@@ -99,7 +100,8 @@ def test_any_initial_state_is_that_of_the_model(
     zeros = State.zeros(bilm.options, 1)
     initial = State(torch.randn_like(zeros.h), torch.randn_like(zeros.c))
     scores = score(model, corpus, initial_state=initial)
-    size, vocabulary = bilm.options.projection_dim, torch.from_numpy(corpus.ids(model.vocabulary))
+    size = bilm.options.projection_dim
+    vocabulary = torch.from_numpy(corpus.ids(model.vocabulary))
     for k in (0, 7, 29):
         numbers = corpus.tokens[corpus.starts[k] : corpus.starts[k + 1]]
         ids = torch.from_numpy(corpus.characters[numbers].astype(np.int64)).unsqueeze(0)
@@ -107,27 +109,30 @@ def test_any_initial_state_is_that_of_the_model(
         length = torch.tensor([len(numbers) - 1])  # the last symbol is only predicted
         ahead = bilm(ids[:, :-1], length, initial)[0][-1, 0, :, :size]
         back = bilm(ids[:, 1:], length, initial)[0][-1, 0, :, size:]
-        found = scores.values[:, slice(*corpus.prediction_starts[k : k + 2])]
-        expected = model.softmax(ahead, wanted[1:]), model.softmax(back, wanted[:-1]).flip(0)
-        np.testing.assert_allclose(found, torch.stack(expected), atol=1e-5)
+        first, end = corpus.prediction_starts[k : k + 2]
+        forward = model.softmax(ahead, wanted[1:])
+        backward = model.softmax(back, wanted[:-1]).flip(0)
+        expected = torch.stack([forward, backward])
+        np.testing.assert_allclose(scores.values[:, first:end], expected, atol=1e-5)
 
 
 def test_sentence_scores_sum_to_the_text(
     model: LanguageModel, corpus: Corpus, expected: dict[str, Any]
 ) -> None:
-    found = list(score(model, corpus, carry=True, batch_size=4).sentences())
-    assert sum(one.predictions for one in found) == 272
-    assert any(one.predictions != one.tokens + 1 for one in found)  # cut by the end of a stream
+    in_streams = list(score(model, corpus, carry=True, batch_size=4).sentences())
+    assert sum(sentence.predictions for sentence in in_streams) == 272
+    is_cut = [sentence.predictions != sentence.tokens + 1 for sentence in in_streams]
+    assert any(is_cut)  # by the end of a stream
     whole = list(score(model, corpus).sentences())
-    assert [one.number for one in whole] == list(range(corpus.n_sentences))
-    for one, ll in zip(whole, expected["zero_state"]["forward_ll"], strict=True):
-        assert one.predictions == one.tokens + 1 == len(ll)
-        assert one.forward == pytest.approx(sum(ll), abs=1e-4)
-        nll = -(one.forward + one.backward) / (2 * len(ll))
-        assert one.perplexity == pytest.approx(math.exp(nll), rel=1e-12)
+    assert [sentence.number for sentence in whole] == list(range(corpus.n_sentences))
+    for sentence, ll in zip(whole, expected["zero_state"]["forward_ll"], strict=True):
+        assert sentence.predictions == sentence.tokens + 1 == len(ll)
+        assert sentence.forward == pytest.approx(sum(ll), abs=1e-4)
+        nll = -(sentence.forward + sentence.backward) / (2 * len(ll))
+        assert sentence.perplexity == pytest.approx(math.exp(nll), rel=1e-12)
     is_unknown = np.asarray([token not in model.vocabulary.types for token in corpus.types])
     unknown = np.add.reduceat(is_unknown[corpus.tokens], corpus.starts[:-1], dtype=int).tolist()
-    assert [one.unknown for one in whole] == unknown
+    assert [sentence.unknown for sentence in whole] == unknown
     assert max(unknown) > 1
     fraction = sum(unknown) / corpus.n_tokens
     assert perplexity(model, corpus).unknown_fraction == pytest.approx(fraction)
@@ -138,8 +143,11 @@ def test_a_long_sentence_keeps_its_state(model: LanguageModel, corpus: Corpus) -
     tokens = [corpus.types[n] for n in corpus.tokens if n > 1]
     text = Corpus.read([tokens, tokens[:1]])
     assert text.n_tokens > 200
-    alone, together = (score(model, text, carry=carry).values[:, :-2] for carry in (False, True))
-    np.testing.assert_allclose(alone, together, rtol=0, atol=1e-5)
+    alone = score(model, text, carry=False)
+    together = score(model, text, carry=True)
+    # Without the second sentence, which starts from another state.
+    expected = together.values[:, :-2]
+    np.testing.assert_allclose(alone.values[:, :-2], expected, rtol=0, atol=1e-5)
 
 
 def test_a_prediction_without_likelihood_is_refused(model: LanguageModel, corpus: Corpus) -> None:
@@ -177,8 +185,11 @@ class SlowByteModel:
 
     def bits(self, token: str) -> float:
         symbols = self.symbols(token)
-        contexts = [(tuple(symbols[i - 3 : i]), symbols[i]) for i in range(3, len(symbols))]
-        return -sum(math.log2(self.p(*one)) for one in contexts)
+        bits = 0.0
+        for i in range(3, len(symbols)):
+            context = tuple(symbols[i - 3 : i])
+            bits -= math.log2(self.p(context, symbols[i]))
+        return bits
 
 
 def test_spelling_equals_the_slow_byte_model() -> None:

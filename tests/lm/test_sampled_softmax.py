@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -24,13 +25,27 @@ def softmax() -> NextTokenSoftmax:
     return softmax
 
 
+class Predictions(NamedTuple):
+    """The arguments of the loss after the softmax."""
+
+    h: Tensor
+    targets: Tensor
+    negatives: Tensor
+    expected_counts: Tensor
+
+
 @pytest.fixture
-def predictions() -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Outputs, targets, negatives and their expected counts."""
+def predictions() -> Predictions:
     torch.manual_seed(2)
     h = torch.randn(600, 6, dtype=torch.float64, requires_grad=True)
-    draw = LogUniformSampler(N_TYPES, 20).draw(torch.Generator().manual_seed(0))
-    return h, torch.randint(0, N_TYPES, (600,)), draw[0], draw[1].double()
+    sampler = LogUniformSampler(N_TYPES, 20)
+    negatives, expected_counts = sampler.draw(torch.Generator().manual_seed(0))
+    return Predictions(
+        h=h,
+        targets=torch.randint(0, N_TYPES, (600,)),
+        negatives=negatives,
+        expected_counts=expected_counts.double(),
+    )
 
 
 def test_a_draw_has_distinct_types() -> None:
@@ -51,44 +66,48 @@ def test_no_more_types_are_drawn_than_there_are() -> None:
 
 
 def test_loss_and_gradients_are_those_of_plain_operations(
-    softmax: NextTokenSoftmax, predictions: tuple[Tensor, ...]
+    softmax: NextTokenSoftmax, predictions: Predictions
 ) -> None:
     """The gradient is written by hand, in groups; accidental hits must be excluded."""
-    h, targets, negatives, expected = predictions
-    wanted = [h, softmax.weight, softmax.bias]
-    loss = sampled_softmax_loss(softmax, h, targets, negatives, expected)
-    found = torch.autograd.grad(3 * loss, wanted)
+    h, targets, negatives, expected_counts = predictions
+    inputs = [h, softmax.weight, softmax.bias]
+    loss = sampled_softmax_loss(softmax, h, targets, negatives, expected_counts)
+    gradients = torch.autograd.grad(3 * loss, inputs)
 
-    correction = expected.log()
+    correction = expected_counts.log()
     true = (h * softmax.weight[targets]).sum(1) + softmax.bias[targets] - correction[targets]
     scores = functional.linear(h, softmax.weight[negatives], (softmax.bias - correction)[negatives])
     scores = scores.masked_fill(negatives == targets.unsqueeze(1), -math.inf)
     scores = torch.cat([true.unsqueeze(1), scores], 1)
     plain = functional.cross_entropy(scores, torch.zeros(len(h), dtype=torch.int64))
     assert abs(loss.item() - plain.item()) < 1e-12
-    torch.testing.assert_close(found, torch.autograd.grad(3 * plain, wanted), atol=1e-12, rtol=0)
+    plain_gradients = torch.autograd.grad(3 * plain, inputs)
+    torch.testing.assert_close(gradients, plain_gradients, atol=1e-12, rtol=0)
 
 
 def test_an_existing_gradient_is_added_to(
-    softmax: NextTokenSoftmax, predictions: tuple[Tensor, ...]
+    softmax: NextTokenSoftmax, predictions: Predictions
 ) -> None:
     """That of the softmax is kept from step to step, and updated only in some rows."""
-    found, is_sparse_update = list[Tensor](), list[bool]()
-    softmax.weight.register_hook(lambda new: is_sparse_update.append(new.is_sparse))
-    for before in (None, torch.full_like(softmax.weight, 0.25)):
-        softmax.weight.grad = before
-        sampled_softmax_loss(softmax, *predictions).backward()
-        assert before is None or softmax.weight.grad is before
-        found.append(softmax.weight.grad.clone())
+    is_sparse_update: list[bool] = []
+    softmax.weight.register_hook(lambda update: is_sparse_update.append(update.is_sparse))
+    softmax.weight.grad = None
+    sampled_softmax_loss(softmax, *predictions).backward()
+    alone = softmax.weight.grad.clone()
+    existing = torch.full_like(softmax.weight, 0.25)
+    softmax.weight.grad = existing
+    sampled_softmax_loss(softmax, *predictions).backward()
+    assert softmax.weight.grad is existing
     assert is_sparse_update == [False, True]
-    torch.testing.assert_close(found[1], found[0] + 0.25, atol=1e-14, rtol=0)
+    torch.testing.assert_close(existing, alone + 0.25, atol=1e-14, rtol=0)
 
 
 def test_all_types_as_negatives_give_the_full_softmax(
-    softmax: NextTokenSoftmax, predictions: tuple[Tensor, ...]
+    softmax: NextTokenSoftmax, predictions: Predictions
 ) -> None:
     """The sampled loss must have the same optimum as the one that is measured."""
-    h, targets, *_ = predictions
+    h = predictions.h
+    targets = predictions.targets
     sure = torch.ones(N_TYPES, dtype=torch.float64)
     sampled = sampled_softmax_loss(softmax, h, targets, torch.randperm(N_TYPES), sure)
     assert abs(sampled.item() + softmax(h, targets).mean().item()) < 1e-12
@@ -97,7 +116,8 @@ def test_all_types_as_negatives_give_the_full_softmax(
 def test_the_mean_gradient_is_zero_where_the_full_one_is(softmax: NextTokenSoftmax) -> None:
     """So training ends in the same model: the one whose distribution is that of the targets."""
     torch.manual_seed(5)
-    h, probabilities = torch.randn(1, 6).double(), torch.linspace(1, 0.1, N_TYPES).double()
+    h = torch.randn(1, 6).double()
+    probabilities = torch.linspace(1, 0.1, N_TYPES).double()  # of being drawn, of each type
     frequencies = functional.linear(h, softmax.weight, softmax.bias)[0].softmax(0)
     gradients = []
     for _ in range(500):
@@ -105,10 +125,11 @@ def test_the_mean_gradient_is_zero_where_the_full_one_is(softmax: NextTokenSoftm
         targets = torch.multinomial(frequencies, 400, replacement=True)
         loss = sampled_softmax_loss(softmax, h.expand(400, 6), targets, drawn, probabilities)
         gradients.append(torch.autograd.grad(loss, softmax.bias)[0])
-    found = torch.stack(gradients)
-    off = found.mean(0) / (found.std(0) / len(found) ** 0.5)  # in standard errors
-    assert off.abs().max() < 4  # of fifty values
-    assert (off**2).mean() < 2
+    stacked = torch.stack(gradients)  # (draw, type)
+    standard_errors = stacked.std(0) / len(stacked) ** 0.5
+    deviations = stacked.mean(0) / standard_errors
+    assert deviations.abs().max() < 4  # of fifty values
+    assert (deviations**2).mean() < 2
 
 
 def test_expected_counts_of_the_sampler_are_unbiased_within_one_percent() -> None:
@@ -118,9 +139,14 @@ def test_expected_counts_of_the_sampler_are_unbiased_within_one_percent() -> Non
     """
     torch.manual_seed(6)
     scores = torch.randn(2000, dtype=torch.float64) - torch.arange(1, 2001).log()
-    sampler, generator = LogUniformSampler(2000, 256), torch.Generator().manual_seed(0)
+    sampler = LogUniformSampler(2000, 256)
+    generator = torch.Generator().manual_seed(0)
     draws = [sampler.draw(generator) for _ in range(400)]
-    ratios = [(scores[ids].exp() / counts[ids]).sum() / scores.exp().sum() for ids, counts in draws]
+    partition = scores.exp().sum()
+    ratios = []
+    for ids, expected_counts in draws:
+        estimate = (scores[ids].exp() / expected_counts[ids]).sum()
+        ratios.append(estimate / partition)
     assert abs(torch.stack(ratios).mean().item() - 1) < 0.01
     drawn = torch.bincount(torch.cat([ids for ids, _ in draws]), minlength=2000) / len(draws)
     assert (drawn[:50] > 0.65).all()

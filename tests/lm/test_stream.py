@@ -27,12 +27,13 @@ def first_batches(corpus: Corpus, n: int, start: tuple[int, int] = (0, 0)) -> li
 
 def test_flatten_pairs_each_input_with_the_next_symbol() -> None:
     corpus = Corpus.read([["the", "cat", "sat"], [], ["a", "dog"], ["the", "dog"]])
-    for direction, *expected in (
-        (FORWARD, "<S> a dog <S> the cat sat", "a dog </S> the cat sat </S>"),
-        (BACKWARD, "</S> dog a </S> sat cat the", "dog a <S> sat cat the <S>"),
-    ):
-        found = flatten(corpus, np.array([1, 0]), direction)
-        assert [words(corpus, side) for side in found] == expected
+    order = np.array([1, 0])
+    inputs, targets = flatten(corpus, order, FORWARD)
+    assert words(corpus, inputs) == "<S> a dog <S> the cat sat"
+    assert words(corpus, targets) == "a dog </S> the cat sat </S>"
+    inputs, targets = flatten(corpus, order, BACKWARD)
+    assert words(corpus, inputs) == "</S> dog a </S> sat cat the"
+    assert words(corpus, targets) == "dog a <S> sat cat the <S>"
 
 
 @pytest.mark.parametrize(("direction", "border"), [(FORWARD, "<S>"), (BACKWARD, "</S>")])
@@ -42,12 +43,14 @@ def test_streams_continue_from_batch_to_batch(direction: int, border: str) -> No
     epoch = [batch for batch in first_batches(corpus, 60) if batch.epoch == 0]
     inputs = np.concatenate([batch.inputs[:, direction] for batch in epoch])
     targets = np.concatenate([batch.targets[:, direction] for batch in epoch])
-    sentences = {" ".join(tokens[:: 1 - 2 * direction]) for tokens in LONG}
+    step = 1 if direction == FORWARD else -1
+    sentences = {" ".join(tokens[::step]) for tokens in LONG}
     for stream in range(3):
-        read = words(corpus, inputs[:, stream])
-        assert {one.strip() for one in read.split(border)[1:-1]} <= sentences
-        same = inputs[1:, stream] == targets[:-1, stream]
-        assert (same | (inputs[1:, stream] == corpus.types.index(border))).all()
+        whole_sentences = words(corpus, inputs[:, stream]).split(border)[1:-1]
+        assert {sentence.strip() for sentence in whole_sentences} <= sentences
+        is_previous_target = inputs[1:, stream] == targets[:-1, stream]
+        is_border = inputs[1:, stream] == corpus.types.index(border)
+        assert (is_previous_target | is_border).all()
     assert words(corpus, inputs[:1, 0]) == border
     seen = np.bincount(targets.ravel(), minlength=len(corpus.types))  # nearly all of it, once
     assert (seen[2:] <= corpus.counts()[2:]).all()
@@ -56,11 +59,13 @@ def test_streams_continue_from_batch_to_batch(direction: int, border: str) -> No
 
 def test_epochs_and_directions_have_different_orders() -> None:
     corpus = Corpus.read(LONG)
-    found = first_batches(corpus, 60)
-    second = next(batch for batch in found if batch.epoch == 1)
-    assert not np.array_equal(found[0].inputs, second.inputs)
-    ways = [np.sort(found[0].targets[:, way].ravel()) for way in (FORWARD, BACKWARD)]
-    assert not np.array_equal(*ways)
+    all_batches = first_batches(corpus, 60)
+    first = all_batches[0]
+    [second, *_] = [batch for batch in all_batches if batch.epoch == 1]
+    assert not np.array_equal(first.inputs, second.inputs)
+    read_forward = np.sort(first.targets[:, FORWARD].ravel())
+    read_backward = np.sort(first.targets[:, BACKWARD].ravel())
+    assert not np.array_equal(read_forward, read_backward)
 
 
 def test_documents_keep_their_sentences_together_and_in_order() -> None:
@@ -81,10 +86,10 @@ def test_a_stream_can_start_at_any_batch() -> None:
     whole = first_batches(corpus, 60)
     for k in (1, 17, 40):
         resumed = first_batches(corpus, 5, (whole[k].epoch, whole[k].index))
-        for one, other in zip(resumed, whole[k:], strict=False):
-            assert np.array_equal(one.inputs, other.inputs)
-            assert np.array_equal(one.targets, other.targets)
-            assert (one.epoch, one.index) == (other.epoch, other.index)
+        for batch, expected in zip(resumed, whole[k : k + 5], strict=True):
+            assert np.array_equal(batch.inputs, expected.inputs)
+            assert np.array_equal(batch.targets, expected.targets)
+            assert (batch.epoch, batch.index) == (expected.epoch, expected.index)
 
 
 def test_a_text_shorter_than_one_batch_is_refused() -> None:

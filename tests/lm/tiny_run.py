@@ -21,7 +21,8 @@ from elmo_cli.training.reporter import Reporter
 from elmo_cli.training.run_folder import LOG_FILE, RunFolder
 
 OPTIONS = Options(filters=((1, 8), (2, 8), (3, 16)), projection_dim=16, lstm_dim=32, char_dim=8)
-NOUNS, VERBS = ["cat", "dog", "bird", "fish"], ["sees", "hears", "likes", "fears"]
+NOUNS = ["cat", "dog", "bird", "fish"]
+VERBS = ["sees", "hears", "likes", "fears"]
 SENTENCES = [
     ["the", NOUNS[i % 4], VERBS[(i + j) % 4], "a", NOUNS[(i + 2 * j) % 4], "."]
     for i in range(4)
@@ -64,23 +65,32 @@ def trainer(
 def weights(run: Trainer) -> list[torch.Tensor]:
     """Copies of the weights of biLM and softmax."""
     model = run.step.model
-    return [w.detach().clone() for w in (*model.bilm.parameters(), *model.softmax.parameters())]
+    parameters = (*model.bilm.parameters(), *model.softmax.parameters())
+    return [parameter.detach().clone() for parameter in parameters]
 
 
 def exported(run: Trainer) -> list[torch.Tensor]:
     """The weights in the folder of a run."""
     model = load_language_model(run.folder.path)
-    return [w.detach() for w in (*model.bilm.parameters(), *model.softmax.parameters())]
+    parameters = (*model.bilm.parameters(), *model.softmax.parameters())
+    return [parameter.detach() for parameter in parameters]
 
 
-def equal(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
+def equal(found: list[torch.Tensor], expected: list[torch.Tensor]) -> bool:
     """Whether weights agree bit by bit."""
-    return all(torch.equal(one, other) for one, other in zip(some, others, strict=True))
+    pairs = zip(found, expected, strict=True)
+    return all(torch.equal(weight, expected_weight) for weight, expected_weight in pairs)
 
 
 def log(folder: Path) -> list[dict[str, Any]]:
     """The lines of the log."""
-    return [json.loads(line) for line in (folder / LOG_FILE).read_text().splitlines()]
+    lines = (folder / LOG_FILE).read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def losses(folder: Path) -> list[float]:
+    """The losses in the log."""
+    return [line["loss"] for line in log(folder) if "loss" in line]
 
 
 def evaluations(folder: Path) -> list[tuple[int, float]]:
