@@ -129,7 +129,9 @@ def _not_installed(model: Model) -> ModelError:
         pull = f"`elmo models pull {model.name}`"
         put = f"put its files into {model_dir(model)}"
         hint = f"{pull}, or {put}; `./{model.name}` is a path"
-    return ModelError(f"the model `{model.name}` is not on this machine", hint, parameters=("model",))
+    return ModelError(
+        f"the model `{model.name}` is not on this machine", hint, parameters=("model",)
+    )
 
 
 def _find(source: ModelSource) -> ModelFiles:
