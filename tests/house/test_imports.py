@@ -73,7 +73,7 @@ def names_of_classes(path: Path) -> list[str]:
     return [name for name in stripped if name[:1].isupper() and not name.isupper()]
 
 
-@pytest.mark.parametrize("folder", ["elmo_cli"])
+@pytest.mark.parametrize("folder", ["elmo_cli", "tests"])
 def test_no_two_classes_share_a_name(folder):
     """A reader who searches for a name finds one thing; leading underscores make no difference."""
     modules_of = {}
