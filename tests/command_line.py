@@ -33,19 +33,24 @@ class Done:
 
 def elmo(*words: object, stdin: bytes = b"", has_stdout: bool = True) -> Done:
     """Run `elmo` with these words; no stream is a terminal."""
-    out, err = io.BytesIO(), io.BytesIO()
+    out = io.BytesIO()
+    err = io.BytesIO()
+    stdout = io.TextIOWrapper(out, "utf-8")
+    stderr = io.TextIOWrapper(err, "utf-8", "backslashreplace")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(console, "mode", console.Mode())
         patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8"))
-        patch.setattr(sys, "stdout", stdout := io.TextIOWrapper(out, "utf-8"))
-        patch.setattr(sys, "stderr", io.TextIOWrapper(err, "utf-8", "backslashreplace"))
-        if not has_stdout:
-            patch.setattr(sys, "stdout", None)
+        patch.setattr(sys, "stdout", stdout if has_stdout else None)
+        patch.setattr(sys, "stderr", stderr)
         with pytest.raises(SystemExit) as ended:
             main([str(word) for word in words])
         stdout.flush()
-        sys.stderr.flush()
-        return Done(int(str(ended.value.code)), out.getvalue(), err.getvalue().decode("utf-8"))
+        stderr.flush()
+        return Done(
+            code=int(str(ended.value.code)),
+            out=out.getvalue(),
+            err=err.getvalue().decode("utf-8"),
+        )
 
 
 def made(*words: object, stdin: bytes = b"") -> Done:
@@ -57,12 +62,14 @@ def made(*words: object, stdin: bytes = b"") -> Done:
 
 def commands() -> dict[tuple[str, ...], click.Command]:
     """Every command and sub-command, by its words."""
-    found: dict[tuple[str, ...], click.Command] = {(): cli}
+    by_words: dict[tuple[str, ...], click.Command] = {(): cli}
     for name in COMMANDS:
-        command = found[(name,)] = getattr(import_module(f"elmo_cli.cli.{name}"), name)
-        for sub, nested in getattr(command, "commands", {}).items():
-            found[name, sub] = nested
-    return found
+        command = getattr(import_module(f"elmo_cli.cli.{name}"), name)
+        by_words[(name,)] = command
+        if isinstance(command, click.Group):
+            for sub_name, sub_command in command.commands.items():
+                by_words[name, sub_name] = sub_command
+    return by_words
 
 
 def refused(done: Done, code: int, message: str, hint: str) -> None:
@@ -77,13 +84,17 @@ def refused(done: Done, code: int, message: str, hint: str) -> None:
 def documented(command: str) -> str:
     """The section of docs/json.md about a command."""
     page = Path(__file__).resolve().parents[1] / "docs" / "json.md"
-    sections = page.read_text(encoding="utf-8").split("\n## ")
-    return next(one for one in sections if command in one.partition("\n")[0].split(", "))
+    for section in page.read_text(encoding="utf-8").split("\n## "):
+        heading = section.splitlines()[0]
+        if command in heading.split(", "):
+            return section
+    raise LookupError(f"docs/json.md: no section about {command}")
 
 
 def only_tiny(monkeypatch: pytest.MonkeyPatch, model: Path) -> None:
     """An environment in which nothing is set but a small model, and the processor as the device."""
-    for name in [name for name in os.environ if name.startswith("ELMO_")]:
-        monkeypatch.delenv(name)
+    for name in list(os.environ):
+        if name.startswith("ELMO_"):
+            monkeypatch.delenv(name)
     monkeypatch.setenv("ELMO_MODEL", str(model))
     monkeypatch.setenv("ELMO_DEVICE", "cpu")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self, TextIO
 import click
 
 from elmo_cli.errors import OutputError, SkippedError
-from elmo_cli.files import StrPath
+from elmo_cli.files import StrPath, check_distinct, check_output_path, write_text
 from elmo_cli.messages import duration, plural
 
 if TYPE_CHECKING:
@@ -131,7 +131,8 @@ def _print(line: str) -> None:
 def check_stdout() -> None:
     """Raise an OutputError if standard output is closed, where click would print nothing."""
     if sys.stdout is None:
-        raise OutputError("standard output: is closed", "`> FILE` saves the result in a file")
+        hint = "`> FILE` saves the result in a file"
+        raise OutputError("is closed", hint, where="standard output")
 
 
 def _finite(fact: Any) -> Any:
@@ -189,8 +190,6 @@ def binary_stdout() -> Iterator[BinaryIO]:
 
 def check_output(output: str, inputs: Iterable[StrPath], *, overwrite: bool) -> None:
     """Refuse, before any work, an output that is one of the inputs or cannot be written."""
-    from elmo_cli.files import check_distinct, check_output_path
-
     check_distinct(output, inputs)
     if output != "-":
         check_output_path(output, overwrite=overwrite)
@@ -198,8 +197,6 @@ def check_output(output: str, inputs: Iterable[StrPath], *, overwrite: bool) -> 
 
 def write_lines(output: str, lines: Iterable[str], *, overwrite: bool) -> str:
     """Write lines (with ends) in UTF-8 to a file or, for "-", to stdout; return its name."""
-    from elmo_cli.files import write_text
-
     errors = "surrogateescape"  # for file names, which are written byte for byte
     if output == "-":
         with binary_stdout() as stdout:

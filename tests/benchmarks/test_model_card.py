@@ -50,8 +50,9 @@ def test_kneser_ney_probability_by_hand(bigram, n):
 def test_kneser_ney_history_that_the_text_does_not_have():
     """It leaves all to the shorter history."""
     orders = kneser_ney.estimate(text_of("<S> b b </S>"), Vocabulary(WORDS), 3)
-    known, other = (kneser_ney.probabilities(orders, text_of(t)) for t in ("b </S>", "a b </S>"))
-    assert known[-1] == other[-1]
+    known = kneser_ney.probabilities(orders, text_of("b </S>"))
+    unknown = kneser_ney.probabilities(orders, text_of("a b </S>"))
+    assert known[-1] == unknown[-1]
 
 
 def test_kneser_ney_discounts_by_hand():
@@ -60,30 +61,53 @@ def test_kneser_ney_discounts_by_hand():
     assert discounts.tolist() == [0, 0.5, 0.5, 0.5, 0.5, 1.25, 1.25, 1, 1, 1]
 
 
-LEARNERS = word_senses.sense_means, word_senses.single_instances
+def instance_of(word: str, sense: str, name: str = "") -> Instance:
+    """An instance of a noun, the first token of the first sentence."""
+    return Instance(
+        name=name, lemma=(word, "NOUN"), sentence=0, tokens=slice(0, 1), senses=(sense,)
+    )
 
 
-def test_nearest_sense_by_hand():
-    """Angles in degrees: "money" 12.5, the mean of "river" 45, its instances 37 and 90; asked are
-    6, 27 and 35."""
-    lemma, at = ("bank", "NOUN"), slice(0, 1)
-    train = [Instance("", lemma, 0, at, (sense,)) for sense in ("money", "river", "river")]
-    known = np.array([[9, 2], [0, 1], [4, 3]], np.float32)
-    asked = [Instance("senseval2.1", lemma, 0, at, ("river",))] * 3
-    asked.append(Instance("semeval2007.1", ("spring", "NOUN"), 0, at, ("season",)))
-    found = np.array([[9, 1], [2, 1], [10, 7], [1, 1]], np.float32)
-    default = [None, None, None, "water"]
-    learned = (learn(train, known) for learn in LEARNERS)
-    by_means, answers = (word_senses.nearest(asked, found, senses, default) for senses in learned)
-    assert by_means == ["money", "money", "river", "water"]
+# The angles of the vectors in degrees: "money" 12.5, "river" 90 and 37, so its mean 45.
+KNOWN = [instance_of("bank", "money"), instance_of("bank", "river"), instance_of("bank", "river")]
+KNOWN_VECTORS = np.array([[9, 2], [0, 1], [4, 3]], np.float32)
+# 6, 27 and 35; and a lemma without known senses.
+ASKED = [
+    instance_of("bank", "river", "senseval2.1"),
+    instance_of("bank", "river", "senseval2.2"),
+    instance_of("bank", "river", "senseval2.3"),
+    instance_of("spring", "season", "semeval2007.1"),
+]
+ASKED_VECTORS = np.array([[9, 1], [2, 1], [10, 7], [1, 1]], np.float32)
+DEFAULT = [None, None, None, "water"]
+
+
+def test_nearest_mean_of_a_sense_by_hand():
+    senses = word_senses.sense_means(KNOWN, KNOWN_VECTORS)
+    answers = word_senses.nearest(ASKED, ASKED_VECTORS, senses, DEFAULT)
+    assert answers == ["money", "money", "river", "water"]
+
+
+def test_nearest_instance_by_hand():
+    senses = word_senses.single_instances(KNOWN, KNOWN_VECTORS)
+    answers = word_senses.nearest(ASKED, ASKED_VECTORS, senses, DEFAULT)
     assert answers == ["money", "river", "river", "water"]
-    figures = word_senses.accuracies(asked, answers)
-    assert (figures["semeval2007"], figures["ALL"]) == (0, 50)
-    assert figures["senseval2"] == figures["ALL but semeval2007"] == pytest.approx(200 / 3)
 
 
-TABLES = {"perplexity": "| all", "pos": "| layer 2", "word_senses": "| layer 2, one instance"}
-TABLES["neighbors"] = "I have lost my **bat**"
+def test_accuracies_by_hand():
+    figures = word_senses.accuracies(ASKED, ["money", "river", "river", "water"])
+    assert figures["semeval2007"] == 0
+    assert figures["ALL"] == 50
+    assert figures["senseval2"] == pytest.approx(200 / 3)
+    assert figures["ALL but semeval2007"] == pytest.approx(200 / 3)
+
+
+TABLES = {
+    "perplexity": "| all",
+    "pos": "| layer 2",
+    "word_senses": "| layer 2, one instance",
+    "neighbors": "I have lost my **bat**",
+}
 INSTANCE = "<c><sentence><instance id='d.0' lemma='bat' pos='NOUN'>bat</instance></sentence></c>"
 COLUMNS = "1\tcat\t_\tN\tNN\t_\t0\t_\t_\t_\n2\tsat\t_\tV\tVB\t_\t0\t_\t_\t_\n\n" * 2
 DATA = {
@@ -111,12 +135,13 @@ def test_script_prints_its_table(name, tiny, golden, tmp_path, monkeypatch, caps
     for part in ("softmax.hdf5", "vocab.txt"):
         shutil.copy(golden / "lm" / part, model)
     words = ["--data", tmp_path, "--work", tmp_path / "work", "-m", model]
-    words += ["--train", golden / "lm" / "sentences.txt"] if name == "perplexity" else []
+    if name == "perplexity":
+        words += ["--train", golden / "lm" / "sentences.txt"]
 
     def run(command, **_):  # in this process instead of `subprocess.run`
         return SimpleNamespace(returncode=0, stdout=made(*command[3:]).out.decode())
 
     monkeypatch.setattr(commands.subprocess, "run", run)
-    monkeypatch.setattr(sys, "argv", [name, *map(str, words)])
+    monkeypatch.setattr(sys, "argv", [name, *(str(word) for word in words)])
     import_module(f"benchmarks.model_card.{name}").main()
     assert TABLES[name] in capsys.readouterr().out

@@ -35,18 +35,19 @@ def test_cells_share_a_run_only_if_their_settings_are_equal() -> None:
     for cell in cells:
         command = json.dumps(cell.command(Path("data"), Path("work")))
         commands.setdefault(cell.name, set()).add(command)
-    assert all(len(found) == 1 for found in commands.values())
+    for name, commands_of_run in commands.items():
+        assert len(commands_of_run) == 1, name
     assert len(commands) < len(cells)
 
 
 def test_the_page_has_the_tables_of_the_report() -> None:
     page = (Path(__file__).parents[2] / "docs" / "elmo-in-tasks.md").read_text("utf-8")
-    shown = [
-        lines for title, lines in tables(read_results(RESULTS)).items() if f"## {title}\n" in page
-    ]
-    assert len(shown) >= 4
-    for lines in shown:
-        assert "\n".join(lines) in page
+    n_shown = 0
+    for title, lines in tables(read_results(RESULTS)).items():
+        if f"## {title}\n" in page:
+            assert "\n".join(lines) in page
+            n_shown += 1
+    assert n_shown >= 4
 
 
 @pytest.mark.parametrize(
@@ -75,8 +76,7 @@ def test_the_report_reads_the_results_of_cells(tmp_path: Path) -> None:
             lines += [result, {**result, "test": score + seed}]  # tried on dev, then tested
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     results = read_results(path)
-    row = next(line for line in table(results, "table1") if line.startswith("| NER |"))
-    assert row == "| NER | 51.0 ± 1.0 | 55.0 ± 1.0 | +4.0 | 90.15, 92.22 |"
+    assert "| NER | 51.0 ± 1.0 | 55.0 ± 1.0 | +4.0 | 90.15, 92.22 |" in table(results, "table1")
     assert tries_table(results)[2 + FILES["NER"].chosen].endswith("| **61.0** |")
     draw(results, tmp_path)
     assert (tmp_path / "figure1.svg").exists()

@@ -11,9 +11,10 @@ import sys
 import time
 from pathlib import Path
 
+import h5py
 import pytest
 from command_line import Done, elmo, made
-from situations import CommandScene, Maker, file, hdf5, objects, stocked, zipped
+from situations import CommandScene, file, hdf5, objects, stocked, zipped
 
 from elmo_cli.cli import console, main
 from elmo_cli.cli.task_options import TaskReporter
@@ -25,8 +26,8 @@ OK = stocked("ok.hdf5")
 LONG = f"{ESCAPE}{'x' * 99}"
 
 
-def attribute(name: str, value: str) -> Maker:
-    return hdf5("ok.hdf5", lambda opened: opened.attrs.modify(name, value))
+def set_model(file: h5py.File) -> None:
+    file.attrs["model"] = f"m{ESCAPE}\nchecked"
 
 
 def embedded(scene: CommandScene) -> None:
@@ -35,13 +36,17 @@ def embedded(scene: CommandScene) -> None:
     made("embed", "-q", "t.jsonl", "-o", "t.hdf5")
 
 
+def rename_a_sentence(file: h5py.File) -> None:
+    file.move("1", f"1{ESCAPE}")
+
+
 # The way in -> command, files, exit code.
 UNTRUSTED = {
-    "attribute": (["inspect", "ok.hdf5"], [OK, attribute("model", f"m{ESCAPE}\nchecked")], 0),
+    "attribute": (["inspect", "ok.hdf5"], [OK, hdf5("ok.hdf5", set_model)], 0),
     "zip member": (["embed", "a.txt", "-o", "b.hdf5", "-m", "m.zip"],
         [zipped("m.zip", {f"../{ESCAPE}weights.hdf5": "x", "options.json": "{}"})], 1),
     "HDF5 name": (["inspect", "ok.hdf5"],
-        [OK, hdf5("ok.hdf5", lambda opened: opened.move("1", f"1{ESCAPE}"))], 1),
+        [OK, hdf5("ok.hdf5", rename_a_sentence)], 1),
     "token in an error": (["neighbors", "t.hdf5", "0:nope"], [embedded], 2),
     "token in a table": (["kwic", "t.hdf5", f"{ESCAPE}cat"], [embedded], 0),
     "long token": (["embed", "-", "-o", "b.hdf5"], [], 0),
@@ -186,12 +191,12 @@ def test_rate_and_time_left_are_kept_where_space_is_short(
 
 def test_a_phase_that_nobody_updates_is_polled() -> None:
     """The reading of files; the next phase has figures of its own."""
-    read = iter([0, 300, 600])
+    n_read = iter([0, 300, 600])
     with console.ProgressDisplay(None, "") as progress:
         progress.begin("reading", "bytes", 1000)
-        progress.poll = lambda: next(read)
-        texts = [progress.text().split(",")[1].split(" of")[0] for _ in range(3)]
-        assert texts == [" 0 bytes", " 300 bytes", " 600 bytes"]
+        progress.poll = lambda: next(n_read)
+        for counts in ("0 bytes of 1,000", "300 bytes of 1,000", "600 bytes of 1,000"):
+            assert progress.text().startswith(f"reading, {counts} (")
         progress.begin("training", "tokens")
         progress.update(5, None)
         assert progress.text() == "training, 5 tokens"

@@ -54,29 +54,46 @@ class CodeBlock:
 
 
 def code_blocks() -> list[CodeBlock]:
-    return [
-        CodeBlock(page, *found)
-        for page in PAGES
-        for found in BLOCK.findall(page.read_text("utf-8"))
-    ]
+    blocks = []
+    for page in PAGES:
+        for reason, language, code in BLOCK.findall(page.read_text("utf-8")):
+            blocks.append(CodeBlock(page=page, reason=reason, language=language, code=code))
+    return blocks
 
 
 BLOCKS = code_blocks()
 
 
-def blocks(language: str, *, run: bool = True) -> list[CodeBlock]:
-    return [one for one in BLOCKS if one.language == language and not (run and one.reason)]
+def blocks(language: str) -> list[CodeBlock]:
+    """The blocks in a language that are run."""
+    return [block for block in BLOCKS if block.language == language and not block.reason]
 
 
 def command_lines(code: str) -> list[str]:
     """The lines of a shell block without comments and continuations."""
-    lines = code.replace("\\\n", " ").splitlines()
-    return [line for line in (re.sub(r"(^|\s)#.*", "", line).strip() for line in lines) if line]
+    lines = []
+    for line in code.replace("\\\n", " ").splitlines():
+        command = re.sub(r"(^|\s)#.*", "", line).strip()
+        if command:
+            lines.append(command)
+    return lines
 
 
 def inline_commands(page: Path) -> list[str]:
-    found = re.findall(r"`((?:[^`\n]*\| )?elmo [a-z]+ [^`\n]*)`", page.read_text("utf-8"))
-    return [line.replace(r"\|", "|") for line in found]
+    """The commands within the text of a page."""
+    quoted = re.findall(r"`((?:[^`\n]*\| )?elmo [a-z]+ [^`\n]*)`", page.read_text("utf-8"))
+    return [line.replace(r"\|", "|") for line in quoted]
+
+
+def treebank(text: str) -> str:
+    """A text in CoNLL-U, with the tags X and Y in turns."""
+    lines = []
+    for sentence in text.splitlines():
+        for number, token in enumerate(sentence.split(), 1):
+            tag = "XY"[number % 2]
+            lines.append(f"{number}\t{token}\t_\t{tag}\t_\t_\t0\t_\t_\t_\n")
+        lines.append("\n")
+    return "".join(lines)
 
 
 @pytest.fixture(scope="module")
@@ -86,20 +103,13 @@ def files(tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> Path:
     for name in ("corpus.txt", "raw.txt", "one.txt"):
         (folder / name).write_text(WORDS, encoding="utf-8")
     (folder / "corpus.xz").write_bytes(lzma.compress(WORDS.encode()))
-    trees = "".join(
-        "".join(
-            f"{i}\t{token}\t_\t{'XY'[i % 2]}\t_\t_\t0\t_\t_\t_\n"
-            for i, token in enumerate(line.split(), 1)
-        )
-        + "\n"
-        for line in WORDS.splitlines()
-    )
     for name in ("train", "dev", "test"):
-        (folder / f"{name}.conllu").write_text(trees, encoding="utf-8")
-    pairs = [
-        {"premise": "A cat", "hypothesis": f"A {w}", "relatedness": len(w)}
-        for w in ("cat", "dog", "mouse")
-    ]
+        (folder / f"{name}.conllu").write_text(treebank(WORDS), encoding="utf-8")
+    pairs = []
+    for noun in ("cat", "dog", "mouse"):
+        pairs.append(
+            {"premise": "A cat", "hypothesis": f"A {noun}", "relatedness": len(noun)},
+        )
     for page in PAGES:
         for names, content in FILE.findall(page.read_text("utf-8")):
             for name in names.split():
@@ -127,7 +137,9 @@ def run_line(line: str) -> None:
     stdin = b""
     if before:
         stdin = subprocess.run(" | ".join(before), shell=True, capture_output=True).stdout
-    words = [name for word in shlex.split(last)[1:] for name in (glob.glob(word) or [word])]
+    words = []
+    for word in shlex.split(last)[1:]:
+        words += glob.glob(word) or [word]
     if "-o" in words[:-1] and words[0] != "inspect":
         output = Path(words[words.index("-o") + 1])
         if output.is_file():
@@ -152,7 +164,10 @@ def test_links_lead_to_files_and_headings_that_exist(page: Path) -> None:
         assert linked.exists(), target
         if anchor:
             headings = re.findall(r"^#+ (.*)$", linked.read_text("utf-8"), re.M)
-            slugs = [re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings]
+            slugs = []
+            for heading in headings:
+                words = re.sub(r"[^\w\- ]", "", heading.lower())
+                slugs.append(words.replace(" ", "-"))
             assert anchor in slugs, target
 
 
@@ -164,31 +179,53 @@ def test_the_readme_is_short() -> None:
 
 def test_commands_and_options_exist() -> None:
     """Of all shell blocks and of all commands within the text."""
-    lines = [line for block in blocks("sh", run=False) for line in command_lines(block.code)]
-    lines += [line for page in PAGES for line in inline_commands(page)]
+    lines = []
+    for block in BLOCKS:
+        if block.language == "sh":
+            lines += command_lines(block.code)
+    for page in PAGES:
+        lines += inline_commands(page)
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
-    n_commands, every = 0, commands()
+    n_commands = 0
     for line in lines:
-        assert not line.startswith("make ") or line.split()[1] in targets, line
-        if not (found := re.search(r"(?:^|[|] |-m )elmo(?:_cli)? (\w+)(.*)", line)):
-            continue
-        name, words = found[1], found[2].split()
-        assert name in {*COMMANDS, "help"}, line
-        command = every.get((name, words[0] if words else ""), every.get((name,)))
-        options = {one for part in command.params for one in part.opts} if command else set()
-        used = {word for word in words if re.match("--?[a-z]", word)}
-        assert used <= options | {"--help", "-h", "--debug"}, line
-        n_commands += 1
+        if line.startswith("make "):
+            assert line.split()[1] in targets, line
+        call = re.search(r"(?:^|[|] |-m )elmo(?:_cli)? (\w+)(.*)", line)
+        if call is not None:
+            check_call(line, name=call[1], words=call[2].split())
+            n_commands += 1
     assert n_commands > 40
+
+
+def check_call(line: str, name: str, words: list[str]) -> None:
+    """Check that a line calls a command with options that it has."""
+    assert name in {*COMMANDS, "help"}, line
+    every = commands()
+    command = every.get((name,))
+    if words and (name, words[0]) in every:
+        command = every[name, words[0]]
+    options = {"--help", "-h", "--debug"}
+    if command is not None:
+        for parameter in command.params:
+            options |= set(parameter.opts)
+    used = {word for word in words if re.match("--?[a-z]", word)}
+    assert used <= options, line
 
 
 def alike(shown: str, printed: str) -> bool:
     """Whether two lines have the same words and, to rounding, the same numbers."""
-    shown, printed = MEASURED.sub("…", shown), MEASURED.sub("…", printed)
+    shown = MEASURED.sub("…", shown)
+    printed = MEASURED.sub("…", printed)
     if NUMBER.sub("0", shown).split() != NUMBER.sub("0", printed).split():
         return False
-    pairs = zip(NUMBER.findall(shown), NUMBER.findall(printed), strict=True)
-    return all(abs(float(a.replace(",", "")) - float(b.replace(",", ""))) < 0.006 for a, b in pairs)
+    for shown_number, number in zip(numbers_of(shown), numbers_of(printed), strict=True):
+        if abs(shown_number - number) >= 0.006:
+            return False
+    return True
+
+
+def numbers_of(line: str) -> list[float]:
+    return [float(number.replace(",", "")) for number in NUMBER.findall(line)]
 
 
 @pytest.mark.parametrize("block", blocks("console"), ids=lambda block: block.name)
@@ -199,30 +236,35 @@ def test_commands_print_what_is_shown(
     monkeypatch.delenv("ELMO_MODEL")
     for part in re.split(r"^\$ ", block.code, flags=re.M)[1:]:
         command, *shown = part.splitlines()
-        (line,) = command_lines(command)
-        words = shlex.split(line)[1:]
-        done = made(*words)
+        (command_line,) = command_lines(command)
+        done = made(*shlex.split(command_line)[1:])
         printed = [*done.out.decode().splitlines(), *done.err.splitlines()]
-        left = [one for one in printed if one and one != "loading"]
-        for one in filter(None, shown):
-            match = next((other for other in left if alike(one, other)), None)
-            assert match is not None, (one, left)
-            left.remove(match)
+        left = [line for line in printed if line and line != "loading"]
+        for shown_line in filter(None, shown):
+            matching = [line for line in left if alike(shown_line, line)]
+            assert matching, (shown_line, left)
+            left.remove(matching[0])
         assert not left
 
 
 def python_blocks() -> list[tuple[CodeBlock, str]]:
     """Python blocks, each with the output that the next block shows."""
-    following = [*BLOCKS[1:], CodeBlock(ROOT, "", "", "")]
-    return [
-        (one, after.code if after.language == "text" and after.page == one.page else "")
-        for one, after in zip(BLOCKS, following, strict=True)
-        if one.language == "python" and not one.reason
-    ]
+    programs = []
+    for number, block in enumerate(BLOCKS):
+        if block.language != "python" or block.reason:
+            continue
+        shown = ""
+        if number + 1 < len(BLOCKS):
+            following = BLOCKS[number + 1]
+            if following.language == "text" and following.page == block.page:
+                shown = following.code
+        programs.append((block, shown))
+    return programs
 
 
 @pytest.mark.parametrize(
-    ("block", "shown"), [pytest.param(*one, id=one[0].name) for one in python_blocks()]
+    ("block", "shown"),
+    [pytest.param(block, shown, id=block.name) for block, shown in python_blocks()],
 )
 def test_programs_print_what_is_shown(block: CodeBlock, shown: str, scene: None) -> None:
     if "sample.hdf5" in block.code:
