@@ -48,12 +48,16 @@ def test_json_that_is_read(tmp_path: Path) -> None:
         read_json(tmp_path, OptionsError, "")
 
 
+def locate_weights(path: Path) -> object:
+    return locate(ModelSource(options=BUNDLED / "options.json", weights=path))
+
+
 READERS = {
     "recipe": PretrainConfig.read,
     "sha256": sha256_of,
     "options": Options.from_file,
     "model": locate,
-    "weights": lambda path: locate(ModelSource(options=BUNDLED / "options.json", weights=path)),
+    "weights": locate_weights,
     "vocabulary": Vocabulary.read,
     "training log": read_run,
 }

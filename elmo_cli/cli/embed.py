@@ -280,7 +280,7 @@ def _check_folder(output: str) -> None:
     from tempfile import TemporaryFile
 
     from elmo_cli.files import is_folder, output_errors, resolve
-    from elmo_cli.store.log_lines import is_finished
+    from elmo_cli.store.unfinished import is_finished
 
     with output_errors(output):
         if is_folder(output):

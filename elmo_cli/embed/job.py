@@ -15,8 +15,8 @@ from elmo_cli.pretrained.load import ModelSource, locate
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.store.layers import LayerSelection
 from elmo_cli.store.layouts import Layout, layout_of_spec
-from elmo_cli.store.log_lines import is_finished, log_path, part_path
 from elmo_cli.store.spec import FileSpec
+from elmo_cli.store.unfinished import is_finished, log_path, part_path
 from elmo_cli.text.input import InputSettings, check_inputs, require_files, stem
 
 

@@ -15,8 +15,9 @@ from elmo_cli.embed.job import EmbedJob
 from elmo_cli.files import output_errors, resolve
 from elmo_cli.messages import format_bytes
 from elmo_cli.pretrained.warm_state import warm_state_id
-from elmo_cli.store.log_lines import is_finished, log_path, part_path, read_log
+from elmo_cli.store.log_lines import read_log
 from elmo_cli.store.spec import DTYPES, FileSpec
+from elmo_cli.store.unfinished import is_finished, log_path, part_path
 from elmo_cli.text.input import read_sentences
 from elmo_cli.text.sentence import Sentence
 

@@ -33,13 +33,12 @@ from elmo_cli.store.log_lines import (
     LoggedSentence,
     encode_block,
     encode_header,
-    log_path,
-    part_path,
     read_blocks,
     read_header,
 )
 from elmo_cli.store.output_file import copy_bytes, new_output_file, write_at, write_values
 from elmo_cli.store.spec import DTYPES, FileSpec
+from elmo_cli.store.unfinished import log_path, part_path
 from elmo_cli.text.sentence import Sentence
 
 _FSYNC_INTERVAL_S = 30.0

@@ -6,7 +6,6 @@ A line is JSON in ASCII, a space, and the CRC-32 of the JSON in hexadecimal.
 from __future__ import annotations
 
 import json
-import os
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,10 +19,11 @@ import numpy as np
 
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import ResumeError
-from elmo_cli.files import StrPath, resolve
+from elmo_cli.files import StrPath
 from elmo_cli.store.digests import DIGEST_BYTES
 from elmo_cli.store.layouts import StoredSentence
 from elmo_cli.store.spec import FileSpec
+from elmo_cli.store.unfinished import log_path
 from elmo_cli.text.sentence import Sentence
 
 MAGIC = b'{"elmo_block_log":1,'
@@ -135,26 +135,6 @@ class LogSummary(NamedTuple):
     spec: FileSpec
     overwrite: bool  # whether OUT may be replaced
     progress: CommittedProgress
-
-
-def part_path(out: StrPath) -> Path:
-    """The unfinished file of OUT."""
-    return Path(f"{resolve(out)}.part")
-
-
-def log_path(part: StrPath) -> Path:
-    """The log of an unfinished file."""
-    return Path(f"{part}.log")
-
-
-def is_unfinished(path: StrPath) -> bool:
-    """Whether a file is the partial file of an unfinished output."""
-    return os.fspath(path).endswith(".part") and log_path(path).exists()
-
-
-def is_finished(out: StrPath) -> bool:
-    """Whether OUT exists, and there is no unfinished output that is to replace it."""
-    return resolve(out).exists() and not part_path(out).exists()
 
 
 def read_log(part: StrPath) -> LogSummary:

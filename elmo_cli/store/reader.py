@@ -25,9 +25,9 @@ from elmo_cli.store.layouts import (
     is_number,
     layout_of_file,
 )
-from elmo_cli.store.log_lines import is_unfinished, part_path
 from elmo_cli.store.quantization import INT8, dequantize
 from elmo_cli.store.spec import FileSpec, read_attributes
+from elmo_cli.store.unfinished import is_unfinished, part_path
 from elmo_cli.text.sentence import Sentence
 
 _UNFINISHED = "the run that writes it has not finished"

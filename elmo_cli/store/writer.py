@@ -19,9 +19,10 @@ from elmo_cli.messages import plural
 from elmo_cli.store.block_log import BlockLog
 from elmo_cli.store.digests import tokens_digest
 from elmo_cli.store.layouts import StoredSentence, UniqueNames, layout_of_spec
-from elmo_cli.store.log_lines import CommittedProgress, is_finished, log_path, part_path, read_log
+from elmo_cli.store.log_lines import CommittedProgress, read_log
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.spec import FileSpec, difference
+from elmo_cli.store.unfinished import is_finished, log_path, part_path
 from elmo_cli.text.sentence import Sentence
 
 

@@ -13,8 +13,20 @@ from random import Random
 _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?")
 _HUGE = (b"-1", b"0", b"1e999", b"16777216", b"9" * 20, b"1.5", b"null", b"[]", b"NaN")
 # Numbers at which sizes and offsets of a binary format go wrong.
-_SIZES = (0, 1, 7, *((1 << n_bits) - 1 for n_bits in (7, 8, 16, 31, 32, 63, 64)), 1 << 40)
-_LINE = 32
+_SIZES = (
+    0,
+    1,
+    7,
+    2**7 - 1,
+    2**8 - 1,
+    2**16 - 1,
+    2**31 - 1,
+    2**32 - 1,
+    2**63 - 1,
+    2**64 - 1,
+    2**40,
+)
+_LINE = 32  # bytes
 
 
 def mutated(content: bytes, random: Random) -> bytes:
@@ -30,8 +42,11 @@ def mutated(content: bytes, random: Random) -> bytes:
 @cache
 def _lines(content: bytes) -> tuple[int, ...]:
     """Where the content begins in a file that may be zeros for the most part."""
-    starts = range(0, len(content), _LINE)
-    return tuple(at for at in starts if any(content[at : at + _LINE])) or (0,)
+    starts = []
+    for start in range(0, len(content), _LINE):
+        if any(content[start : start + _LINE]):
+            starts.append(start)
+    return tuple(starts) if starts else (0,)
 
 
 def _byte(made: bytearray, at: int, random: Random) -> None:
@@ -69,9 +84,9 @@ def _insert(made: bytearray, at: int, random: Random) -> None:
 
 def _number(made: bytearray, at: int, random: Random) -> None:
     """A decimal number by a huge or an odd one."""
-    found = _NUMBER.search(made, max(0, at - 8))
-    if found:
-        made[found.start() : found.end()] = random.choice(_HUGE)
+    number = _NUMBER.search(made, max(0, at - 8))
+    if number:
+        made[number.start() : number.end()] = random.choice(_HUGE)
 
 
 _DAMAGES = (_byte, _byte, _size, _size, _copy_over, _cut, _insert, _number, _number)
@@ -79,8 +94,11 @@ _DAMAGES = (_byte, _byte, _size, _size, _copy_over, _cut, _insert, _number, _num
 
 def mutated_log(seed: bytes, random: Random) -> bytes:
     """The log of an unfinished output, damaged, with the right checksums, as an attacker has it."""
-    lines = (line.rpartition(b" ")[0] for line in mutated(seed, random).splitlines())
-    return b"".join(b"%s %08x\n" % (line, zlib.crc32(line)) for line in lines)
+    signed = b""
+    for line in mutated(seed, random).splitlines():
+        content, _, _ = line.rpartition(b" ")
+        signed += b"%s %08x\n" % (content, zlib.crc32(content))
+    return signed
 
 
 def mutated_zip(seed: bytes, random: Random) -> bytes:

@@ -37,7 +37,11 @@ def _bytes(write_to: Callable[[Path], object]) -> bytes:
 def embeddings(way: str, **run_settings: str) -> bytes:
     """A file of our own."""
     settings = {**writer_runs.SETTINGS, **run_settings}
-    return _bytes(lambda path: writer_runs.run(path, way, run_settings=settings))
+
+    def write_to(path: Path) -> None:
+        writer_runs.run(path, way, run_settings=settings)
+
+    return _bytes(write_to)
 
 
 @cache
@@ -76,7 +80,8 @@ def _numbers(file: h5py.File) -> None:
 
 def _documents(file: h5py.File) -> None:
     for sentence in lines()[:5]:
-        file[f"nw:wsj:{sentence.key // 2}/{sentence.key % 2}"] = np.moveaxis(array(sentence), 0, -1)
+        document, place = divmod(sentence.key, 2)
+        file[f"nw:wsj:{document}/{place}"] = np.moveaxis(array(sentence), 0, -1)
 
 
 def _packed(file: h5py.File) -> None:
@@ -91,7 +96,10 @@ def _types(file: h5py.File) -> None:
 
 
 def _arrays(arrays: dict[str, Any]) -> bytes:
-    return _bytes(lambda path: write_arrays(path, arrays))
+    def write_to(path: Path) -> None:
+        write_arrays(path, arrays)
+
+    return _bytes(write_to)
 
 
 @cache
@@ -123,7 +131,11 @@ def recipe() -> bytes:
 def kept_text() -> bytes:
     """The text of a run."""
     text = Corpus.read([["a", "b"], ["a"], ["c", "b", "a"]], begins=[0, 2])
-    return _bytes(lambda path: save_corpora(path, text, text))
+
+    def write_to(path: Path) -> None:
+        save_corpora(path, text, text)
+
+    return _bytes(write_to)
 
 
 @cache

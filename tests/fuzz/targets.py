@@ -74,7 +74,9 @@ class Target:
 
     def damaged(self, random: Random) -> bytes:
         """A seed with damage."""
-        return random.choice((mutated, self.signed))(random.choice(self.seeds()), random)
+        damage = random.choice((mutated, self.signed))
+        seed = random.choice(self.seeds())
+        return damage(seed, random)
 
 
 class _CrashError(ElmoError):
@@ -105,9 +107,12 @@ def _inspect(path: Path) -> None:
     """What `elmo inspect` does."""
     refused = None
     is_of_embeddings = kind_of_file(path) == "embeddings"
-    for look in (describe, verify, *([python_example] if is_of_embeddings else [])):
+    steps: list[Callable[[Path], object]] = [describe, verify]
+    if is_of_embeddings:
+        steps.append(python_example)
+    for step in steps:
         try:
-            look(path)
+            step(path)
         except ElmoError as error:  # the others are to be tried too
             refused = error
     if refused is not None:
@@ -133,7 +138,7 @@ def _neighbors(folder: Path, content: bytes) -> None:
     path = _file(folder, "in.hdf5", content)
     with open_embeddings(path) as embeddings:
         view = LayerView(embeddings)
-        names = [str(key) + ":0" * view.per_token for key in islice(view, 2)]
+        names = [f"{key}:0" if view.per_token else str(key) for key in islice(view, 2)]
         nearest(view, read_queries(view, names)[0], 3)
         with suppress(UsageError):  # not every layout stores tokens
             list(occurrences(view, "a"))
@@ -185,8 +190,17 @@ def _checkpoint(folder: Path, content: bytes) -> None:
     read_checkpoint(_file(folder, "checkpoint.pt", content))
 
 
-def _log_of(way: str) -> bytes:
-    return seeds.run_files(way)[".part.log"]
+def _left_by_kill(way: str, ending: str) -> bytes:
+    return seeds.run_files(way)[ending]
+
+
+def _made_by(*makers: Callable[[], bytes]) -> Callable[[], list[bytes]]:
+    """The seeds of a target, which are made when they are needed."""
+
+    def make() -> list[bytes]:
+        return [maker() for maker in makers]
+
+    return make
 
 
 def _own() -> list[bytes]:
@@ -197,27 +211,29 @@ def _own_and_foreign() -> list[bytes]:
     return _own() + seeds.foreign()
 
 
-_SOFTMAX = partial(read_softmax, n_types=seeds.N_TYPES, projection=_SIZES.projection_dim)
-TARGETS = {
-    target.name: target
-    for target in (
-        Target("options", lambda: [seeds.options()], _options),
-        Target("recipe", lambda: [seeds.recipe()], _recipe),
-        Target("checkpoint", lambda: [seeds.checkpoint()], _checkpoint),
-        Target("kept-text", lambda: [seeds.kept_text()], _kept_text, signed=mutated_zip),
-        Target("log", lambda: [_log_of("allennlp")], _log, signed=mutated_log),
-        Target("inspect-weights", lambda: [seeds.weights(), seeds.softmax()], _inspected, True),
-        Target("weights", lambda: [seeds.weights()], _of_weights(partial(read_bilm, _SIZES))),
-        Target("softmax", lambda: [seeds.softmax()], _of_weights(_SOFTMAX)),
-        Target("state", lambda: [seeds.state()], _of_weights(partial(read_state, options=_SIZES))),
-        Target("embeddings", _own, _embeddings, True),
-        Target("foreign", seeds.foreign, _embeddings, True),
-        Target("convert", _own_and_foreign, _converted, True),
-        Target("neighbors", _own_and_foreign, _neighbors, True),
-        Target("merge", lambda: [seeds.embeddings("allennlp", shard="1/1")], _merged, True),
-        Target("resume-part", lambda: [seeds.run_files("allennlp")[".part"]],
-               _resumed(".part", "allennlp")),
-        Target("resume-log", lambda: [_log_of("int8")], _resumed(".part.log", "int8"),
-               signed=mutated_log),
-    )
-}  # fmt: skip
+_LOG = partial(_left_by_kill, "allennlp", ".part.log")
+_INT8_LOG = partial(_left_by_kill, "int8", ".part.log")
+_PART = partial(_left_by_kill, "allennlp", ".part")
+_SHARD = partial(seeds.embeddings, "allennlp", shard="1/1")
+_READ_BILM = partial(read_bilm, _SIZES)
+_READ_SOFTMAX = partial(read_softmax, n_types=seeds.N_TYPES, projection=_SIZES.projection_dim)
+_READ_STATE = partial(read_state, options=_SIZES)
+_TARGETS = (
+    Target("options", _made_by(seeds.options), _options),
+    Target("recipe", _made_by(seeds.recipe), _recipe),
+    Target("checkpoint", _made_by(seeds.checkpoint), _checkpoint),
+    Target("kept-text", _made_by(seeds.kept_text), _kept_text, signed=mutated_zip),
+    Target("log", _made_by(_LOG), _log, signed=mutated_log),
+    Target("inspect-weights", _made_by(seeds.weights, seeds.softmax), _inspected, in_child=True),
+    Target("weights", _made_by(seeds.weights), _of_weights(_READ_BILM)),
+    Target("softmax", _made_by(seeds.softmax), _of_weights(_READ_SOFTMAX)),
+    Target("state", _made_by(seeds.state), _of_weights(_READ_STATE)),
+    Target("embeddings", _own, _embeddings, in_child=True),
+    Target("foreign", seeds.foreign, _embeddings, in_child=True),
+    Target("convert", _own_and_foreign, _converted, in_child=True),
+    Target("neighbors", _own_and_foreign, _neighbors, in_child=True),
+    Target("merge", _made_by(_SHARD), _merged, in_child=True),
+    Target("resume-part", _made_by(_PART), _resumed(".part", "allennlp")),
+    Target("resume-log", _made_by(_INT8_LOG), _resumed(".part.log", "int8"), signed=mutated_log),
+)
+TARGETS = {target.name: target for target in _TARGETS}

@@ -20,9 +20,10 @@ from writer_runs import SETTINGS, WAYS, append, array, run, sentences, spec
 from elmo_cli.errors import ElmoError, InputError, OutputError, ResumeError
 from elmo_cli.store.derived_file import write_derived_file
 from elmo_cli.store.layouts import layout_of_spec
-from elmo_cli.store.log_lines import CommittedProgress, is_finished, log_path, read_log
+from elmo_cli.store.log_lines import CommittedProgress, read_log
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.store.spec import read_attributes, write_attributes
+from elmo_cli.store.unfinished import is_finished, log_path
 from elmo_cli.store.writer import EmbeddingsWriter
 
 
