@@ -267,8 +267,9 @@ class Embedder:
             torch.cuda.empty_cache()
         finals = []
         for half in (slice(0, n_rows // 2), slice(n_rows // 2, n_rows)):
-            is_shared = start is None or self._is_independent
-            start_of_half = start if is_shared else start.select_rows(half)
+            start_of_half = start
+            if start is not None and not self._is_independent:
+                start_of_half = start.select_rows(half)
             finals.append(self._compute(block, batch.rows_slice(half), start_of_half))
         if self._is_independent:
             return None
