@@ -73,13 +73,18 @@ class EmbeddingsDataset(Dataset[LabelledSentence]):
             embeddings = open_embeddings(embeddings)
         self.embeddings = embeddings
         if embeddings.unit != "tokens":
-            what = f"its vectors are of {embeddings.unit}, not of tokens"
-            raise self._error(what, "read them with `open_embeddings`")
+            problem = f"its vectors are of {embeddings.unit}, not of tokens"
+            raise self._error(problem, "read them with `open_embeddings`")
         self.keys = list(embeddings)
         self._labels = None if labels is None else self._in_order(labels)
-        flat = [_plain(one) for entry in self._labels or () for one in _each(entry)]
-        self.label_names = tuple(label_names or sorted({x for x in flat if isinstance(x, str)}))
-        self._dtype = np.float32 if any(isinstance(x, float) for x in flat) else np.int64
+        all_labels = self._all_labels()
+        if label_names:
+            self.label_names = tuple(label_names)
+        else:
+            names = {label for label in all_labels if isinstance(label, str)}
+            self.label_names = tuple(sorted(names))
+        has_fractions = any(isinstance(label, float) for label in all_labels)
+        self._dtype = np.float32 if has_fractions else np.int64
         self._numbers = {name: number for number, name in enumerate(self.label_names)}
 
     def __len__(self) -> int:
@@ -91,13 +96,15 @@ class EmbeddingsDataset(Dataset[LabelledSentence]):
         if self._labels is None:
             return LabelledSentence(layers, None)
         label = self._labels[index]
-        if _is_one(label):
-            return LabelledSentence(layers, np.array(self._number(label, key), self._dtype))
-        if len(label) != layers.shape[-2]:
-            n_tokens, n_labels = plural(layers.shape[-2], "token"), plural(len(label), "label")
-            what = f"sentence {key!r} has {n_tokens}, but {n_labels}"
-            raise self._error(what, "give one label per token")
-        numbers = [self._number(one, key) for one in label]
+        if _is_single(label):
+            number = self._number(label, key)
+            return LabelledSentence(layers, np.array(number, self._dtype))
+        n_tokens = layers.shape[-2]
+        if len(label) != n_tokens:
+            counts = f"{plural(n_tokens, 'token')}, but {plural(len(label), 'label')}"
+            problem = f"sentence {key!r} has {counts}"
+            raise self._error(problem, "give one label per token")
+        numbers = [self._number(token_label, key) for token_label in label]
         return LabelledSentence(layers, np.array(numbers, self._dtype))
 
     @staticmethod
@@ -105,14 +112,15 @@ class EmbeddingsDataset(Dataset[LabelledSentence]):
         """Pad sentences to the longest one; the `collate_fn` of a DataLoader."""
         lengths = torch.tensor([item.layers.shape[-2] for item in items])
         mask = torch.arange(int(lengths.max())) < lengths[:, None]
-        *layer, _, dim = items[0].layers.shape
-        layers = torch.zeros(*layer, *mask.shape, dim, dtype=torch.float32)
+        *layer_axis, _, dim = items[0].layers.shape  # without an axis if there is one layer
+        layers = torch.zeros(*layer_axis, *mask.shape, dim, dtype=torch.float32)
         for row, item in enumerate(items):
             layers[..., row, : lengths[row], :] = torch.from_numpy(item.layers)
         labels = [torch.from_numpy(item.labels) for item in items if item.labels is not None]
         if not labels:
             return PaddedBatch(layers, mask, None)
-        if not labels[0].ndim:
+        has_label_per_sentence = labels[0].ndim == 0
+        if has_label_per_sentence:
             return PaddedBatch(layers, mask, torch.stack(labels))
         padded = pad_sequence(labels, batch_first=True, padding_value=IGNORED)
         return PaddedBatch(layers, mask, padded)
@@ -120,40 +128,44 @@ class EmbeddingsDataset(Dataset[LabelledSentence]):
     def _in_order(self, labels: Sequence[Label] | Mapping[Any, Label]) -> list[Any]:
         """The labels of each sentence, in the order of the file."""
         if isinstance(labels, Mapping):
-            if missing := [key for key in self.keys if key not in labels]:
-                hint = "the keys of `labels` are those of `open_embeddings`"
-                raise self._error(f"no labels for sentence {missing[0]!r}", hint)
+            for key in self.keys:
+                if key not in labels:
+                    hint = "the keys of `labels` are those of `open_embeddings`"
+                    raise self._error(f"no labels for sentence {key!r}", hint)
             return [labels[key] for key in self.keys]
         if not self.embeddings.order_is_known:
             hint = "give `labels` as a mapping from keys"
             raise self._error("does not keep the order of the text", hint)
         if len(labels) != len(self.keys):
-            what = f"{plural(len(self.keys), 'sentence')}, but labels for {len(labels):,}"
-            raise self._error(what, "give one entry per sentence")
+            problem = f"{plural(len(self.keys), 'sentence')}, but labels for {len(labels):,}"
+            raise self._error(problem, "give one entry per sentence")
         return list(labels)
+
+    def _all_labels(self) -> list[Any]:
+        """The labels of all sentences, without NumPy or torch scalars."""
+        all_labels = []
+        for entry in self._labels or ():
+            entry_labels = [entry] if _is_single(entry) else entry
+            all_labels += [_plain(label) for label in entry_labels]
+        return all_labels
 
     def _number(self, label: Any, key: object) -> int | float:
         if not isinstance(label, str):
             number: int | float = _plain(label)
             return number
         if label not in self._numbers:
-            what = f"sentence {key!r} has the label {label!r}, which is not in `label_names`"
-            raise self._error(what, "add it, or map it to one")
+            problem = f"sentence {key!r} has the label {label!r}, which is not in `label_names`"
+            raise self._error(problem, "add it, or map it to one")
         return self._numbers[label]
 
-    def _error(self, what: str, hint: str) -> UsageError:
-        return UsageError(f"{self.embeddings.path}: {what}", hint)
+    def _error(self, problem: str, hint: str) -> UsageError:
+        return UsageError(problem, hint, where=self.embeddings.path)
 
 
-def _is_one(label: Any) -> bool:
+def _is_single(label: Any) -> bool:
     """Whether an entry is one label, for the whole sentence."""
     is_scalar = getattr(label, "ndim", 1) == 0  # of NumPy or torch
     return isinstance(label, str) or is_scalar or not hasattr(label, "__len__")
-
-
-def _each(entry: Any) -> Any:
-    """Return the labels of an entry as a sequence."""
-    return [entry] if _is_one(entry) else entry
 
 
 def _plain(label: Any) -> Any:

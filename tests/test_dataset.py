@@ -90,8 +90,10 @@ def test_worker_processes(file: Path) -> None:
         DataLoader(data, 4, num_workers=2, multiprocessing_context="fork", collate_fn=data.collate),
         DataLoader(copy, 4, collate_fn=copy.collate),
     ):
-        for one, other in zip(plain, loader, strict=True):
-            assert all(map(torch.equal, one, other))
+        for expected, batch in zip(plain, loader, strict=True):
+            assert torch.equal(batch.layers, expected.layers)
+            assert torch.equal(batch.mask, expected.mask)
+            assert torch.equal(batch.labels, expected.labels)
 
 
 @pytest.mark.parametrize(

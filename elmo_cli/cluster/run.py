@@ -136,17 +136,29 @@ def plan_pieces(scan: TextScan, state: str, settings: Mapping[str, Any]) -> list
     for number in range(1, n_pieces + 1):
         blocks = scan.shard((number, n_pieces), state=state)
         name = f"{shard_name(number, n_pieces)}-{digest}.hdf5"
-        pieces.append(Piece(number, n_pieces, name, blocks, *scan.totals(blocks)))
+        n_sentences, n_tokens = scan.totals(blocks)
+        piece = Piece(
+            number=number,
+            n_pieces=n_pieces,
+            name=name,
+            block_numbers=blocks,
+            n_sentences=n_sentences,
+            n_tokens=n_tokens,
+        )
+        pieces.append(piece)
     return pieces
 
 
 def read_pieces(job: EmbedJob, pieces: Sequence[Piece]) -> Iterator[Work]:
     """Read the inputs again and yield pieces with their blocks, in order; memory holds one piece.
     The worker that writes a shard checks that its blocks have not changed since the scan."""
-    all_blocks, n_read = read_blocks(job, InputReport()), 0
+    all_blocks = read_blocks(job, InputReport())
+    n_read = 0
     for piece in pieces:
-        start, n_read = piece.block_numbers.start - n_read, piece.block_numbers.stop
-        yield piece, tuple(islice(all_blocks, start, start + len(piece.block_numbers)))
+        n_skipped = piece.block_numbers.start - n_read
+        n_blocks = len(piece.block_numbers)
+        yield piece, tuple(islice(all_blocks, n_skipped, n_skipped + n_blocks))
+        n_read = piece.block_numbers.stop
 
 
 class EmbedWorker:
@@ -157,7 +169,9 @@ class EmbedWorker:
     """
 
     def __init__(self, job: EmbedJob, scan: TextScan, threads: int | None, folder: str) -> None:
-        self._job, self._scan, self._threads = job, scan, threads
+        self._job = job
+        self._scan = scan
+        self._threads = threads
         with suppress(OSError):  # another machine may not have it, nor need it
             os.chdir(folder)
 
@@ -214,19 +228,26 @@ class _WorkerPool:
 
     def embed(self, pieces: Iterator[Work], n_pieces: int) -> Iterator[Piece]:
         """Compute pieces, and yield them with their outcome, in the order of completion."""
-        while n_pieces:
-            while self._idle and (work := self._next(pieces)):
-                worker = self._idle.pop()
-                self._calls[worker.embed.options(max_task_retries=0).remote(work)] = worker, work
-            if (piece := self._wait()) is not None:
-                n_pieces -= 1
+        n_left = n_pieces
+        while n_left:
+            self._give_work(pieces)
+            piece = self._wait()
+            if piece is not None:
+                n_left -= 1
                 yield piece
 
-    def _next(self, pieces: Iterator[Work]) -> Work | None:
-        return self._again.pop() if self._again else next(pieces, None)
+    def _give_work(self, pieces: Iterator[Work]) -> None:
+        """Give each idle worker a piece, first one whose worker died."""
+        while self._idle:
+            work = self._again.pop() if self._again else next(pieces, None)
+            if work is None:
+                return
+            worker = self._idle.pop()
+            call = worker.embed.options(max_task_retries=0).remote(work)
+            self._calls[call] = (worker, work)
 
     def _load(self, worker: Any) -> None:
-        self._calls[worker.load.remote()] = worker, None
+        self._calls[worker.load.remote()] = (worker, None)
 
     def _wait(self) -> Piece | None:
         """Wait for one call; a piece with its outcome, or None if another call has to follow."""
@@ -237,13 +258,16 @@ class _WorkerPool:
         except RayTaskError as error:
             if work is None:
                 raise error.cause from None
-            answer = _failed(work[0], error.cause)
+            piece, _ = work
+            answer = _failed(piece, error.cause)
         except RayError as error:
             return self._after_death(worker, work, error)
         self._idle.append(worker)
         if work is None:
             self._check_settings(answer)
-        return answer if work else None
+            return None
+        embedded: Piece = answer
+        return embedded
 
     def _after_death(self, worker: Any, work: Work | None, error: RayError) -> Piece | None:
         if work is None:  # Ray does not restart it any more
@@ -252,35 +276,38 @@ class _WorkerPool:
             hint = "for lack of memory, use fewer workers; elmo must be installed on every machine"
             raise ModelError(f"no worker could start: {str(error).splitlines()[-1]}", hint)
         self._load(worker)
-        self._deaths[work[0].number] += 1
-        if self._deaths[work[0].number] < _ATTEMPTS:
+        piece, _ = work
+        self._deaths[piece.number] += 1
+        if self._deaths[piece.number] < _ATTEMPTS:
             self._again.append(work)
             return None
         hint = "for lack of memory, use fewer workers or a smaller `batch_size`"
-        return replace(work[0], error=f"given up after {_ATTEMPTS} workers died", hint=hint)
+        return replace(piece, error=f"given up after {_ATTEMPTS} workers died", hint=hint)
 
     def _check_settings(self, settings: dict[str, Any]) -> None:
         """Refuse machines with different models."""
-        self._settings = self._settings or settings
+        if not self._settings:
+            self._settings = settings
         for name, ours in self._settings.items():
             if settings.get(name) != ours:
-                what = f"{name} is {ours!r} on one machine, {settings.get(name)!r} on another"
-                raise ModelError(what, "all machines of the cluster need the same model")
+                theirs = settings.get(name)
+                problem = f"{name} is {ours!r} on one machine, {theirs!r} on another"
+                raise ModelError(problem, "all machines of the cluster need the same model")
 
 
 def _failed(piece: Piece, error: Exception) -> Piece:
     if isinstance(error, ElmoError):
         return replace(piece, error=error.message, hint=error.hint)
-    what = f"{type(error).__name__}: {error}"
-    return replace(piece, error=what, hint="internal error; please report it")
+    problem = f"{type(error).__name__}: {error}"
+    return replace(piece, error=problem, hint="internal error; please report it")
 
 
 def _checked(piece: Piece, existing: set[str]) -> Piece:
     """The piece, with an error if its worker wrote the shard where this machine cannot see it."""
     if piece.error or piece.name in existing:
         return piece
-    what = f"{piece.name}: written by worker {piece.worker}, but missing here"
-    return replace(piece, error=what, hint="name a folder that all machines share")
+    problem = f"{piece.name}: written by worker {piece.worker}, but missing here"
+    return replace(piece, error=problem, hint="name a folder that all machines share")
 
 
 @contextmanager
@@ -296,12 +323,13 @@ def _connected(cluster: ClusterSettings) -> Iterator[None]:
             raise
         variable = f"`ray_address={address}`" if cluster.address else f"$RAY_ADDRESS {address}"
         hint = "`ray status` on one of its machines; without an address a local cluster is started"
-        raise UsageError(f"{variable}: no Ray cluster answers ({error})", hint) from None
+        raise UsageError(f"no Ray cluster answers ({error})", hint, where=variable) from None
     try:
         n_gpus = ray.cluster_resources().get("GPU", 0)
         if not address and n_gpus < cluster.gpus:  # for which Ray would wait
-            what = f"`gpus_per_worker={cluster.gpus:g}`: this machine has {n_gpus:g} GPUs"
-            raise UsageError(what, "0 computes on the CPU; `ray_address` names another cluster")
+            problem = f"this machine has {n_gpus:g} GPUs"
+            hint = "0 computes on the CPU; `ray_address` names another cluster"
+            raise UsageError(problem, hint, where=f"`gpus_per_worker={cluster.gpus:g}`")
         yield
     finally:
         ray.shutdown()

@@ -15,7 +15,8 @@ from elmo_cli.errors import OutputError
 from elmo_cli.files import is_url, output_errors, write_text
 from elmo_cli.messages import tsv_line
 
-SKIPPED_LIST, _TRIAL = "skipped.tsv", ".elmo-trial"
+SKIPPED_LIST = "skipped.tsv"
+_TRIAL = ".elmo-trial"  # a file that is written to see whether the folder is writable
 # Stores in which an object appears when its upload is complete. In any other, part of a file may be
 # visible, so it is uploaded under another name and then renamed.
 _ATOMIC_UPLOADS = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"}
@@ -62,7 +63,8 @@ class ShardFolder(ABC):
     def remove_partial(self, names: Collection[str]) -> None:
         """Remove what killed workers left of these shards, not that of other runs."""
         for name in self.names():
-            if name.startswith(".") and name[1:].partition(".hdf5.")[0] + ".hdf5" in names:
+            shard_stem, _, _ = name.removeprefix(".").partition(".hdf5.")
+            if name.startswith(".") and f"{shard_stem}.hdf5" in names:
                 self._remove(name)
 
 
@@ -95,8 +97,8 @@ class LocalFolder(ShardFolder):
                 yield self._path / partial
                 os.replace(self._path / partial, self._path / name)
         except BaseException:
-            for left in self._path.glob(f"{partial}*"):
-                self._remove(left.name)
+            for path in self._path.glob(f"{partial}*"):
+                self._remove(path.name)
             raise
 
     def _remove(self, name: str) -> None:
@@ -158,11 +160,13 @@ class ObjectStoreFolder(ShardFolder):
             hint = "check the URL, the network, and the keys that may list, read and write there"
             if isinstance(error, ImportError):
                 hint = "install fsspec's driver for such URLs on every machine, such as s3fs"
-            where, what = without_secrets(self._url), type(error).__name__
-            if where == self._url:  # otherwise the message may contain parts of the secret
-                reason = " ".join((getattr(error, "strerror", None) or str(error)).split())
-                what = f"{reason[:_MAX_REASON]} ({what})"
-            raise OutputError(f"{where}{name}: {what}", hint) from None
+            url = without_secrets(self._url)
+            problem = type(error).__name__
+            if url == self._url:  # otherwise the message may contain parts of the secret
+                reason = getattr(error, "strerror", None) or str(error)
+                words = " ".join(reason.split())
+                problem = f"{words[:_MAX_REASON]} ({problem})"
+            raise OutputError(problem, hint, where=f"{url}{name}") from None
 
 
 def _partial_name(name: str) -> str:

@@ -267,9 +267,8 @@ class Embedder:
             torch.cuda.empty_cache()
         finals = []
         for half in (slice(0, n_rows // 2), slice(n_rows // 2, n_rows)):
-            if start is None or self._is_independent:
-                start_of_half = start
-            else:
+            start_of_half = start
+            if start is not None and not self._is_independent:
                 start_of_half = start.select_rows(half)
             finals.append(self._compute(block, batch.rows_slice(half), start_of_half))
         if self._is_independent:

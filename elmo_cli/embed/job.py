@@ -63,13 +63,15 @@ class EmbedJob:
             )
         if self.shard is not None:
             require_files("`shard`", self.inputs)
-        layers, pool, state = embedder.layers.strip(), embedder.pool, embedder.state
-        if self.layout.unit == "types" and (layers, pool, state) != ("all", None, "zero"):
+        layers = embedder.layers.strip()
+        is_plain = layers == "all" and embedder.pool is None and embedder.state == "zero"
+        if self.layout.unit == "types" and not is_plain:
             raise UsageError(
                 f"`layout={self.file.layout}` holds token vectors and nothing else",
                 "leave out `layers`, `pool` and `state`",
             )
-        if has_one_layer and (layers == "all" or ("," in layers and not layers.startswith("mix:"))):
+        is_list = "," in layers and not layers.startswith("mix:")
+        if has_one_layer and (layers == "all" or is_list):
             raise UsageError(
                 f"`layout={self.file.layout}` holds one layer per file, not "
                 f"`layers={embedder.layers}`",
@@ -100,17 +102,18 @@ class EmbedJob:
     def per_input(self) -> list[EmbedJob]:
         """A job for each input; its output in the folder `output` is named after the input."""
         jobs: dict[str, EmbedJob] = {}
-        for name in self.inputs:
-            if name == "-":
-                what = f"standard input has no name for a file in {self.output}"
-                raise UsageError(what, "name an output file")
-            path = str(Path(self.output) / f"{stem(Path(name).name) or Path(name).name}.hdf5")
+        for input_path in self.inputs:
+            if input_path == "-":
+                problem = f"standard input has no name for a file in {self.output}"
+                raise UsageError(problem, "name an output file")
+            name = Path(input_path).name
+            path = str(Path(self.output) / f"{stem(name) or name}.hdf5")
             if path in jobs:
                 raise UsageError(
-                    f"{jobs[path].inputs[0]} and {name} would both be written to {path}",
+                    f"{jobs[path].inputs[0]} and {input_path} would both be written to {path}",
                     "embed them one by one, and name each output file",
                 )
-            jobs[path] = replace(self, inputs=(name,), output=path)
+            jobs[path] = replace(self, inputs=(input_path,), output=path)
         return list(jobs.values())
 
     def check_paths(self) -> None:

@@ -14,13 +14,13 @@ import numpy as np
 from elmo_cli.arrays import FloatArray
 from elmo_cli.text.sentence import Sentence
 
-Write = Callable[[Sentence, FloatArray], object]
+WriteSentence = Callable[[Sentence, FloatArray], object]
 
 _SPACE = re.compile(r"\s")  # a token of jsonl may contain it
 
 
 @contextmanager
-def sentence_writer(stream_format: str, out: BinaryIO, *, pooled: bool) -> Iterator[Write]:
+def sentence_writer(stream_format: str, out: BinaryIO, *, pooled: bool) -> Iterator[WriteSentence]:
     """A function that writes one sentence after another, to be used in a `with`.
 
     Args:
@@ -31,15 +31,24 @@ def sentence_writer(stream_format: str, out: BinaryIO, *, pooled: bool) -> Itera
             Numbers have the fewest digits that identify the value in its dtype.
     """
     if stream_format == "npz":
-        with _npz(out) as write:
-            yield write
+        with _npz(out) as write_member:
+            yield write_member
+        return
+    if stream_format == "jsonl":
+        format_lines = _jsonl
+    elif pooled:
+        format_lines = _pooled
     else:
-        lines = {"jsonl": _jsonl, "text": _pooled if pooled else _text}[stream_format]
-        yield lambda sentence, array: out.write(lines(sentence, array))
+        format_lines = _text
+
+    def write_lines(sentence: Sentence, array: FloatArray) -> None:
+        out.write(format_lines(sentence, array))
+
+    yield write_lines
 
 
 @contextmanager
-def _npz(out: BinaryIO) -> Iterator[Write]:
+def _npz(out: BinaryIO) -> Iterator[WriteSentence]:
     archive = ZipFile(out, "w")
 
     def write(sentence: Sentence, array: FloatArray) -> None:
@@ -62,8 +71,9 @@ def _jsonl(sentence: Sentence, array: FloatArray) -> bytes:
 
 
 def _json(array: FloatArray) -> str:
-    parts = _digits(array) if array.ndim == 1 else map(_json, array)
-    return f"[{', '.join(parts)}]"
+    """An array as nested lists."""
+    items = _digits(array) if array.ndim == 1 else [_json(row) for row in array]
+    return f"[{', '.join(items)}]"
 
 
 def _text(sentence: Sentence, array: FloatArray) -> bytes:

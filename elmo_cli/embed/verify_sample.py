@@ -47,12 +47,13 @@ def embedder_of_file(
     `attributes` are what the file records of its run; for others there are defaults. Raises an
     EmbeddingsFileError if another model made the file.
     """
-    made_with = attributes.get("model_sha256")
-    if made_with not in (None, bilm.sha256):
+    sha256_of_file = attributes.get("model_sha256")
+    if sha256_of_file not in (None, bilm.sha256):
         raise EmbeddingsFileError(
-            f"{path}: made with {attributes.get('model')} (sha256 {str(made_with)[:12]}…), "
+            f"made with {attributes.get('model')} (sha256 {str(sha256_of_file)[:12]}…), "
             f"not with {bilm.name} (sha256 {bilm.sha256[:12]}…)",
             "choose the model of the file with `model`",
+            where=path,
         )
     pool = attributes.get("pool")
     return Embedder(
@@ -68,42 +69,47 @@ def embedder_of_file(
 def recompute_sample(
     sample: SentenceSample, bilm: BiLM, *, device: str = "auto"
 ) -> list[RecomputedSentence]:
-    """Embed the sentences of a sample and compare them with the vectors of the file; arguments and
-    errors as of `embedder_of_file`."""
+    """Embed the sentences of a sample and compare them with the vectors of the file.
+
+    Raises an EmbeddingsFileError if another model made the file.
+    """
     embedder = embedder_of_file(sample.path, sample.attributes, bilm, device=device)
-    found = []
+    results = []
     for key, tokens, stored in sample.sentences:
         computed = embedder.embed(tokens)
         if computed.ndim == stored.ndim + 1 and len(computed) == 1:
             computed = computed[0]  # layouts with one layer per file drop its axis
-        room = _tolerance(sample, embedder, computed)
-        found.append(_compare(key, len(tokens), stored, computed, room))
-    return found
+        tolerance = _tolerance(sample, embedder, computed)
+        results.append(_compare(key, len(tokens), stored, computed, tolerance))
+    return results
 
 
 def _tolerance(sample: SentenceSample, embedder: Embedder, computed: FloatArray) -> FloatArray:
     """By how much the values of a file may differ from computed ones, (…, 1) for (…, dim)."""
     layers = embedder.output.layers
     weights = np.abs(layers.weights or [1.0])
-    before = str(sample.attributes.get("rounded_from", "")).split(",")
-    rounded = sum(_HALF_UNIT.get(dtype, 0.0) for dtype in before)
+    sum_of_weights = float(weights.sum())
+    earlier_dtypes = str(sample.attributes.get("rounded_from", "")).split(",")
+    rounding = sum(_HALF_UNIT.get(dtype, 0.0) for dtype in earlier_dtypes)
     if layers.is_sum:  # layers were rounded, which may be larger than their sum
-        rounded *= 2 * float(weights.sum() / weights.max())
-    rounded += _HALF_UNIT.get(sample.dtype, 0.0)
+        rounding *= 2 * float(weights.sum() / weights.max())
+    rounding += _HALF_UNIT.get(sample.dtype, 0.0)
     if embedder.precision != "float32":
-        rounded += _LOW_PRECISION
+        rounding += _LOW_PRECISION
     largest = np.abs(computed).astype(np.float64).max(-1, keepdims=True, initial=0)
-    tolerance: FloatArray = ATOL * max(1.0, float(weights.sum())) + rounded * largest
+    tolerance: FloatArray = ATOL * max(1.0, sum_of_weights) + rounding * largest
     return tolerance
 
 
 def _compare(
-    key: Key, n_tokens: int, stored: FloatArray, computed: FloatArray, room: FloatArray
+    key: Key, n_tokens: int, stored: FloatArray, computed: FloatArray, tolerance: FloatArray
 ) -> RecomputedSentence:
     if stored.shape != computed.shape:
-        what = f"has the shape {stored.shape}, the model computes {computed.shape}"
-        return RecomputedSentence(key, n_tokens, None, what)
+        problem = f"has the shape {stored.shape}, the model computes {computed.shape}"
+        return RecomputedSentence(key=key, tokens=n_tokens, difference=None, problem=problem)
     distance = np.abs(stored.astype(np.float64) - computed.astype(np.float64))
     largest = float(distance.max(initial=0))
-    what = f"differs from what the model computes, by up to {largest:.2g}"
-    return RecomputedSentence(key, n_tokens, largest, "" if (distance <= room).all() else what)
+    problem = ""
+    if not (distance <= tolerance).all():
+        problem = f"differs from what the model computes, by up to {largest:.2g}"
+    return RecomputedSentence(key=key, tokens=n_tokens, difference=largest, problem=problem)

@@ -103,7 +103,13 @@ def test_the_piece_of_a_dead_worker_is_computed(
 
 
 def fail_at_4(embed: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda worker, work: 1 // 0 if work[0].number == 4 else embed(worker, work)
+    def embed_or_fail(worker: Any, work: Any) -> Any:
+        piece, _ = work
+        if piece.number == 4:
+            raise ZeroDivisionError("integer division or modulo by zero")
+        return embed(worker, work)
+
+    return embed_or_fail
 
 
 @pytest.mark.parametrize(
@@ -153,10 +159,17 @@ def test_what_no_worker_can_do_is_refused_before_work(
     assert os.listdir("shards") == []
 
 
+def without_its_end(text: str) -> str:
+    return text[:-9]
+
+
+def twice(text: str) -> str:
+    return text + text
+
+
 @pytest.mark.parametrize(
     ("change", "missing"),
-    [(lambda t: t[:-9], [5]), (lambda t: t + t, [5]), (str.upper, [3, 4, 5])],
-    ids=["shorter", "longer", "other"],
+    [(without_its_end, [5]), (twice, [5]), (str.upper, [3, 4, 5])],
 )
 def test_a_text_that_changes_after_the_scan_is_refused(
     scene: Any, change: Callable[[str], str], missing: list[int]
@@ -174,10 +187,13 @@ def test_machines_with_different_models_are_refused(
     scene: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their shards could not be merged."""
-    load, hashes = scene.cluster.EmbedWorker.load, ["a", "b"]
-    monkeypatch.setattr(
-        scene.cluster.EmbedWorker, "load", lambda w: {**load(w), "model_sha256": hashes.pop()}
-    )
+    load = scene.cluster.EmbedWorker.load
+    hashes = ["a", "b"]
+
+    def load_another_model(worker: Any) -> dict[str, Any]:
+        return {**load(worker), "model_sha256": hashes.pop()}
+
+    monkeypatch.setattr(scene.cluster.EmbedWorker, "load", load_another_model)
     with pytest.raises(ModelError, match=r"model_sha256 is '.' on one machine, '.' on another"):
         scene.run()
 
@@ -201,5 +217,5 @@ def test_ray_reserves_what_the_workers_need(scene: Any) -> None:
     assert (scene.ray.options["num_cpus"], scene.ray.options["num_gpus"]) == (2, 0.5)
     assert scene.ray.options["max_restarts"] > 0
     scene.run(address="10.0.0.1:6379")
-    assert [one["address"] for one in scene.ray.started[1:]] == ["local", "10.0.0.1:6379"]
-    assert [one.get("num_cpus") for one in scene.ray.started[1:]] == [6, None]
+    assert [options["address"] for options in scene.ray.started[1:]] == ["local", "10.0.0.1:6379"]
+    assert [options.get("num_cpus") for options in scene.ray.started[1:]] == [6, None]

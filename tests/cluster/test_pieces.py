@@ -60,21 +60,29 @@ def test_pieces_start_with_documents(job: EmbedJob, monkeypatch: pytest.MonkeyPa
     assert keys(found) == list(range(24))
 
 
-def change_line(name: str) -> None:
-    Path(name).write_text(Path(name).read_text().replace("line 24", "line xxiv"))
+def change_nothing() -> None: ...
+
+
+def change_a_line() -> None:
+    text = Path("two.txt")
+    text.write_text(text.read_text().replace("line 24", "line xxiv"))
+
+
+def rename_a_text() -> None:
+    Path("one.txt").rename("1.txt")
 
 
 @pytest.mark.parametrize(
     ("inputs", "change", "is_other"),
     [
-        (("one.txt", "two.txt"), lambda: None, False),
-        (("one.txt", "two.txt"), lambda: change_line("two.txt"), True),
-        (("1.txt", "two.txt"), lambda: Path("one.txt").rename("1.txt"), True),
-        (("two.txt", "one.txt"), lambda: None, True),
+        (("one.txt", "two.txt"), change_nothing, False),
+        (("one.txt", "two.txt"), change_a_line, True),
+        (("1.txt", "two.txt"), rename_a_text, True),
+        (("two.txt", "one.txt"), change_nothing, True),
     ],
 )
 def test_names_of_shards_depend_on_the_whole_text_and_the_settings(
-    job: EmbedJob, inputs: tuple[str, ...], change: Callable[[], object], is_other: bool
+    job: EmbedJob, inputs: tuple[str, ...], change: Callable[[], None], is_other: bool
 ) -> None:
     """The shard of another text or model must never be used for this run."""
     before = plan(job)

@@ -231,15 +231,25 @@ def test_resume_refuses_other_settings(
     assert Path(f"{job.output}.part").read_bytes() == before
 
 
+def with_a_longer_line(text: str) -> str:
+    return text.replace("\n", " more\n", 1)
+
+
+def with_another_line(text: str) -> str:
+    return "\n" + text
+
+
+def only_the_beginning(text: str) -> str:
+    return text[: len(text) // 20]
+
+
+def nothing(text: str) -> str:
+    return ""
+
+
 @pytest.mark.parametrize("is_finished", [False, True])
 @pytest.mark.parametrize(
-    "change",
-    [
-        lambda text: text.replace("\n", " more\n", 1),
-        lambda text: "\n" + text,
-        lambda text: text[: len(text) // 20],
-        lambda text: "",
-    ],
+    "change", [with_a_longer_line, with_another_line, only_the_beginning, nothing]
 )
 def test_resume_refuses_another_text(
     change: Callable[[str], str], is_finished: bool, job: EmbedJob
@@ -344,13 +354,21 @@ def in_place_of_the_model(job: EmbedJob) -> EmbedJob:
     return replace(job, output=f"{job.model.name_or_path}/weights.hdf5", overwrite=True)
 
 
+def of_a_missing_text(job: EmbedJob) -> EmbedJob:
+    return replace(job, inputs=("no.txt",))
+
+
+def into_a_missing_folder(job: EmbedJob) -> EmbedJob:
+    return replace(job, output="no/such/out.hdf5")
+
+
 @pytest.mark.parametrize(
     ("change", "error"),
     [
         (in_place_of_an_input, UsageError),
         (in_place_of_the_model, UsageError),
-        (lambda job: replace(job, inputs=("no.txt",)), InputError),
-        (lambda job: replace(job, output="no/such/out.hdf5"), OutputError),
+        (of_a_missing_text, InputError),
+        (into_a_missing_folder, OutputError),
     ],
 )
 def test_paths_are_refused_before_the_model_is_loaded(

@@ -37,14 +37,14 @@ def documents(*lengths: int, vocabulary: Sequence[str]) -> list[Sentence]:
 
 
 def same_bits(found: Sequence[FloatArray], expected: Sequence[FloatArray]) -> None:
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(one, other)
+    for array, expected_array in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(array, expected_array)
 
 
 def close(found: Sequence[FloatArray], expected: Sequence[FloatArray]) -> None:
-    for one, other in zip(found, expected, strict=True):
-        assert one.shape == other.shape
-        np.testing.assert_allclose(one, other, rtol=0, atol=ATOL_ORDER)
+    for array, expected_array in zip(found, expected, strict=True):
+        assert array.shape == expected_array.shape
+        np.testing.assert_allclose(array, expected_array, rtol=0, atol=ATOL_ORDER)
 
 
 @pytest.mark.parametrize("state", ["zero", "warm"])

@@ -71,13 +71,13 @@ def test_only_a_changed_value_differs(
         convert(path, tmp_path / f"{step}.hdf5", **options)
         path = tmp_path / f"{step}.hdf5"
     found = recomputed(path, text, tiny_bilm)
-    assert [one.problem for one in found] == [""] * N_SENTENCES
+    assert [sentence.problem for sentence in found] == [""] * N_SENTENCES
     if layout != "flat":
         return
     with h5py.File(path, "r+") as file:  # one vector off by more than rounding
         values = file["scales" if "scales" in file else "vectors"]
         values[0] = np.float32(1.1) * values[0]
-    wrong = [one.problem != "" for one in recomputed(path, text, tiny_bilm)]
+    wrong = [sentence.problem != "" for sentence in recomputed(path, text, tiny_bilm)]
     assert wrong == [True] + [False] * (N_SENTENCES - 1)
 
 
