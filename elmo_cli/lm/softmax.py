@@ -135,18 +135,17 @@ class _SampledSoftmaxLoss(torch.autograd.Function):
         for begin in range(0, n, at_once):
             part = slice(begin, min(begin + at_once, n))
             true_weight = weights[part].to(h.dtype)  # (prediction, projection)
-            true = (h[part] * true_weight).sum(1, dtype=biases.dtype) + biases[
-                part
-            ]  # (prediction,)
+            true_product = (h[part] * true_weight).sum(1, dtype=biases.dtype)  # (prediction,)
+            true_logit = true_product + biases[part]  # (prediction,)
             logits = _logits(h[part], negative_weight, negative_bias)  # (prediction, negative)
             kept = logits.gather(1, column[part]).masked_fill_(is_hit[part], -math.inf)
             logits.scatter_(1, column[part], kept)
             # From here on, `logits` are overwritten by their exponentials and their gradient.
-            highest = torch.maximum(logits.amax(1), true)  # (prediction,)
+            highest = torch.maximum(logits.amax(1), true_logit)  # (prediction,)
             logits.sub_(highest.unsqueeze(1)).exp_()
-            true_exp = (true - highest).exp()  # (prediction,)
+            true_exp = (true_logit - highest).exp()  # (prediction,)
             partition = logits.sum(1) + true_exp  # (prediction,)
-            total += (partition.log() + highest - true).sum()
+            total += (partition.log() + highest - true_logit).sum()
             d_true = torch.sub(true_exp / partition, 1, out=d_biases[part]).unsqueeze(1)
             d_logits = logits.div_(partition.unsqueeze(1))  # (prediction, negative)
             d_negative_bias += d_logits.sum(0)
