@@ -214,7 +214,7 @@ def test_antecedents_precede_their_spans(split: Split) -> None:
     rows = torch.arange(len(found.kept))[:, None]
     is_before = found.antecedents < rows
     assert (found.antecedents[:, :1] == rows).all()
-    assert (found.scores[:, 1:][~is_before[:, 1:]] == -1e4).all()
+    assert (found.antecedent_scores[:, 1:][~is_before[:, 1:]] == -1e4).all()
     assert is_before.sum() == rows.clamp(max=2).sum()
 
 
@@ -228,10 +228,10 @@ def test_the_loss_is_that_of_links_and_mentions(split: Split) -> None:
         spans = [(first + start, last + start) for first, last in found.spans]
         owner = {span: cluster for cluster in document.target for span in cluster}
         entity = [owner.get(span) for span in spans]
-        signed = zip(entity, found.mention, strict=True)
+        signed = zip(entity, found.mention_scores, strict=True)
         loss = sum(functional.softplus(-score if one else score) for one, score in signed)
         kept = [entity[i] for i in found.kept.tolist()]
-        for i, scores in enumerate(found.scores):
+        for i, scores in enumerate(found.antecedent_scores):
             ranked = list(zip(found.antecedents[i].tolist(), scores, strict=True))
             true = [score for j, score in ranked if j < i and kept[j] == kept[i] is not None]
             loss = loss + scores.logsumexp(0) - torch.stack(true or [scores[0]]).logsumexp(0)
