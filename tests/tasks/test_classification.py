@@ -110,7 +110,7 @@ def test_subtrees_are_cut_from_the_states_of_the_sentence(model_name: str) -> No
     model, inputs = build(ClassificationTask(), split, model=model_name)
     assert isinstance(model.eval(), Classifier)
     with torch.no_grad():
-        states, sentences = model._encode([split.examples[2], split.examples[0]], inputs)
+        states, sentences = model._encode_sentences([split.examples[2], split.examples[0]], inputs)
         spans = torch.tensor([[0, 3, 5], [1, 0, 1], *sentences.tolist()])
         found = model._scores(states, spans)
         for score, (row, start, end) in zip(found, spans.tolist(), strict=True):
