@@ -71,10 +71,14 @@ class SettingError(UsageError):
     Attributes:
         name: of the setting, as a parameter of the library.
         problem: what is wrong with its value, as a clause.
+        where: the name, and the value if `problem` does not state it.
     """
 
-    def __init__(self, name: str, problem: str, hint: str = "give another value") -> None:
-        super().__init__(problem, hint, where=f"`{name}`", parameters=(name,))
+    def __init__(
+        self, name: str, problem: str, hint: str = "give another value", *, value: object = None
+    ) -> None:
+        where = f"`{name}`" if value is None else f"`{name}={value!r}`"
+        super().__init__(problem, hint, where=where, parameters=(name,))
         self.name = name
 
 

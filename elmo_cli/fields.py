@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import field, fields
+from numbers import Integral
+from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from elmo_cli.errors import SettingError
@@ -28,24 +30,60 @@ def positive(default: float | None = None) -> Any:
     return bounded(default, "a positive number", lambda value: 0 < value < math.inf)
 
 
+def within(least: int, most: int, default: int | None = None) -> Any:
+    """Declare a dataclass field with a minimum and a maximum."""
+    return field(default=default, metadata={"range": range(least, most + 1)})
+
+
 def one_of(*choices: Any) -> Any:
     """Declare a dataclass field with one of several values; the first is the default."""
     return field(default=choices[0], metadata={"choices": choices})
 
 
 def check_fields(settings: Any) -> None:
-    """Raise a SettingError if a field of a dataclass has a wrong type or value."""
+    """Raise a SettingError if a field of a dataclass has a wrong type or value.
+
+    Fields of other types than those of `KINDS` are not checked.
+    """
     hints = get_type_hints(type(settings))
-    for one in fields(settings):
-        value, allowed, hint = getattr(settings, one.name), one.metadata, hints[one.name]
-        kinds = set(get_args(hint) or (hint,)) & KINDS.keys()
-        if value is None or get_origin(hint) is tuple or not kinds:
-            continue
-        if type(value) not in kinds and not (float in kinds and type(value) is int):
-            kind = KINDS[min(kinds, key=str)]
-            raise SettingError(one.name, f"{value!r} is not {kind}")
-        if value not in allowed.get("choices", (value,)):
-            hint = f"choose one of {', '.join(map(str, allowed['choices']))}"
-            raise SettingError(one.name, f"unknown value {value!r}", hint)
-        if "holds" in allowed and not allowed["holds"](value):
-            raise SettingError(one.name, f"{value} is not {allowed['allowed']}")
+    for setting in fields(settings):
+        value = getattr(settings, setting.name)
+        allowed_types = _types_in(hints[setting.name])
+        is_unset = value is None and NoneType in allowed_types
+        if not is_unset and not allowed_types.isdisjoint(KINDS):
+            _check_type(setting.name, value, allowed_types)
+            _check_value(setting.name, value, setting.metadata)
+
+
+def convert_integers(settings: Any) -> None:
+    """Convert the integers of NumPy in a dataclass to `int`; notebooks compute with them."""
+    for setting in fields(settings):
+        value = getattr(settings, setting.name)
+        if isinstance(value, Integral) and type(value) not in KINDS:
+            object.__setattr__(settings, setting.name, int(value))
+
+
+def _types_in(hint: Any) -> set[Any]:
+    """The types in the hint of a field: int and NoneType for `int | None`."""
+    return set(get_args(hint)) if get_origin(hint) is UnionType else {hint}
+
+
+def _check_type(name: str, value: Any, allowed_types: set[Any]) -> None:
+    is_whole_number = type(value) is int and float in allowed_types
+    if type(value) not in allowed_types and not is_whole_number:
+        kinds = [kind for known_type, kind in KINDS.items() if known_type in allowed_types]
+        raise SettingError(name, f"{value!r} is not {kinds[0]}")
+
+
+def _check_value(name: str, value: Any, declared: Mapping[str, Any]) -> None:
+    """Check a value against what `one_of`, `within` or `bounded` have declared."""
+    if "choices" in declared and value not in declared["choices"]:
+        known = ", ".join(map(str, declared["choices"]))
+        raise SettingError(name, f"unknown value {value!r}", f"choose one of {known}")
+    if "range" in declared and value not in declared["range"]:
+        least = declared["range"][0]
+        most = declared["range"][-1]
+        hint = f"give a number from {least} to {most}"
+        raise SettingError(name, "out of range", hint, value=value)
+    if "holds" in declared and not declared["holds"](value):
+        raise SettingError(name, f"{value} is not {declared['allowed']}")

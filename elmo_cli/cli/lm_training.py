@@ -18,7 +18,7 @@ from elmo_cli.cli.click_options import (
 )
 from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.messages import duration
-from elmo_cli.text.input_settings import InputReport
+from elmo_cli.text.input_report import InputReport
 from elmo_cli.training.reporter import Reporter
 
 if TYPE_CHECKING:

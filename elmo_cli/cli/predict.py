@@ -7,7 +7,7 @@ from typing import Any
 from elmo_cli.cli import console, options, task_options
 from elmo_cli.cli.click_options import argument, command, flag, output_option
 from elmo_cli.errors import UsageError
-from elmo_cli.text.input_settings import InputReport
+from elmo_cli.text.input_report import InputReport
 
 
 @command

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
-from typing import Any
 
-from elmo_cli.engine.names import ENGINES, PRECISIONS, check_choice, check_device_name
+from elmo_cli.engine.names import ENGINES, PRECISIONS, check_device_name
 from elmo_cli.errors import UsageError
+from elmo_cli.fields import at_least, check_fields, convert_integers, one_of
 
 STATES = ("zero", "warm", "carry", "document")
 DTYPES = ("float32", "float16", "int8")
@@ -35,31 +34,22 @@ class EmbedderSettings:
         UsageError: a setting has an invalid value, or two settings contradict each other.
     """
 
-    state: str = "zero"
+    state: str = one_of(*STATES)
     layers: str = "all"
-    dtype: str = "float32"
-    pool: str | None = None
+    dtype: str = one_of(*DTYPES)
+    pool: str | None = one_of(None, *POOLS)
     drop_layer_axis: bool = False
-    batch_size: int | None = None
-    engine: str = "fast"
-    precision: str = "float32"
+    batch_size: int | None = at_least(1)
+    engine: str = one_of(*ENGINES)
+    precision: str = one_of(*PRECISIONS)
     device: str = "auto"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "layers", str(self.layers))
         object.__setattr__(self, "device", str(self.device))
-        check_choice("state", self.state, STATES)
-        check_choice("dtype", self.dtype, DTYPES)
-        check_choice("engine", self.engine, ENGINES)
-        check_choice("precision", self.precision, PRECISIONS)
+        convert_integers(self)
+        check_fields(self)
         check_device_name(self.device)
         if self.engine == "plain" and self.precision != "float32":
             what = f"`precision={self.precision}`: the plain engine computes in float32"
             raise UsageError(what, "use `engine=fast`")
-        if self.pool is not None and self.pool not in POOLS:
-            raise UsageError(f"`pool={self.pool}`: not mean or max", "leave it out for tokens")
-        size: Any = self.batch_size  # NumPy's integers are converted
-        if size is not None:
-            if isinstance(size, bool) or not isinstance(size, Integral) or int(size) < 1:
-                raise UsageError(f"`batch_size={size}`: a whole number from 1 is needed")
-            object.__setattr__(self, "batch_size", int(size))

@@ -18,7 +18,8 @@ from elmo_cli.tasks.labels import Span, score_labels
 from elmo_cli.tasks.readers import Split, member, tokens_of
 from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Example, Json, Scores, Task, TaskModel
-from elmo_cli.text.input_settings import InputReport, InputSettings
+from elmo_cli.text.input_report import InputReport
+from elmo_cli.text.input_settings import InputSettings
 from elmo_cli.text.sentence import Tokens
 
 _SHORT_TOKENS = 8  # longer subtrees are padded in a batch of their own

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from elmo_cli.errors import InputError, UsageError
+from elmo_cli.errors import InputError
 from elmo_cli.fields import one_of
 from elmo_cli.tasks.inputs import Inputs
 from elmo_cli.tasks.labels import (
@@ -100,14 +100,10 @@ class NerTask(Task):
         if labelled:  # column 2 is read to refuse a token without a label as the last column
             wanted = self.settings.label_column
             columns += [label_column(path, reading.format, wanted, "label_column"), 2]
-        try:
-            for sentence, *others in read_columns(path, reading, columns):
-                target = others[0].tokens if others else None
-                split.examples.append(Example(split.add(sentence.tokens), sentence.where, target))
-        except (InputError, UsageError) as error:
-            texts = (error.message, error.hint)
-            renamed = (text.replace("`column", "`label_column") for text in texts)
-            raise type(error)(*renamed) from error
+        rows = read_columns(path, reading, columns, parameter="label_column")
+        for sentence, *others in rows:
+            target = others[0].tokens if others else None
+            split.examples.append(Example(split.add(sentence.tokens), sentence.where, target))
 
     def labels_of(self, example: Example) -> Iterable[str]:
         """Return the labels; those of the same type of span are one."""

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from elmo_cli.regular_files import unique_keys
 from elmo_cli.text.input import check_inputs, format_of
-from elmo_cli.text.input_settings import InputReport, InputSettings
+from elmo_cli.text.input_report import InputReport
+from elmo_cli.text.input_settings import InputSettings
 from elmo_cli.text.lines import LineReader
 from elmo_cli.text.sentence import Tokens, token_problem
 from elmo_cli.text.tokenizer import EnglishTokenizer

@@ -28,7 +28,6 @@ _DOCUMENT = re.compile(
 # `# sent_id = 1`, and `# id 52<TAB>domain=en` in MultiCoNER
 _METADATA = re.compile(r"#\s*[\w.:]+\s=\s|# [^\t]+\t\w+=")
 _LONE_HASHTAG = re.compile(r"#\w[^\s=]*\s*")
-_COLUMN_HINT = "`column` chooses another; -1 is the last"
 _RAGGED_HINT = (
     "separate all rows in the same way, write a space after the # of a comment; or "
     "`format='plain'` if lines are sentences"
@@ -43,11 +42,12 @@ _NUMBER = re.compile(r"[0-9]{1,9}(?:[-.][0-9]+)?")  # also a range or an empty n
 _SPACES = re.compile(r"[ \t]+")
 MOST = 0.9  # of the rows; a few may be corrupt
 
-SentenceLines = list[
-    tuple[int, str | None]
-]  # the lines of a sentence; None for one that was refused
-NumberedLines = list[tuple[int, str]]  # of a sentence, with their numbers
-Cells = Iterator[tuple[int, str]]  # line and token of each row, "" for a row without one
+# The lines of a sentence with their numbers; None for a line that was refused.
+SentenceLines = list[tuple[int, str | None]]
+NumberedLines = list[tuple[int, str]]
+# The line and the token of each row; "" for a row that is no token, such as a range of words.
+NumberedTokens = Iterator[tuple[int, str]]
+TokenReader = Callable[[NumberedLines], NumberedTokens]
 
 
 def read_conllu(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
@@ -63,9 +63,9 @@ def read_conllu(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
 
     Source: https://universaldependencies.org/format.html
     """
-    groups = _groups(reader, lambda line: not line.strip())
-    cells_of = partial(_conllu_cells, reader)
-    return _read(reader, key, groups, cells_of, _CONLLU_DOCUMENT)
+    line_groups = _split_into_sentences(reader, lambda line: not line.strip())
+    read_tokens = partial(_read_conllu_tokens, reader)
+    return _read_sentences(reader, key, line_groups, read_tokens, _CONLLU_DOCUMENT)
 
 
 def read_conll(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
@@ -77,36 +77,23 @@ def read_conll(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
     number of columns differs from that of the rows of its sentence; a lone `#hashtag`, and any
     other row with a different number of columns, is refused.
     """
-    groups = _groups(reader, _is_boundary)
+    line_groups = _split_into_sentences(reader, _is_boundary)
     head: list[SentenceLines] = []
-    while sum(map(len, head)) < _N_DETECTED and (group := next(groups, None)):
-        head.append(group)
-    cells_of = partial(_cells, reader, _detect_columns(reader, head))
-    return (yield from _read(reader, key, chain(head, groups), cells_of, _DOCUMENT))
+    n_lines = 0
+    for lines in line_groups:
+        head.append(lines)
+        n_lines += len(lines)
+        if n_lines >= _N_DETECTED:
+            break
+    columns = _detect_columns(reader, head)
+    read_tokens = partial(_read_tokens, reader, columns)
+    all_groups = chain(head, line_groups)
+    return (yield from _read_sentences(reader, key, all_groups, read_tokens, _DOCUMENT))
 
 
 def is_row(line: str | None) -> bool:
     """Whether a line is certainly a row; one that begins with `#` may be a comment."""
     return line is not None and not _is_boundary(line) and not line.startswith("#")
-
-
-def _groups(reader: LineReader, is_boundary: Callable[[str], bool]) -> Iterator[SentenceLines]:
-    """Yield the lines of each sentence; a boundary that is not blank is the first of them."""
-    held: SentenceLines = []
-    most = reader.settings.max_tokens
-    for number, line in enumerate(reader.lines(), 1):
-        if line is not None and is_boundary(line):
-            if held:
-                yield held
-            held = []
-        elif len(held) > most + _MAX_COMMENTS:  # an endless sentence must not fill the memory
-            what = f"a sentence of more than {plural(most, 'token')}, with comments "
-            what += plural(len(held), "line")
-            raise InputError(f"{reader.name}, line {held[0][0]}: {what}", _TOO_LONG_HINT)
-        if line is None or line.strip():
-            held.append((number, line))
-    if held:
-        yield held
 
 
 def label_column(path: str, text_format: str, column: str | None, parameter: str) -> int:
@@ -122,90 +109,143 @@ def label_column(path: str, text_format: str, column: str | None, parameter: str
     if is_conllu and column.lower() in CONLLU_COLUMNS:
         return CONLLU_COLUMNS.index(column.lower()) + 1
     try:
-        return int(column)
+        number = int(column)
     except ValueError:
-        what = f"`{parameter}={column}`: no column of {path}, which is {text_format}"
+        problem = f"no column of {path}, which is {text_format}"
         names = f", or one of {', '.join(CONLLU_COLUMNS)}" if is_conllu else ""
         hint = f"`{parameter}` is a number from 1, -1 for the last{names}"
-        raise UsageError(what, hint) from None
+        raise UsageError(problem, hint, where=f"`{parameter}={column}`") from None
+    if number == 0:
+        hint = "1 is the first, -1 the last"
+        raise UsageError("columns are counted from 1", hint, where=f"`{parameter}=0`")
+    return number
 
 
-def _read(
+def _split_into_sentences(
+    reader: LineReader, is_boundary: Callable[[str], bool]
+) -> Iterator[SentenceLines]:
+    """Yield the lines of each sentence; a boundary that is not blank is the first of them."""
+    lines: SentenceLines = []
+    max_tokens = reader.settings.max_tokens
+    for number, line in enumerate(reader.lines(), 1):
+        if line is not None and is_boundary(line):
+            if lines:
+                yield lines
+            lines = []
+        elif len(lines) > max_tokens + _MAX_COMMENTS:  # it must not fill the memory
+            n_tokens = plural(max_tokens, "token")
+            n_lines = plural(len(lines), "line")
+            problem = f"a sentence of more than {n_tokens}, with comments {n_lines}"
+            first_line = lines[0][0]
+            raise InputError(problem, _TOO_LONG_HINT, where=reader.where(first_line))
+        if line is None or line.strip():
+            lines.append((number, line))
+    if lines:
+        yield lines
+
+
+def _read_sentences(
     reader: LineReader,
     key: int,
-    groups: Iterator[SentenceLines],
-    cells_of: Callable[[NumberedLines], Cells],
-    document: re.Pattern[str],
+    line_groups: Iterator[SentenceLines],
+    read_tokens: TokenReader,
+    document_start: re.Pattern[str],
 ) -> Generator[Sentence, None, int]:
+    """Yield a sentence for each group of lines that contains rows; the others are comments."""
     documents = DocumentCounter()
-    for group in groups:
-        lines = [(number, line) for number, line in group if line is not None]
-        for found in filter(None, (document.match(line) for _, line in lines if line[0] in "#-")):
-            documents.start(_document_key(**found.groupdict()))
-        is_refused = len(lines) < len(group)
-        try:
-            cells = [] if is_refused else list(cells_of(lines))
-            tokens = _tokens(cells, reader.settings.max_tokens)
-        except LineError as error:
-            reader.reject(error.line, error.what, error.hint)
-            is_refused = True
-        if is_refused or cells:
-            if not is_refused:
-                yield documents.sentence(tokens, key, " ".join(tokens), reader.name, cells[0][0])
-            documents.advance(yielded=not is_refused)
+    for line_group in line_groups:
+        lines = [(number, line) for number, line in line_group if line is not None]
+        _start_documents(documents, lines, document_start)
+        is_refused = len(lines) < len(line_group)
+        rows: list[tuple[int, str]] = []
+        tokens: list[str] = []
+        if not is_refused:
+            try:
+                rows = list(read_tokens(lines))
+                tokens = _tokens_of_rows(rows, reader.settings.max_tokens)
+            except LineError as error:
+                reader.reject(error.line, error.problem, error.hint)
+                is_refused = True
+        if is_refused:
+            documents.advance(yielded=False)
+            key += 1
+        elif rows:
+            first_line = rows[0][0]
+            yield documents.sentence(tokens, key, " ".join(tokens), reader.name, first_line)
+            documents.advance(yielded=True)
             key += 1
     return key
 
 
-def _document_key(id: str | None, text: str | None = None, part: str | None = None) -> str | None:
-    return (id or "").strip() or None if text is None else f"{text}_{int(part or 0)}"
+def _start_documents(
+    documents: DocumentCounter, lines: NumberedLines, document_start: re.Pattern[str]
+) -> None:
+    for _, line in lines:
+        if line[0] in "#-":  # a faster test than the pattern
+            match = document_start.match(line)
+            if match is not None:
+                documents.start(_document_key(match.groupdict()))
 
 
-def _tokens(cells: list[tuple[int, str]], most: int) -> list[str]:
-    tokens = [token for _, token in cells if token]
-    if cells and not tokens:
-        what = "a sentence of ranges or empty nodes, no words"
-        raise LineError(what, "add its words", cells[0][0])
-    if len(tokens) > most:
-        what = f"a sentence of more than {plural(most, 'token')}"
-        raise LineError(what, _TOO_LONG_HINT, cells[0][0])
+def _document_key(values: dict[str, str | None]) -> str | None:
+    """The key of a document from the values of `_CONLLU_DOCUMENT` or `_DOCUMENT`, if it has one."""
+    text = values.get("text")
+    if text is not None:
+        part = int(values["part"] or 0)
+        return f"{text}_{part}"
+    document_id = (values["id"] or "").strip()
+    return document_id or None
+
+
+def _tokens_of_rows(rows: list[tuple[int, str]], max_tokens: int) -> list[str]:
+    tokens = [token for _, token in rows if token]
+    if rows and not tokens:
+        problem = "a sentence of ranges or empty nodes, no words"
+        raise LineError(problem, "add its words", line=rows[0][0])
+    if len(tokens) > max_tokens:
+        problem = f"a sentence of more than {plural(max_tokens, 'token')}"
+        raise LineError(problem, _TOO_LONG_HINT, line=rows[0][0])
     return tokens
 
 
-def _conllu_cells(reader: LineReader, lines: NumberedLines) -> Cells:
-    column, n_words = reader.settings.column or 2, 0
+def _read_conllu_tokens(reader: LineReader, lines: NumberedLines) -> NumberedTokens:
+    column = reader.settings.column or 2
+    n_words = 0
     for number, line in lines:
         if line.startswith("#"):
             if reader.settings.column is None and _OTHER_COLUMNS.match(line):
-                what = f"{reader.name}, line {number}: {shortened(line)!r}: FORM is not column 2"
-                raise InputError(what, "give its number, such as `column=3`")
+                hint = f"give its number, such as `{reader.column_parameter}=3`"
+                problem = f"{shortened(line)!r}: FORM is not column 2"
+                raise InputError(problem, hint, where=reader.where(number))
             continue
         cells = line.split("\t")
-        found = _CONLLU_ID.fullmatch(cells[0])
-        if len(cells) == 1 or not found:
-            what = "is not a row of CoNLL-U, which begins with a number and a tab"
+        conllu_id = _CONLLU_ID.fullmatch(cells[0])
+        if len(cells) == 1 or conllu_id is None:
+            problem = "is not a row of CoNLL-U, which begins with a number and a tab"
             hint = "for other columns `format='conll'`, for one sentence per line `format='plain'`"
-            raise LineError(f"{shortened(line)!r} {what}", hint, number)
-        if found["more"]:
+            raise LineError(f"{shortened(line)!r} {problem}", hint, line=number)
+        if conllu_id["more"]:
             yield number, ""
             continue
         n_words += 1
-        if found["word"] != str(n_words):
-            what = f"ID {shortened(cells[0])!r} instead of {n_words}; is a blank line missing?"
-            hint = "`format='conll'` with `column=2` reads the words and ignores their IDs"
-            raise LineError(what, hint, number)
-        yield number, _cell(cells, column, number)
+        if conllu_id["word"] != str(n_words):
+            found = shortened(cells[0])
+            problem = f"ID {found!r} instead of {n_words}; is a blank line missing?"
+            with_column = f"`format='conll'` with `{reader.column_parameter}=2`"
+            hint = f"{with_column} reads the words and ignores their IDs"
+            raise LineError(problem, hint, line=number)
+        yield number, _cell(reader, cells, column, number)
 
 
 class _NumberedColumns(NamedTuple):
     """The columns of a file; `width` is how many most rows have, 1 if there is no row."""
 
     column: int  # of the tokens, from 1, or from the end if negative
-    tabs: bool  # whether tabs separate them, so that a token may contain spaces
+    has_tabs: bool  # whether tabs separate them, so that a token may contain spaces
     width: int
 
     def split(self, line: str) -> list[str]:
-        return line.split("\t") if self.tabs else _SPACES.split(line.strip(_BLANK))
+        return line.split("\t") if self.has_tabs else _SPACES.split(line.strip(_BLANK))
 
 
 def _detect_columns(reader: LineReader, head: Sequence[SentenceLines]) -> _NumberedColumns:
@@ -220,38 +260,80 @@ def _detect_columns(reader: LineReader, head: Sequence[SentenceLines]) -> _Numbe
     """
     lines = [(number, line) for group in head for number, line in group if line is not None]
     rows = [(number, line) for number, line in lines if is_row(line)]
-    n_tabs = sum("\t" in line for _, line in rows)
-    tabs = n_tabs > 0 and ("\t" in rows[0][1] or 2 * n_tabs > len(rows))
-    columns = _NumberedColumns(reader.settings.column or 1, tabs, 1)
-    split = [[columns.split(line) for _, line in group if line and is_row(line)] for group in head]
-    sentences = list(filter(None, split))
-    widths = Counter(len(row) for row in chain.from_iterable(sentences))
-    columns = columns._replace(width=max(widths, key=widths.__getitem__, default=1))
-    if reader.settings.column is not None or columns.width == 1:
+    column = reader.settings.column
+    columns = _NumberedColumns(column=column or 1, has_tabs=_has_tabs(rows), width=1)
+    sentences = _cells_by_sentence(columns, head)
+    columns = columns._replace(width=_most_frequent_width(sentences))
+    if column is not None or columns.width == 1:
         return columns
-    if any(line.startswith("#begin document") for _, line in lines):
-        cells = list(chain.from_iterable(sentences))
-        n_numbered = sum(len(row) > 3 and _NUMBER.fullmatch(row[2]) is not None for row in cells)
-        if n_numbered > MOST * len(cells):
-            return columns._replace(column=4)
-    if not _may_be_tokens([[row[0] for row in rows] for rows in sentences]):
-        where = f"{reader.name}, line {rows[0][0]}: column 1 ({shortened(sentences[0][0][0])!r})"
-        what = "is always a number or the same in all rows of a sentence, so it may not hold tokens"
-        hint = (
-            "`column=2` reads the second column, as in CoNLL-X, `column=4` that of CoNLL-2012, "
-            "`column=1` this one; or `format='conllu'`"
+    has_document_line = any(line.startswith("#begin document") for _, line in lines)
+    if has_document_line and _is_numbered_by_column_3(sentences):
+        return columns._replace(column=4)
+    first_column = [[cells[0] for cells in sentence] for sentence in sentences]
+    if not _may_be_tokens(first_column):
+        cell = shortened(first_column[0][0])
+        name = reader.column_parameter
+        problem = (
+            f"column 1 ({cell!r}) is always a number or the same in all rows of a sentence, so it "
+            "may not hold tokens"
         )
-        raise InputError(f"{where} {what}", hint)
+        hint = (
+            f"`{name}=2` reads the second column, as in CoNLL-X, `{name}=4` that of CoNLL-2012, "
+            f"`{name}=1` this one; or `format='conllu'`"
+        )
+        first_row = rows[0][0]
+        raise InputError(problem, hint, where=reader.where(first_row))
     return columns
 
 
-def _may_be_tokens(cells: list[list[str]]) -> bool:
-    """Whether the cells of a column, by sentence, vary and are not nearly all numbers."""
-    every = list(chain.from_iterable(cells))
-    if sum(_NUMBER.fullmatch(cell) is not None for cell in every) > MOST * len(every):
+def _has_tabs(rows: NumberedLines) -> bool:
+    """Whether the first row or most rows contain a tab."""
+    n_with_tab = sum("\t" in line for _, line in rows)
+    if n_with_tab == 0:
         return False
-    varies = len(every) < 2 or any(len(set(rows)) > 1 for rows in cells)
-    return varies or (len(set(every)) > 1 and all(len(rows) == 1 for rows in cells))
+    first_row = rows[0][1]
+    return "\t" in first_row or 2 * n_with_tab > len(rows)
+
+
+def _cells_by_sentence(
+    columns: _NumberedColumns, head: Sequence[SentenceLines]
+) -> list[list[list[str]]]:
+    """The cells of each row of each sentence that has a row."""
+    sentences = []
+    for group in head:
+        cells_of_rows = [columns.split(line) for _, line in group if line and is_row(line)]
+        if cells_of_rows:
+            sentences.append(cells_of_rows)
+    return sentences
+
+
+def _most_frequent_width(sentences: list[list[list[str]]]) -> int:
+    """The number of cells that most rows have; 1 if there is no row."""
+    widths = Counter(len(cells) for sentence in sentences for cells in sentence)
+    return max(widths, key=widths.__getitem__, default=1)
+
+
+def _is_numbered_by_column_3(sentences: list[list[list[str]]]) -> bool:
+    """Whether column 3 of nearly all rows is a number, and there is a column 4."""
+    n_rows = 0
+    n_numbered = 0
+    for sentence in sentences:
+        for cells in sentence:
+            n_rows += 1
+            n_numbered += len(cells) > 3 and _NUMBER.fullmatch(cells[2]) is not None
+    return n_numbered > MOST * n_rows
+
+
+def _may_be_tokens(sentences: list[list[str]]) -> bool:
+    """Whether the cells of a column, by sentence, vary and are not nearly all numbers."""
+    all_cells = [cell for sentence in sentences for cell in sentence]
+    n_numbers = sum(_NUMBER.fullmatch(cell) is not None for cell in all_cells)
+    if n_numbers > MOST * len(all_cells):
+        return False
+    if len(all_cells) < 2 or any(len(set(sentence)) > 1 for sentence in sentences):
+        return True
+    has_single_words_only = all(len(sentence) == 1 for sentence in sentences)
+    return has_single_words_only and len(set(all_cells)) > 1
 
 
 def _is_boundary(line: str) -> bool:
@@ -259,31 +341,45 @@ def _is_boundary(line: str) -> bool:
     return not line.strip(_BLANK) or line.startswith(_BOUNDARIES)
 
 
-def _cells(reader: LineReader, columns: _NumberedColumns, lines: NumberedLines) -> Cells:
+def _read_tokens(
+    reader: LineReader, columns: _NumberedColumns, lines: NumberedLines
+) -> NumberedTokens:
     """Also warns of a row that may be a comment."""
     rows = [(n, line, columns.split(line)) for n, line in lines if not _is_boundary(line)]
-    width = max((len(cells) for _, line, cells in rows if line[0] != "#"), default=columns.width)
+    widths = [len(cells) for _, line, cells in rows if line[0] != "#"]
+    width = max(widths, default=columns.width)
     for number, line, cells in rows:
-        is_hash, is_ragged = line[0] == "#", len(cells) != width
-        is_comment = is_ragged and not _LONE_HASHTAG.fullmatch(line)
-        if is_hash and (is_comment or _METADATA.match(line)):
+        is_hash = line[0] == "#"
+        is_ragged = len(cells) != width
+        if is_hash and _is_comment(line, is_ragged=is_ragged):
             continue
         if is_ragged:
-            n = f"the number of columns is {len(cells)}"
-            what = f"{shortened(line)!r}: {n}, not {width} as in the rows next to it"
-            raise LineError(what, _RAGGED_HINT, number)
-        if is_hash and width > 1 and (not columns.tabs or line[1:2] == " "):
-            what = f"{shortened(line)!r} is read as a row, not as a comment; delete it if it is one"
-            reader.report.warn("hash", f"{reader.name}, line {number}: {what}")
-        yield number, _cell(cells, columns.column, number)
+            numbers = (
+                f"the number of columns is {len(cells)}, not {width} as in the rows next to it"
+            )
+            raise LineError(f"{shortened(line)!r}: {numbers}", _RAGGED_HINT, line=number)
+        if is_hash and width > 1 and (not columns.has_tabs or line[1:2] == " "):
+            problem = "is read as a row, not as a comment; delete it if it is one"
+            message = f"{reader.where(number)}: {shortened(line)!r} {problem}"
+            reader.report.warn("hash", message)
+        yield number, _cell(reader, cells, columns.column, number)
 
 
-def _cell(cells: list[str], column: int, number: int) -> str:
+def _is_comment(line: str, *, is_ragged: bool) -> bool:
+    """Whether a line that begins with `#` is a comment; `is_ragged`: it is not as wide as rows."""
+    if is_ragged and not _LONE_HASHTAG.fullmatch(line):
+        return True
+    return _METADATA.match(line) is not None
+
+
+def _cell(reader: LineReader, cells: list[str], column: int, number: int) -> str:
     """The content of a column, counted from 1, or from the end if negative."""
     index = column - 1 if column > 0 else column
-    if not -len(cells) <= index < len(cells):
-        what = f"`column={column}` is missing: the number of columns is {len(cells)}"
-        raise LineError(what, _COLUMN_HINT, number)
-    if not (token := cells[index].strip(_BLANK)):
-        raise LineError(f"column {column} is empty", _COLUMN_HINT, number)
+    has_column = -len(cells) <= index < len(cells)
+    token = cells[index].strip(_BLANK) if has_column else ""
+    if not token:
+        name = reader.column_parameter
+        missing = f"`{name}={column}` is missing: the number of columns is {len(cells)}"
+        problem = f"column {column} is empty" if has_column else missing
+        raise LineError(problem, f"`{name}` chooses another; -1 is the last", line=number)
     return token

@@ -12,9 +12,9 @@ from itertools import islice, tee
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.regular_files import is_regular
 from elmo_cli.text.conll import MOST, is_row, read_conll, read_conllu
-from elmo_cli.text.input_settings import N_CHECKED, warn_of_signs
-from elmo_cli.text.input_settings import InputReport as InputReport
+from elmo_cli.text.input_report import InputReport as InputReport
 from elmo_cli.text.input_settings import InputSettings as InputSettings
+from elmo_cli.text.input_signs import N_CHECKED, warn_of_signs
 from elmo_cli.text.jsonl import read_jsonl
 from elmo_cli.text.lines import STDIN, LineReader, unreadable
 from elmo_cli.text.sentence import Sentence
@@ -22,9 +22,18 @@ from elmo_cli.text.tokenizer import sentence_splitter
 
 Name = str | os.PathLike[str]
 
-SUFFIXES = dict.fromkeys((".jsonl", ".jsonlines", ".ndjson", ".json"), "jsonl")
-SUFFIXES |= {".txt": "plain", ".conllu": "conllu", ".conll": "conll", "_conll": "conll"}
-_MAX_CHARACTERS, _MAX_LABELLED = 100_000, 99  # of a line, and tokens, that are examined
+SUFFIXES = {  # suffix -> format
+    ".jsonl": "jsonl",
+    ".jsonlines": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".txt": "plain",
+    ".conllu": "conllu",
+    ".conll": "conll",
+    "_conll": "conll",
+}
+_MAX_CHARACTERS = 100_000  # of a line, that are examined
+_MAX_LABELLED = 99  # tokens of a line, that are examined
 _TOKENS_CHECKED = 10_000  # of the first sentences, which a run checks before it computes any
 _COLUMNS_HINT = (
     "`format='conll'` reads one token per line, `format='plain'` one sentence per line with all "
@@ -55,42 +64,54 @@ def read_sentences(
 
 
 def read_columns(
-    path: str, settings: InputSettings, columns: Sequence[int | None]
+    path: str, settings: InputSettings, columns: Sequence[int | None], *, parameter: str = "column"
 ) -> Iterator[tuple[Sentence, ...]]:
-    """Yield each sentence of a file with each of some columns as its tokens; read it once."""
+    """Yield each sentence of a file with each of some columns as its tokens; read it once.
+
+    Args:
+        columns: numbers as of `InputSettings.column`.
+        parameter: what messages call a column.
+    """
     check_inputs(path, settings)
     read = _READERS[format_of(path, settings)]
-    reader = LineReader(path, settings, InputReport())
-    copies = zip(columns, tee(reader.lines(), len(columns)), strict=True)
-    readers = (reader.sharing(lines, column=column) for column, lines in copies)
-    return zip(*(read(each, 0) for each in readers), strict=True)
+    reader = LineReader(path, settings, InputReport(), column_parameter=parameter)
+    copies_of_lines = tee(reader.lines(), len(columns))
+    sentences_by_column = []
+    for column, lines in zip(columns, copies_of_lines, strict=True):
+        column_reader = reader.of_column(column, lines)
+        sentences_by_column.append(read(column_reader, 0))
+    return zip(*sentences_by_column, strict=True)
 
 
 def check_inputs(paths: Name | Sequence[Name], settings: InputSettings | None = None) -> list[str]:
     """The names of inputs; an error for one that `read_sentences` would refuse without reading."""
-    names = [os.fspath(p) for p in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
+    if isinstance(paths, (str, os.PathLike)):
+        paths = [paths]
+    names = [os.fspath(path) for path in paths]
     if not names:
         raise UsageError("no input: no file is named", "name text files, or `-` for standard input")
     if names.count(STDIN) > 1:
-        what = "-: standard input is named twice and can be read only once"
-        raise UsageError(what, "name `-` once; save the text to a file to read it twice")
+        problem = "standard input is named twice and can be read only once"
+        hint = "name `-` once; save the text to a file to read it twice"
+        raise UsageError(problem, hint, where=STDIN)
     settings = settings or InputSettings()
     for name in names:
         if name != STDIN:
             _check_path(name)
         if settings.format == "auto" and without_compression_suffix(name).endswith(".tsv"):
-            what = "the suffix .tsv does not tell whether a line holds a token or a sentence"
-            raise UsageError(f"{name}: {what}", _COLUMNS_HINT)
+            problem = "the suffix .tsv does not tell whether a line holds a token or a sentence"
+            raise UsageError(problem, _COLUMNS_HINT, where=name)
         settings.check_fits(format_of(name, settings))
     return names
 
 
 def require_files(what: str, paths: Sequence[str]) -> None:
     """Raise a UsageError for standard input and pipes, where `what` reads a text repeatedly."""
-    for path in filter(is_stream, paths):
-        name = "standard input" if path == STDIN else path
-        what = f"{what}: {name} can be read only once, and its length is not known"
-        raise UsageError(what, "write the text to a file first")
+    for path in paths:
+        if is_stream(path):
+            name = "standard input" if path == STDIN else path
+            problem = f"{name} can be read only once, and its length is not known"
+            raise UsageError(problem, "write the text to a file first", where=what)
 
 
 def is_stream(path: str) -> bool:
@@ -102,8 +123,11 @@ def format_of(name: str, settings: InputSettings) -> str:
     """The format of a file: that of the settings, or by the suffix of its name."""
     if settings.format != "auto":
         return settings.format
-    bare = without_compression_suffix(name)
-    return next((text for suffix, text in SUFFIXES.items() if bare.endswith(suffix)), "plain")
+    bare_name = without_compression_suffix(name)
+    for suffix, text_format in SUFFIXES.items():
+        if bare_name.endswith(suffix):
+            return text_format
+    return "plain"
 
 
 def without_compression_suffix(name: str) -> str:
@@ -126,9 +150,10 @@ def _check_path(path: str) -> None:
         raise unreadable(path, error) from None
     if stat.S_ISDIR(status.st_mode):
         hint = f"name the files in it: `{os.path.join(path, '*')}`"
-        raise InputError(f"{path}: a folder, not a file", hint)
+        raise InputError("a folder, not a file", hint, where=path)
     if not os.access(path, os.R_OK):
-        raise InputError(f"{path}: no permission to read it", f"`ls -l {path}` shows who may")
+        hint = f"`ls -l {path}` shows who may"
+        raise InputError("no permission to read it", hint, where=path)
 
 
 def _numbered(
@@ -146,19 +171,21 @@ def _checked(
     sentences: Iterable[Sentence], settings: InputSettings, report: InputReport
 ) -> Iterator[Sentence]:
     """The same sentences; what is noticed about each goes to the report."""
+    max_bytes = settings.max_characters - 2  # two characters mark the ends of a token
     first: list[Sentence] = []
-    n_tokens, is_enough = 0, False
+    n_tokens = 0
+    is_checked = False
     for sentence in sentences:
         if sentence.tokens:
-            report.count_truncated(sentence, settings.max_characters - 2)
-            if not is_enough:
+            report.count_truncated(sentence, max_bytes)
+            if not is_checked:
                 first.append(sentence)
                 n_tokens += len(sentence.tokens)
-                is_enough = len(first) == N_CHECKED or n_tokens >= _TOKENS_CHECKED
-                if is_enough:
+                if len(first) == N_CHECKED or n_tokens >= _TOKENS_CHECKED:
                     warn_of_signs(first, report)
+                    is_checked = True
         yield sentence
-    if not is_enough:
+    if not is_checked:
         warn_of_signs(first, report)
 
 
@@ -174,44 +201,86 @@ def _read_plain(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
     """
     lines = reader.lines()
     if reader.settings.format == "auto":
-        lines = _refuse_columns(reader.name, lines)
-    split, name, starts = sentence_splitter(reader.settings), reader.name, True
+        lines = _refuse_columns(reader, lines)
+    split = sentence_splitter(reader.settings)
+    name = reader.name
+    starts_document = True
     for number, line in enumerate(lines, 1):
-        sentences = () if line is None else split(line) or [([], "")]
+        if line is None:
+            key += 1
+            continue
+        sentences = split(line)
+        if not sentences:
+            sentences = [([], "")]  # of a blank line
         for tokens, text in sentences:
             if reader.admit(len(tokens), number):
-                yield Sentence(tuple(tokens), key, text, name, number, starts_document=starts)
-                starts = False
-            starts = starts or not tokens
+                yield Sentence(
+                    tokens=tuple(tokens),
+                    key=key,
+                    text=text,
+                    source=name,
+                    line=number,
+                    starts_document=starts_document,
+                )
+                starts_document = False
+            if not tokens:
+                starts_document = True
             key += 1
-        key += line is None
     return key
 
 
-def _refuse_columns(name: str, lines: Iterator[str | None]) -> Iterator[str | None]:
-    """Yield the same lines; raise an InputError after the first ones if they look like columns.
+def _refuse_columns(reader: LineReader, lines: Iterator[str | None]) -> Iterator[str | None]:
+    """Yield the same lines; raise an InputError after the first ones if they look like columns."""
+    first: list[str | None] = []
+    for line in islice(lines, N_CHECKED):
+        yield line
+        first.append(line)
+    number = _first_line_of_columns(first)
+    if number is not None:
+        problem = "looks like columns, such as a token and its label"
+        raise InputError(problem, _COLUMNS_HINT, where=reader.where(number))
+    yield from lines
+
+
+def _first_line_of_columns(lines: Sequence[str | None]) -> int | None:
+    """The number, from 1, of the first line that looks like columns; None if none does.
 
     Signs are a mark of such files, or, in nearly all lines, the same number of tabs, or of tokens
     with a label at the end.
     """
     rows: list[tuple[int, str]] = []
-    marks: list[int] = []
-    for number, line in enumerate(islice(lines, N_CHECKED), 1):
-        yield line
-        if line is not None and is_row(line):
+    marked_lines: list[int] = []
+    for number, line in enumerate(lines, 1):
+        if line is None:
+            continue
+        if is_row(line):
             rows.append((number, line.rstrip()))
-        elif line is not None and line.startswith(_COLUMN_MARKS):
-            marks.append(number)
-    tabs = Counter(n for _, row in rows if (n := row.count("\t", 0, _MAX_CHARACTERS)))
-    tokens = [row.split(None, _MAX_LABELLED) for _, row in rows]
-    labels = Counter(len(row) for row in tokens if len(row) > 1 and _LABEL.fullmatch(row[-1]))
-    for counts, least in ((tabs, 2), (labels, 3)):
-        if least <= max(counts.values(), default=0) >= MOST * len(rows):
-            marks.append(rows[0][0])
-    if marks:
-        what = "looks like columns, such as a token and its label"
-        raise InputError(f"{name}, line {min(marks)}: {what}", _COLUMNS_HINT)
-    yield from lines
+        elif line.startswith(_COLUMN_MARKS):
+            marked_lines.append(number)
+    texts = [text for _, text in rows]
+    if _have_equal_tabs(texts) or _have_labels(texts):
+        first_row = rows[0][0]
+        marked_lines.append(first_row)
+    return min(marked_lines, default=None)
+
+
+def _have_equal_tabs(rows: Sequence[str]) -> bool:
+    """Whether at least two, and nearly all, rows have the same number of tabs, which is not 0."""
+    n_rows_by_tabs = Counter(row.count("\t", 0, _MAX_CHARACTERS) for row in rows)
+    del n_rows_by_tabs[0]
+    n_equal = max(n_rows_by_tabs.values(), default=0)
+    return n_equal >= 2 and n_equal >= MOST * len(rows)
+
+
+def _have_labels(rows: Sequence[str]) -> bool:
+    """Whether at least three, and nearly all, rows have as many tokens, the last one a label."""
+    n_rows_by_tokens = Counter[int]()
+    for row in rows:
+        tokens = row.split(None, _MAX_LABELLED)
+        if len(tokens) > 1 and _LABEL.fullmatch(tokens[-1]):
+            n_rows_by_tokens[len(tokens)] += 1
+    n_equal = max(n_rows_by_tokens.values(), default=0)
+    return n_equal >= 3 and n_equal >= MOST * len(rows)
 
 
 # They take the key of the first sentence, and return that of the first one of the next file.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator
-from typing import Any
+from typing import Any, NamedTuple
 
 from elmo_cli.messages import shortened
 from elmo_cli.regular_files import unique_keys
@@ -17,7 +17,14 @@ _EXPECTED = (
     "\"sentences\" (lists of tokens); `jq -c '.[]' FILE.json` converts a JSON list to such lines"
 )
 
-DocumentKey = tuple[str | None, int | None]  # its key and its `sent_offset`
+_OFFSET_LIMIT = 1 << 53  # whole numbers of JSON are exact below it
+
+
+class DocumentKey(NamedTuple):
+    """The document that a line is."""
+
+    key: str | None  # None without `doc_key`
+    offset: int | None  # `sent_offset`
 
 
 def read_jsonl(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
@@ -35,28 +42,32 @@ def read_jsonl(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
 
     Source of documents: e2e-coref `minimize.py`, `cache_elmo.py`.
     """
-    split, tokenize = sentence_splitter(reader.settings), reader.settings.tokenize
-    documents, is_within = DocumentCounter(), False
+    split = sentence_splitter(reader.settings)
+    tokenize = reader.settings.tokenize
+    documents = DocumentCounter()
+    is_within_document = False
     for number, line in enumerate(reader.lines(), 1):
-        if line is not None and not line.strip():
-            continue
-        try:
-            found = None if line is None else _read_object(line, split, tokenize)
-        except LineError as error:
-            reader.reject(number, error.what, _EXPECTED)
-            found = None
-        if found is None:
+        if line is None:
             key += 1
             continue
-        sentences, document = found
-        if document or is_within:
-            documents.start(*(document or (None, None)))
-        is_within = document is not None
+        if not line.strip():
+            continue
+        try:
+            sentences, document = _read_object(line, split, tokenize)
+        except LineError as error:
+            reader.reject(number, error.problem, _EXPECTED)
+            key += 1
+            continue
+        if document is not None:
+            documents.start(document.key, document.offset)
+        elif is_within_document:
+            documents.start(None)
+        is_within_document = document is not None
         for tokens, text in sentences:
-            yielded = reader.admit(len(tokens), number)
-            if yielded:
+            is_yielded = reader.admit(len(tokens), number)
+            if is_yielded:
                 yield documents.sentence(tokens, key, text, reader.name, number)
-            documents.advance(yielded=yielded)
+            documents.advance(yielded=is_yielded)
             key += 1
     return key
 
@@ -76,36 +87,41 @@ def _read_object(
     if "sentences" in members:
         return _read_document(members)
     if "tokens" in members:
-        return [_sentence(members["tokens"], "tokens")], None
+        return [_read_tokens(members["tokens"], "tokens")], None
     if "text" in members:
-        return split(_checked(members["text"], "text")), (None, None) if tokenize else None
-    names = ", ".join(repr(shortened(name)) for name in list(members)[:5]) or "no members"
+        sentences = split(_checked_string(members["text"], "text"))
+        return sentences, DocumentKey(key=None, offset=None) if tokenize else None
+    first_names = [repr(shortened(name)) for name in list(members)[:5]]
+    names = ", ".join(first_names) if first_names else "no members"
     raise LineError(f'no "tokens", "text" or "sentences"; the object has {names}')
 
 
 def _read_document(members: dict[str, Any]) -> tuple[Sentences, DocumentKey]:
-    given, offset = members["sentences"], members.get("sent_offset")
-    if not isinstance(given, list):
+    lists = members["sentences"]
+    if not isinstance(lists, list):
         raise LineError('"sentences" is not a list')
-    sentences = [_sentence(tokens, f"sentences[{i}]") for i, tokens in enumerate(given)]
-    if offset is not None and (type(offset) is not int or not 0 <= offset < 1 << 53):
+    sentences = [_read_tokens(tokens, f"sentences[{i}]") for i, tokens in enumerate(lists)]
+    offset = members.get("sent_offset")
+    if offset is not None and (type(offset) is not int or not 0 <= offset < _OFFSET_LIMIT):
         raise LineError('"sent_offset" is not a number from 0')
-    return sentences, (_checked(members.get("doc_key"), "doc_key"), offset)
+    key = _checked_string(members.get("doc_key"), "doc_key")
+    return sentences, DocumentKey(key=key, offset=offset)
 
 
-def _sentence(given: Any, name: str) -> tuple[list[str], str]:
-    if not isinstance(given, list):
+def _read_tokens(tokens: Any, name: str) -> tuple[list[str], str]:
+    """The tokens of a sentence, and its text."""
+    if not isinstance(tokens, list):
         raise LineError(f'"{name}" is not a list of strings')
-    for i, token in enumerate(given):
-        _checked(token, f"{name}[{i}]")
-    return given, " ".join(given)
+    for i, token in enumerate(tokens):
+        _checked_string(token, f"{name}[{i}]")
+    return tokens, " ".join(tokens)
 
 
-def _checked(given: Any, name: str) -> str:
+def _checked_string(value: Any, name: str) -> str:
     """A string that UTF-8 and HDF5 can represent: escapes may write lone surrogates and NULs."""
-    if given == "" and name == "text":
+    if value == "" and name == "text":
         return ""
-    problem = token_problem(given) if isinstance(given, str) else "is missing or not a string"
+    problem = token_problem(value) if isinstance(value, str) else "is missing or not a string"
     if problem:
         raise LineError(f'"{name}" {problem}')
-    return str(given)
+    return str(value)

@@ -8,7 +8,7 @@ import lzma
 import os
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
@@ -18,7 +18,8 @@ from typing import Any, cast
 from elmo_cli.errors import InputError
 from elmo_cli.filetypes import GZIP, XZ, identify
 from elmo_cli.messages import plural
-from elmo_cli.text.input_settings import InputReport, InputSettings
+from elmo_cli.text.input_report import InputReport
+from elmo_cli.text.input_settings import InputSettings
 
 STDIN = "-"
 _CHUNK_BYTES = 1 << 14  # that are read at a time: progress is measured by them
@@ -26,7 +27,7 @@ _PACKED_BYTES = 1 << 12  # that are decompressed at a time: xz can make 40 MB of
 _HEAD_BYTES = 16  # that are waited for before a file is identified
 _MAX_LINE_BYTES = 64 << 20  # a file without line ends must not fill the memory
 
-_DECOMPRESSORS: dict[object, Any] = {
+_DECOMPRESSORS: dict[object, Callable[[], Any]] = {
     GZIP: partial(zlib.decompressobj, 16 + zlib.MAX_WBITS),
     XZ: partial(lzma.LZMADecompressor, lzma.FORMAT_XZ),
 }
@@ -34,21 +35,43 @@ _ENCODING_HINT = (
     "convert it to UTF-8, or give its encoding, such as `encoding='latin-1'` or `encoding='utf-16'`"
 )
 _MAC_HINT = "in old Mac files it ends lines: `tr '\\r' '\\n' < FILE > NEW_FILE`"
-_REFUSED = (("\0", "a NUL", _ENCODING_HINT), ("\r", "a carriage return", _MAC_HINT))
 
 
 class LineReader:
-    """The lines of a file, a pipe, or standard input ("-"), each yielded or refused."""
+    """The lines of a file, a pipe, or standard input ("-"), each yielded or refused.
 
-    def __init__(self, name: str, settings: InputSettings, report: InputReport) -> None:
-        self.name, self.settings, self.report = name, settings, report
+    Attributes:
+        name: of the file.
+        settings, report: as of `read_sentences`.
+        column_parameter: what messages call `settings.column`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: InputSettings,
+        report: InputReport,
+        *,
+        column_parameter: str = "column",
+    ) -> None:
+        self.name = name
+        self.settings = settings
+        self.report = report
+        self.column_parameter = column_parameter
         self._lines = self._read_lines()
 
-    def sharing(self, lines: Iterator[str | None], *, column: int | None) -> LineReader:
-        """A reader of another column of a copy of these lines."""
-        reader = LineReader(self.name, replace(self.settings, column=column), InputReport())
+    def of_column(self, column: int | None, lines: Iterator[str | None]) -> LineReader:
+        """A reader of another column of the file, from a copy of its lines."""
+        settings = replace(self.settings, column=column)
+        reader = LineReader(
+            self.name, settings, InputReport(), column_parameter=self.column_parameter
+        )
         reader._lines = lines
         return reader
+
+    def where(self, line: int) -> str:
+        """The file and a line of it, from 1, for messages."""
+        return f"{self.name}, line {line}"
 
     def lines(self) -> Iterator[str | None]:
         """Yield the lines without their ends; None for a line that was refused.
@@ -63,46 +86,51 @@ class LineReader:
         return self._lines
 
     def _read_lines(self) -> Iterator[str | None]:
-        chunks, encoding = read_chunks(self.name, self.report), self.settings.encoding
+        chunks = read_chunks(self.name, self.report)
+        encoding = self.settings.encoding
         if not _extends_ascii(encoding):
-            chunks, encoding = self._recoded(chunks, encoding), "utf-8"
+            chunks = self._recoded(chunks, encoding)
+            encoding = "utf-8"
         number = 0
         for number, line in enumerate(_split(self._without_bom(chunks, encoding)), 1):
             if len(line) > _MAX_LINE_BYTES:
-                what = f"{self.name}, line {number}: no line end within {_MAX_LINE_BYTES} bytes"
-                raise InputError(what, "give a text; `fold -s` breaks long lines")
+                problem = f"no line end within {_MAX_LINE_BYTES} bytes"
+                hint = "give a text; `fold -s` breaks long lines"
+                raise InputError(problem, hint, where=self.where(number))
             try:
                 text = line.decode(encoding).removeprefix("\ufeff")  # `cat` keeps all marks
             except UnicodeDecodeError as error:
-                what = f"0x{line[error.start]:02X} at byte {error.start + 1} is not"
-                self.reject(number, f"{what} {encoding.upper()}", _ENCODING_HINT)
+                byte = f"0x{line[error.start]:02X} at byte {error.start + 1}"
+                self.reject(number, f"{byte} is not {encoding.upper()}", _ENCODING_HINT)
                 yield None
             else:
                 yield self._checked(text, number) if "\r" in text or "\0" in text else text
-        if not number:
+        if number == 0:
             self.report.warn("empty", f"{self.name}: empty, without any line")
 
     def admit(self, n_tokens: int, line: int) -> bool:
-        """Whether a sentence of `n_tokens` tokens, which begins at `line`, is to be yielded; if it
-        is longer than `max_tokens`, or blank with `blank` "error", it is rejected."""
-        blank, most = self.settings.blank, self.settings.max_tokens
-        if 0 < n_tokens <= most:
+        """Whether a sentence of `n_tokens` tokens, which begins at `line`, is to be yielded.
+
+        If it is longer than `max_tokens`, or blank with `blank` "error", it is rejected.
+        """
+        max_tokens = self.settings.max_tokens
+        if 0 < n_tokens <= max_tokens:
             return True
-        if n_tokens > most:
+        if n_tokens > max_tokens:
             hint = "split the sentence, or raise the limit (`max_tokens`)"
-            self.reject(line, f"more than {plural(most, 'token')}", hint)
+            self.reject(line, f"more than {plural(max_tokens, 'token')}", hint)
             return False
         self.report.blank_lines += 1
-        if blank == "error":
+        if self.settings.blank == "error":
             hint = "`blank='keep'` gives it an empty array, `blank='skip'` leaves it out"
             self.reject(line, "blank, a sentence without tokens", hint)
-        return blank == "keep"
+        return self.settings.blank == "keep"
 
-    def reject(self, line: int, what: str, hint: str) -> None:
+    def reject(self, line: int, problem: str, hint: str) -> None:
         """Raise an InputError that names the line, from 1; with `on_error` "skip" report it."""
         if self.settings.on_error == "stop":
-            raise InputError(f"{self.name}, line {line}: {what}", hint)
-        self.report.skipped.append((self.name, line, what))
+            raise InputError(problem, hint, where=self.where(line))
+        self.report.skipped.append((self.name, line, problem))
 
     def _recoded(self, chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
         """The same text in UTF-8."""
@@ -110,48 +138,60 @@ class LineReader:
             for piece in codecs.iterdecode(chunks, encoding):
                 yield piece.encode()
         except UnicodeError as error:
-            what = f"{self.name}: not {encoding.upper()} ({error})"
-            raise InputError(what, _ENCODING_HINT) from None
+            problem = f"not {encoding.upper()} ({error})"
+            raise InputError(problem, _ENCODING_HINT, where=self.name) from None
 
     def _without_bom(self, chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
         """The text without a byte order mark; one that contradicts `encoding` is refused."""
         head = next(chunks, b"")
-        is_utf8 = head.startswith(codecs.BOM_UTF8)
-        if (is_utf8 and encoding != "utf-8") or head.startswith("\ufffe".encode()):
-            what = f"`encoding={self.settings.encoding!r}` contradicts the byte order mark"
-            hint = f"`encoding={'utf-8' if is_utf8 else 'utf-16'!r}`"
-            raise InputError(f"{self.name}: {what}", hint)
-        return chain([head.removeprefix(codecs.BOM_UTF8)], chunks)
+        has_utf8_mark = head.startswith(codecs.BOM_UTF8)
+        has_swapped_mark = head.startswith("\ufffe".encode())  # UTF-16 in the other byte order
+        if has_swapped_mark or (has_utf8_mark and encoding != "utf-8"):
+            problem = f"`encoding={self.settings.encoding!r}` contradicts the byte order mark"
+            marked = "utf-8" if has_utf8_mark else "utf-16"
+            raise InputError(problem, f"`encoding={marked!r}`", where=self.name)
+        yield head.removeprefix(codecs.BOM_UTF8)
+        yield from chunks
 
     def _checked(self, text: str, number: int) -> str | None:
         """A line without a carriage return at its end; None if it is refused."""
         text = text.removesuffix("\r")
-        for character, what, hint in _REFUSED:
-            if character in text:
-                self.reject(number, f"{what} at character {text.index(character) + 1}", hint)
-                return None
+        if "\0" in text:
+            position = text.index("\0") + 1
+            self.reject(number, f"a NUL at character {position}", _ENCODING_HINT)
+            return None
+        if "\r" in text:
+            position = text.index("\r") + 1
+            self.reject(number, f"a carriage return at character {position}", _MAC_HINT)
+            return None
         return text
 
 
 def read_chunks(name: str, report: InputReport) -> Iterator[bytes]:
-    """The bytes of a text, decompressed if its first bytes say gzip or xz; an InputError if it
-    can't be opened, is a known kind of file other than text, or its compressed data is corrupt."""
+    """The bytes of a text, decompressed if its first bytes say gzip or xz.
+
+    Raises:
+        InputError: it can't be opened, is a known kind of file other than text, or its compressed
+            data is corrupt.
+    """
     head, chunks = _peek(_raw_chunks(name, report))
-    if new_decompressor := _DECOMPRESSORS.get(identify(head)):
+    new_decompressor = _DECOMPRESSORS.get(identify(head))
+    if new_decompressor is not None:
         head, chunks = _peek(_decompressed(chunks, new_decompressor, name))
-    if (found := identify(head)) is not None:
+    other_kind = identify(head)
+    if other_kind is not None:
         within = " in compressed data" if new_decompressor else ""
-        what = f"{name}: {found.name}{within}, not a text"
-        raise InputError(what, found.hint.replace("FILE", name, 1))
+        hint = other_kind.hint.replace("FILE", name, 1)
+        raise InputError(f"{other_kind.name}{within}, not a text", hint, where=name)
     return chunks
 
 
 def unreadable(path: str, error: OSError | ValueError) -> InputError:
     """The error for a file that can't be opened or read."""
     if isinstance(error, FileNotFoundError):
-        return InputError(f"{path}: no such file", "check the name and the working directory")
+        return InputError("no such file", "check the name and the working directory", where=path)
     reason = getattr(error, "strerror", None) or error
-    return InputError(f"{path}: can't be read ({reason})", "check the name and the disk")
+    return InputError(f"can't be read ({reason})", "check the name and the disk", where=path)
 
 
 def _extends_ascii(encoding: str) -> bool:
@@ -181,7 +221,8 @@ def _split(chunks: Iterator[bytes]) -> Iterator[bytes]:
 def _raw_chunks(name: str, report: InputReport) -> Iterator[bytes]:
     """The bytes of a file or a stream as they come, counted in the report."""
     if name == STDIN and sys.stdin is None:
-        raise InputError("-: standard input is closed", "name a file, or pipe the text in")
+        hint = "name a file, or pipe the text in"
+        raise InputError("standard input is closed", hint, where=STDIN)
     try:
         # Standard input is not ours to close.
         with nullcontext(sys.stdin.buffer) if name == STDIN else open(name, "rb") as stream:
@@ -202,30 +243,43 @@ def _read(stream: io.BufferedReader) -> bytes:
 def _peek(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
     """The first bytes (16 or more, if there are as many), and all chunks nevertheless."""
     head = b""
-    while len(head) < _HEAD_BYTES and (chunk := next(chunks, b"")):
+    while len(head) < _HEAD_BYTES:
+        chunk = next(chunks, b"")
+        if not chunk:
+            break
         head += chunk
     return head, chain([head], chunks) if head else chunks
 
 
-def _decompressed(chunks: Iterator[bytes], new: Any, name: str) -> Iterator[bytes]:
+def _decompressed(
+    chunks: Iterator[bytes], new_decompressor: Callable[[], Any], name: str
+) -> Iterator[bytes]:
     """The content of gzip or xz data in one or more members, with padding between them.
 
     `lzma.LZMAFile` drops what follows padding and ignores trailing garbage, both without an error.
     """
-    decompressor = new()
+    decompressor = new_decompressor()
     try:
         for chunk in chunks:
-            for start in range(0, len(chunk), _PACKED_BYTES):
-                packed = chunk[start : start + _PACKED_BYTES]
-                while packed := packed.lstrip(b"\0") if decompressor.eof else packed:
-                    decompressor = new() if decompressor.eof else decompressor
-                    piece = decompressor.decompress(packed)
-                    for begin in range(0, len(piece), _CHUNK_BYTES):
-                        yield piece[begin : begin + _CHUNK_BYTES]
-                    packed = decompressor.unused_data
+            for packed in _cut(chunk, _PACKED_BYTES):
+                rest = packed
+                while rest:
+                    if decompressor.eof:  # another member, or padding
+                        rest = rest.lstrip(b"\0")
+                        if not rest:
+                            break
+                        decompressor = new_decompressor()
+                    yield from _cut(decompressor.decompress(rest), _CHUNK_BYTES)
+                    rest = decompressor.unused_data
         if not decompressor.eof:
             raise EOFError
     except (zlib.error, lzma.LZMAError, EOFError) as error:
-        what = "ends too early" if isinstance(error, EOFError) else f"is corrupt ({error})"
+        reason = "ends too early" if isinstance(error, EOFError) else f"is corrupt ({error})"
         hint = "fetch or compress the file again"
-        raise InputError(f"{name}: the compressed data {what}", hint) from None
+        raise InputError(f"the compressed data {reason}", hint, where=name) from None
+
+
+def _cut(content: bytes, n_bytes: int) -> Iterator[bytes]:
+    """Content in pieces of `n_bytes` bytes."""
+    for start in range(0, len(content), n_bytes):
+        yield content[start : start + n_bytes]

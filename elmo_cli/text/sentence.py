@@ -45,8 +45,9 @@ class Sentence:
     @property
     def where(self) -> str:
         """Its file and line for messages, or its number if the line is unknown."""
-        at = f", line {self.line}" if self.line else f": sentence {self.key}"
-        return f"{self.source}{at}"
+        if self.line:
+            return f"{self.source}, line {self.line}"
+        return f"{self.source}: sentence {self.key}"
 
 
 def sentence_of(tokens: Iterable[str], key: int) -> Sentence:
@@ -59,27 +60,31 @@ def sentence_of(tokens: Iterable[str], key: int) -> Sentence:
     if isinstance(tokens, (str, bytes)):
         what = f"a sentence is a list of tokens, not a text: {shortened(repr(tokens))}"
         raise TypeError(f"{what}; .split() it")
-    made: tuple[Any, ...] = tuple(_ordered(tokens, "a sentence is a list of tokens"))
-    for position, token in enumerate(made):
+    checked: tuple[Any, ...] = tuple(_ordered(tokens, "a sentence is a list of tokens"))
+    for position, token in enumerate(checked):
         if not isinstance(token, str):
             what = f"a token is a string, not of type {type(token).__name__}"
             raise TypeError(f"{what}; `embed_batch` takes several sentences")
-        if problem := token_problem(token):
+        problem = token_problem(token)
+        if problem:
             hint = "a token is a string of at least one character; a list of none is a blank line"
-            raise InputError(f"sentence {key}: token {position} {problem}", hint)
-    return Sentence(made, key)
+            where = f"sentence {key}"
+            raise InputError(f"token {position} {problem}", hint, where=where)
+    return Sentence(checked, key)
 
 
-def sentences_of(given: Iterable[Sentence | Iterable[str]]) -> Iterator[Sentence]:
+def sentences_of(sentences: Iterable[Sentence | Iterable[str]]) -> Iterator[Sentence]:
     """Sentences from those of a reader or lists of tokens; errors as of `sentence_of`."""
-    for key, one in enumerate(_ordered(given, "sentences are a list of lists of tokens")):
-        yield one if isinstance(one, Sentence) else sentence_of(one, key)
+    ordered = _ordered(sentences, "sentences are a list of lists of tokens")
+    for key, sentence in enumerate(ordered):
+        yield sentence if isinstance(sentence, Sentence) else sentence_of(sentence, key)
 
 
-def _ordered(given: Iterable[Item], expected: str) -> Iterable[Item]:
-    if isinstance(given, (Set, Mapping)) or not isinstance(given, Iterable):
-        raise TypeError(f"{expected}, not of type {type(given).__name__}")
-    return given
+def _ordered(items: Iterable[Item], expected: str) -> Iterable[Item]:
+    """The items; a TypeError that says what is expected if they have no order."""
+    if isinstance(items, (Set, Mapping)) or not isinstance(items, Iterable):
+        raise TypeError(f"{expected}, not of type {type(items).__name__}")
+    return items
 
 
 def token_problem(token: str) -> str:
@@ -88,8 +93,9 @@ def token_problem(token: str) -> str:
         return "is empty"
     if "\0" in token:
         return "holds a NUL"
-    is_half = not token.isascii() and _SURROGATE.search(token)
-    return "contains a lone surrogate (half a character)" if is_half else ""
+    if not token.isascii() and _SURROGATE.search(token):
+        return "contains a lone surrogate (half a character)"
+    return ""
 
 
 class DocumentCounter:
@@ -101,16 +107,19 @@ class DocumentCounter:
 
     def __init__(self) -> None:
         self._key: str | None = None
-        self._position = self._offset = 0
+        self._position = 0
+        self._offset = 0
         self._starts = True
 
     def start(self, key: str | None, offset: int | None = None) -> None:
         """Start a document; give `offset` if the file states it."""
         if offset is None:
-            before, now = ((k or "")[: (k or "").rfind("_")] for k in (self._key, key))
-            is_same = before == now and None not in (self._key, key)
-            offset = self._offset + self._position if is_same else 0
-        self._key, self._offset, self._position, self._starts = key, offset, 0, True
+            next_offset = self._offset + self._position
+            offset = next_offset if _is_same_text(self._key, key) else 0
+        self._key = key
+        self._offset = offset
+        self._position = 0
+        self._starts = True
 
     def advance(self, *, yielded: bool) -> None:
         """Move on by one sentence, which was yielded or refused."""
@@ -134,9 +143,24 @@ class DocumentCounter:
         )
 
 
-class LineError(Exception):
-    """A line that does not fit its format: what is wrong, and what to do where that is known."""
+def _is_same_text(key: str | None, next_key: str | None) -> bool:
+    """Whether two documents have keys that are equal up to the last underscore."""
+    if key is None or next_key is None:
+        return False
+    return key[: key.rfind("_")] == next_key[: next_key.rfind("_")]
 
-    def __init__(self, what: str, hint: str = "", line: int = 0) -> None:
-        super().__init__(what)
-        self.what, self.hint, self.line = what, hint, line
+
+class LineError(Exception):
+    """A line that does not fit its format.
+
+    Attributes:
+        problem: what is wrong, as in an `ElmoError`.
+        hint: what to do, "" where that is not known.
+        line: its number from 1, 0 where that is not known.
+    """
+
+    def __init__(self, problem: str, hint: str = "", *, line: int = 0) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.hint = hint
+        self.line = line

@@ -7,13 +7,13 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from importlib.resources import files
-from itertools import chain
 from typing import Any
 
 from elmo_cli.text.input_settings import InputSettings
 
 # Bits of Punkt's orthographic context: seen inside a sentence with a capital, in lower case.
-_UPPER, _LOWER = 1 << 2, 1 << 5
+_UPPER = 1 << 2
+_LOWER = 1 << 5
 
 # Quotes as nltk's rules know them, one character for one, so that positions in the text stay.
 _STRAIGHT = str.maketrans("“”„‟‘’‚‛", "\"\"\"\"''''")
@@ -50,13 +50,20 @@ SentenceSplitter = Callable[[str], Sentences]
 
 
 def sentence_splitter(settings: InputSettings) -> SentenceSplitter:
-    """A function from a text to (tokens, text) of each sentence in it: with `tokenize` as many as
-    the tokenizer finds in its lines, otherwise one, whose tokens are separated by white space."""
-    if not settings.tokenize:
-        most = settings.max_tokens  # one more is enough to refuse a huge line, in little memory
-        return lambda text: [(text.split(None, most), text.strip())]
-    split = EnglishTokenizer().sentences
-    return lambda text: [(s, " ".join(s)) for line in text.split("\n") for s in split(line)]
+    """Make a function from a text to (tokens, text) of each sentence in it.
+
+    With `tokenize` there are as many as the tokenizer finds in the lines of the text; otherwise
+    one, whose tokens are separated by white space.
+    """
+    if settings.tokenize:
+        return EnglishTokenizer().split
+    max_tokens = settings.max_tokens
+
+    def split_at_white_space(text: str) -> Sentences:
+        # One token more is enough to refuse a huge line, in little memory.
+        return [(text.split(None, max_tokens), text.strip())]
+
+    return split_at_white_space
 
 
 class EnglishTokenizer:
@@ -68,38 +75,56 @@ class EnglishTokenizer:
     replaced, addresses are not split, and abbreviations keep their full stop (`in the U.S.`).
     """
 
+    def split(self, text: str) -> Sentences:
+        """The tokens of each sentence, and its text; each line is a paragraph."""
+        sentences = []
+        for paragraph in text.split("\n"):
+            for tokens in self.sentences(paragraph):
+                sentences.append((tokens, " ".join(tokens)))
+        return sentences
+
     def sentences(self, paragraph: str) -> list[list[str]]:
         """The tokens of each sentence; their concatenation is the paragraph without white space."""
-        pieces = _NO_WORD.split(paragraph)
-        found = ([[p]] if _NO_WORD.fullmatch(p) else self._of_words(p) for p in pieces)
-        return list(chain.from_iterable(found))
+        sentences = []
+        for piece in _NO_WORD.split(paragraph):
+            if _NO_WORD.fullmatch(piece):
+                sentences.append([piece])
+            else:
+                sentences.extend(self._sentences_of_words(piece))
+        return sentences
 
-    def _of_words(self, text: str) -> list[list[str]]:
+    def _sentences_of_words(self, text: str) -> list[list[str]]:
         plain = _ADDRESS.sub(_masked, text.translate(_STRAIGHT))
-        return [self._tokens(text[a:b], plain[a:b]) for a, b in self._spans(plain)]
+        sentences = []
+        for begin, end in self._spans(plain):
+            sentences.append(self._tokens(text[begin:end], plain[begin:end]))
+        return sentences
 
     def _spans(self, plain: str) -> Iterator[tuple[int, int]]:
         """The start and the end of each sentence of a paragraph."""
-        begin = end = -1
-        for start, stop in self._punkt.span_tokenize(plain):
+        spans = self._punkt.span_tokenize(plain)
+        first_span = next(spans, None)
+        if first_span is None:
+            return
+        begin, end = first_span
+        for next_begin, next_end in spans:
             # No rule needs more context; to search a whole long sentence is quadratic.
             last = plain[max(begin, end - _TOO_LONG) : end]
-            if end < 0 or not _continues(last, plain[start:stop]):
-                if end >= 0:
-                    yield begin, end
-                begin = start
-            end = stop
-        if end >= 0:
-            yield begin, end
+            if not _continues(last, plain[next_begin:next_end]):
+                yield begin, end
+                begin = next_begin
+            end = next_end
+        yield begin, end
 
     def _tokens(self, written: str, plain: str) -> list[str]:
         """The tokens of a sentence; `plain` has straight quotes, and addresses masked."""
         plain = _WITH_STOP.sub(_masked, plain)
-        tokens, start = [], 0
+        tokens = []
+        end = 0  # of the token before
         for token in self._treebank.tokenize(plain):
-            start = plain.index(token, start)
-            tokens.append(written[start : start + len(token)])
-            start += len(token)
+            start = plain.index(token, end)
+            end = start + len(token)
+            tokens.append(written[start:end])
         return tokens
 
     # nltk takes half a second to import, and tokenized text does not need it.
@@ -120,9 +145,10 @@ class EnglishTokenizer:
         parameters.abbrev_types = set(trained["abbreviations"])
         parameters.collocations = {tuple(pair.split(" ")) for pair in trained["collocations"]}
         parameters.sent_starters = set(trained["sentence_starters"])
-        for name, seen in (("lower_case_words", _LOWER), ("words_and_names", _LOWER | _UPPER)):
-            for word in trained[name].split():
-                parameters.add_ortho_context(word, seen)
+        for word in trained["lower_case_words"].split():
+            parameters.add_ortho_context(word, _LOWER)
+        for word in trained["words_and_names"].split():
+            parameters.add_ortho_context(word, _LOWER | _UPPER)
         return PunktSentenceTokenizer(parameters, lang_vars=Variables())
 
     @cached_property
@@ -130,39 +156,44 @@ class EnglishTokenizer:
         from nltk.tokenize import NLTKWordTokenizer
 
         treebank = NLTKWordTokenizer()
-        for name in ("PUNCTUATION", "ENDING_QUOTES"):
-            setattr(treebank, name, list(map(_without_timeout, getattr(treebank, name))))
-        for name in ("PARENS_BRACKETS", "DOUBLE_DASHES"):
-            setattr(treebank, name, _without_timeout(getattr(treebank, name)))
+        treebank.PARENS_BRACKETS = _without_timeout(treebank.PARENS_BRACKETS)
+        treebank.DOUBLE_DASHES = _without_timeout(treebank.DOUBLE_DASHES)
         # nltk would write `` and '' for the quotes; here they only become tokens.
         before = r"(?i)(?<!\w)'(?!(?:re|ve|ll|m|t|s|d|n|em|tis|twas|til|cause)\b)(?=\w)"
         quotes = (re.compile(r'([«»„“”]|"|\'\'|`+)'), r" \1 ")
         treebank.STARTING_QUOTES = [quotes, (re.compile(before), "' ")]
-        treebank.ENDING_QUOTES = [rule for rule in treebank.ENDING_QUOTES if "''" not in rule[1]]
+        ending_quotes = [_without_timeout(rule) for rule in treebank.ENDING_QUOTES]
+        treebank.ENDING_QUOTES = [rule for rule in ending_quotes if "''" not in rule[1]]
         # A full stop before a quote that closes inside the sentence: "I am here." he said.
         inner_stop = re.compile(r"(?<=[^\s.])\.(?=(?: ?\"|['’)\]}])+(?:\s|[—–]|$))")
-        inner = [(inner_stop, " . "), (re.compile("…"), " … ")]
-        treebank.PUNCTUATION = [*inner, *treebank.PUNCTUATION]
+        treebank.PUNCTUATION = [
+            (inner_stop, " . "),
+            (re.compile("…"), " … "),
+            *(_without_timeout(rule) for rule in treebank.PUNCTUATION),
+        ]
         return treebank
 
 
 def _without_timeout(rule: tuple[Any, str]) -> tuple[Any, str]:
     """A rule without nltk 3.10's limit of five seconds per search, for long paragraphs."""
-    if isinstance(rule[0], re.Pattern):
+    pattern, replacement = rule
+    if isinstance(pattern, re.Pattern):
         return rule
     from nltk import redos
 
-    return redos.compile(rule[0], timeout=None), rule[1]
+    return redos.compile(pattern, timeout=None), replacement
 
 
-def _masked(found: re.Match[str]) -> str:  # letters, which no rule splits
-    return "x" * len(found.group())
+def _masked(match: re.Match[str]) -> str:
+    """As many letters, which no rule splits."""
+    return "x" * len(match.group())
 
 
 def _continues(last: str, following: str) -> bool:
     """Whether a sentence that Punkt ended with `last` continues with `following`."""
     if _BEFORE_NUMBER.search(last) and not _NEVER_LAST.search(last):
         return _STARTS_NUMBER.match(following) is not None
+    if following[0] in ".…!?,;:)]}" or _NEVER_LAST.search(last):
+        return True
     # "Listen!" cried Billy; well... perhaps
-    is_speech = _END_OF_SPEECH.search(last) and _STARTS_LOWER.match(following)
-    return bool(following[0] in ".…!?,;:)]}" or _NEVER_LAST.search(last) or is_speech)
+    return bool(_END_OF_SPEECH.search(last) and _STARTS_LOWER.match(following))

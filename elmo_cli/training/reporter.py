@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from elmo_cli.text.input_settings import InputReport
+from elmo_cli.text.input_report import InputReport
 
 
 class Estimate(NamedTuple):

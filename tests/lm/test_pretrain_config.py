@@ -132,7 +132,7 @@ def write(path: Path, content: Any) -> Path:
         ({"eval-seconds": "x"}, "`eval_seconds`: 'x' is not a number"),
         ({"init-from": 3}, "`init_from`: 3 is not a string"),
         ({"optimizer": "sgd"}, "`optimizer`: unknown value 'sgd'"),
-        ({"input-format": "x"}, "`format='x'`: unknown value"),
+        ({"input-format": "x"}, "`format`: unknown value 'x'"),
         ({"texts": [3]}, "`texts`: not a list of file names"),
         ({"init-from": "elmo-en", "lstm-dim": 8}, "`lstm_dim`: has no effect with `init_from="),
         ([1], "not a JSON object"),

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from text_files import read, refused, tokens, write
 
@@ -127,31 +128,53 @@ def test_the_suffix_determines_the_format(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "settings"),
+    ("settings", "message"),
     [
-        ("", {"format": "xml"}),
-        ("", {"blank": "drop"}),
-        ("", {"max_tokens": 0}),
-        ("", {"max_tokens": 1 << 31}),
-        ("", {"max_characters": 2}),
-        ("", {"column": 2, "format": "plain"}),
-        ("", {"tokenize": True, "format": "conll"}),
-        *(("", {"encoding": name}) for name in ("utf-9", "hex", "a\0b")),
-        # only together with the name of a file
-        ("a.conllu", {"tokenize": True}),
-        ("a.json", {"column": 1}),
+        ({"format": "xml"}, "`format`: unknown value 'xml'"),
+        ({"format": None}, "`format`: None is not a string"),
+        ({"blank": "drop"}, "`blank`: unknown value 'drop'"),
+        ({"on_error": "ask"}, "`on_error`: unknown value 'ask'"),
+        ({"max_tokens": 0}, "`max_tokens=0`: out of range"),
+        ({"max_tokens": 1 << 31}, "`max_tokens=2147483648`: out of range"),
+        ({"max_characters": 2}, "`max_characters=2`: out of range"),
+        ({"column": 0}, "`column=0`: columns are counted from 1"),
+        ({"column": 2, "format": "plain"}, "`column=2`: plain has no columns"),
+        ({"tokenize": True, "format": "conll"}, "`tokenize=True`: conll files state their tokens"),
+        ({"encoding": "utf-9"}, "`encoding='utf-9'`: not a text encoding"),
+        ({"encoding": "hex"}, "`encoding='hex'`: not a text encoding"),
+        ({"encoding": "a\0b"}, "`encoding='a\\x00b'`: not a text encoding"),
     ],
 )
-def test_settings_without_meaning_are_refused(
-    tmp_path: Path, settings: dict[str, Any], name: str
-) -> None:
-    if name:
-        InputSettings(**settings)
+def test_settings_without_meaning_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError) as caught:
-        read_sentences(write(tmp_path / (name or "a.txt"), ""), InputSettings(**settings))
-    first, value = next(iter(settings.items()))
-    assert caught.value.message.startswith(f"`{first}={value!r}`")
+        InputSettings(**settings)
+    assert caught.value.message == message
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("a.conllu", {"tokenize": True}, "`tokenize=True`: conllu files state their tokens"),
+        ("a.json", {"column": 1}, "`column=1`: jsonl has no columns"),
+    ],
+)
+def test_settings_without_meaning_for_a_file_are_refused(
+    tmp_path: Path, name: str, settings: dict[str, Any], message: str
+) -> None:
+    """They are allowed until a file of such a format is named."""
+    allowed = InputSettings(**settings)
+    with pytest.raises(UsageError) as caught:
+        read_sentences(write(tmp_path / name, ""), allowed)
+    assert caught.value.message == message
+    assert caught.value.hint
+
+
+def test_integers_of_numpy_are_converted() -> None:
+    """Notebooks compute with them; JSON and the attributes of a file take Python's."""
+    settings = InputSettings(format="conll", column=np.int64(2), max_tokens=np.int32(9))  # type: ignore[arg-type]
+    assert (settings.column, settings.max_tokens) == (2, 9)
+    assert type(settings.column) is int
 
 
 def test_names_are_checked_before_any_file_is_read(

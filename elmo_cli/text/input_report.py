@@ -1,0 +1,38 @@
+"""InputReport: what the readers of text files report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from elmo_cli.messages import shortened
+from elmo_cli.text.sentence import Sentence
+
+
+@dataclass
+class InputReport:
+    """What the readers report; filled while sentences are read, complete after the last."""
+
+    warnings: list[str] = field(default_factory=list)  # each kind once, with its first occurrence
+    blank_lines: int = 0  # sentences without tokens, whether yielded or not
+    truncated_tokens: int = 0  # tokens with more bytes than a biLM reads; they lose their ends
+    first_truncated: tuple[str, str, int] | None = None  # the token, shortened; source and line
+    skipped: list[tuple[str, int, str]] = field(default_factory=list)  # source, line and reason
+    n_keys: int = 0  # of all sentences, also of those that were left out; known at the end
+    sources: list[tuple[str, int]] = field(default_factory=list)  # each file and its first key
+    bytes_read: int = 0  # from the files so far, before decompression
+    _kinds: set[str] = field(default_factory=set, repr=False)
+
+    def warn(self, kind: str, message: str) -> None:
+        """Add `message` unless there is one of its kind."""
+        if kind not in self._kinds:
+            self._kinds.add(kind)
+            self.warnings.append(message)
+
+    def count_truncated(self, sentence: Sentence, max_bytes: int) -> None:
+        """Count the tokens of more than `max_bytes` bytes of UTF-8."""
+        # A character has at most four bytes.
+        for token in [token for token in sentence.tokens if 4 * len(token) > max_bytes]:
+            if len(token.encode()) > max_bytes:
+                self.truncated_tokens += 1
+                first = shortened(token, 60), sentence.source, sentence.line
+                self.first_truncated = self.first_truncated or first

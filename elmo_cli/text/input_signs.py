@@ -1,0 +1,105 @@
+"""Signs that a text is not what it is read as: untokenized, JSON, FASTA, another script."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from elmo_cli.text.input_report import InputReport
+from elmo_cli.text.sentence import Sentence, Tokens
+
+N_CHECKED = 200  # sentences that are enough to see what a text is
+_MAX_CHARACTERS = 100_000  # of a sentence; the patterns must not search a line of megabytes
+_N_LETTERS = 100  # at the beginning of a sentence
+# Two letters, so that initials do not count; not more, which would take quadratic time.
+_PUNCTUATED = re.compile(r"[^\W\d_]{2}(?:[,;?!](?:\s|\Z)|[.?!][\"'”’)\]]*\Z)")
+_BOUNDARIES = {"<S>", "</S>", "<s>", "</s>", "<PAD>", "<pad>", "[PAD]", "[CLS]", "[SEP]"}
+_RESIDUES = re.compile(r"[A-Z*-]{30,}")
+_JSON = re.compile(r"[\[{]\s*[\"\[{]")
+
+
+@dataclass(frozen=True)
+class InputSign:
+    """A sign that a text is not what it is read as.
+
+    Attributes:
+        kind: of the warning, of which a report has one.
+        is_shown: whether a sentence, by its text and its tokens, shows the sign.
+        fraction: the text is warned of if more of its first sentences show the sign.
+        warning: what the text looks like, and what to do about it.
+    """
+
+    kind: str
+    is_shown: Callable[[str, Tokens], bool]
+    fraction: float
+    warning: str
+
+
+def warn_of_signs(sentences: Sequence[Sentence], report: InputReport) -> None:
+    """Warn if sentences, the first ones with tokens, look like something else than a text."""
+    for sign in _SIGNS:
+        showing = []
+        for sentence in sentences:
+            if sign.is_shown(sentence.text[:_MAX_CHARACTERS], sentence.tokens):
+                showing.append(sentence)
+        if len(showing) > sign.fraction * len(sentences):
+            report.warn(sign.kind, f"{showing[0].where}: {sign.warning}")
+
+
+def _has_attached_punctuation(text: str, tokens: Tokens) -> bool:
+    return _PUNCTUATED.search(text) is not None
+
+
+def _has_boundary_tokens(text: str, tokens: Tokens) -> bool:
+    # Alone on its line a boundary token is the entry of a vocabulary.
+    return len(tokens) > 1 and not _BOUNDARIES.isdisjoint(tokens)
+
+
+def _starts_like_json(text: str, tokens: Tokens) -> bool:
+    return _JSON.match(text) is not None
+
+
+def _is_one_word_of_residues(text: str, tokens: Tokens) -> bool:
+    return _RESIDUES.fullmatch(text) is not None
+
+
+def _is_not_latin(text: str, tokens: Tokens) -> bool:
+    """Whether most letters at the beginning of a sentence are of another script."""
+    letters = [character for character in text[:_N_LETTERS] if character.isalpha()]
+    n_latin = sum(letter < "\u0250" or "\u1e00" <= letter < "\u1f00" for letter in letters)
+    return 2 * n_latin < len(letters)
+
+
+_SIGNS = (
+    InputSign(
+        kind="untokenized",
+        is_shown=_has_attached_punctuation,
+        fraction=0.3,
+        warning="looks untokenized; `tokenize=True` splits raw text",
+    ),
+    InputSign(
+        kind="boundary-tokens",
+        is_shown=_has_boundary_tokens,
+        fraction=0.0,
+        warning="boundary or padding tokens (<S>, <PAD>); the biLM adds its own",
+    ),
+    InputSign(
+        kind="json",
+        is_shown=_starts_like_json,
+        fraction=0.5,
+        warning="looks like JSON, but is read as plain text; `format='jsonl'` reads JSON lines",
+    ),
+    InputSign(
+        kind="fasta",
+        is_shown=_is_one_word_of_residues,
+        fraction=0.3,
+        warning="looks like FASTA: residues without white space are one token per line",
+    ),
+    InputSign(
+        kind="script",
+        is_shown=_is_not_latin,
+        fraction=0.5,
+        warning="not in Latin script; use a model that was trained on its language",
+    ),
+)
