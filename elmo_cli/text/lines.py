@@ -41,20 +41,23 @@ class LineReader:
     """The lines of a file, a pipe, or standard input ("-"), each yielded or refused.
 
     Attributes:
-        name: of the file.
+        path: of the file.
+        name: what messages call the file, by default its path.
         settings, report: as of `read_sentences`.
         column_parameter: what messages call `settings.column`.
     """
 
     def __init__(
         self,
-        name: str,
+        path: str,
         settings: InputSettings,
         report: InputReport,
         *,
+        name: str | None = None,
         column_parameter: str = "column",
     ) -> None:
-        self.name = name
+        self.path = path
+        self.name = path if name is None else name
         self.settings = settings
         self.report = report
         self.column_parameter = column_parameter
@@ -64,7 +67,11 @@ class LineReader:
         """A reader of another column of the file, from a copy of its lines."""
         settings = replace(self.settings, column=column)
         reader = LineReader(
-            self.name, settings, InputReport(), column_parameter=self.column_parameter
+            self.path,
+            settings,
+            InputReport(),
+            name=self.name,
+            column_parameter=self.column_parameter,
         )
         reader._lines = lines
         return reader
@@ -86,7 +93,7 @@ class LineReader:
         return self._lines
 
     def _read_lines(self) -> Iterator[str | None]:
-        chunks = read_chunks(self.name, self.report)
+        chunks = read_chunks(self.path, self.report)
         encoding = self.settings.encoding
         if not _extends_ascii(encoding):
             chunks = self._recoded(chunks, encoding)
