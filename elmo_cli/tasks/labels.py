@@ -69,7 +69,7 @@ def convert_labels(labels: Sequence[str], scheme: str | None) -> tuple[str, ...]
     """Return labels of spans in another scheme; plain labels (`scheme=None`) stay as they are."""
     if scheme is None:
         return tuple(labels)
-    first, inner, last, only = SCHEMES[scheme]
+    first, inner, last, only = tuple(SCHEMES[scheme])
     converted = [OUTSIDE] * len(labels)
     for span in spans_of(labels):
         n_tokens = span.end - span.start

@@ -48,13 +48,14 @@ class Tagger(TaskModel):
     """
 
     def build(self) -> None:
-        self.file_scheme = self.labels["scheme"]
         names = self.labels["names"]
+        self.file_scheme: str | None = self.labels["scheme"]
         has_spans = self.file_scheme is not None
-        self.scheme = self.settings.crf_scheme if has_spans else None
-        self.names = labels_of_types(names, self.scheme) if has_spans else names
+        scheme: str | None = self.settings.crf_scheme if has_spans else None
+        self.scheme = scheme
+        self.names = names if scheme is None else labels_of_types(names, scheme)
         self.output = nn.Linear(self.state_dim, len(self.names))
-        self.crf = CRF(allowed_transitions(self.names, self.scheme)) if has_spans else None
+        self.crf = None if scheme is None else CRF(allowed_transitions(self.names, scheme))
 
     def loss(self, examples: Sequence[Example], inputs: Inputs) -> Tensor:
         scores, mask = self._scores(examples, inputs)

@@ -58,6 +58,11 @@ class Scores:
     by_type: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     note: str = ""
 
+    @property
+    def main_value(self) -> float:
+        """The score that selects the best epoch."""
+        return self.values[self.main]
+
     def to_dict(self) -> Json:
         """Return the content of scores.json."""
         return {"main": self.main, **self.values, "by_type": self.by_type, "note": self.note}
