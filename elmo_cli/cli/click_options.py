@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 Option = Callable[[Any], Any]  # a decorator of a command
+_FILE_WORDS = {"FILE", "LOG", "PATH", "SHARD", "TEXT"}  # of metavars that stand for a file
 
 
 class _Parameter(click.Parameter):
@@ -28,30 +29,44 @@ class _Parameter(click.Parameter):
 
     def process_value(self, ctx: click.Context, value: Any) -> Any:
         value = super().process_value(ctx, value)
-        if value == "" or (isinstance(value, tuple) and "" in value):
-            name = self.metavar if isinstance(self, click.Argument) else self.opts[-1]
-            what = f"empty value for {(name or 'FILE').rstrip('…')}"
-            raise UsageError(what, "is a shell variable unset?")
+        has_empty = isinstance(value, tuple) and "" in value
+        if value == "" or has_empty:
+            raise UsageError(f"empty value for {self._name()}", "is a shell variable unset?")
         return value
+
+    def _name(self) -> str:
+        """What the help calls it: the metavar of an argument, or the name of an option."""
+        if not isinstance(self, click.Argument):
+            return self.opts[-1]
+        return (self.metavar or "FILE").rstrip("…")  # of an argument that may be repeated
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Models, tasks, files and folders for a metavar; a shell with our completion uses no
         other."""
-        words, names = set(re.findall(r"[A-Z]+", self.metavar or "")), list[str]()
-        if "NAME" in words and ("PATH" in words or isinstance(self, click.Argument)):
+        words = set(re.findall(r"[A-Z]+", self.metavar or ""))
+        completions = [
+            CompletionItem(name) for name in self._names(words) if name.startswith(incomplete)
+        ]
+        if words & _FILE_WORDS:
+            completions.append(CompletionItem(incomplete, type="file"))
+        elif "DIR" in words:
+            completions.append(CompletionItem(incomplete, type="dir"))
+        if not completions:
+            return super().shell_complete(ctx, incomplete)
+        return completions
+
+    def _names(self, words: set[str]) -> list[str]:
+        """The models or tasks that a metavar of these words stands for."""
+        is_argument = isinstance(self, click.Argument)
+        if "NAME" in words and ("PATH" in words or is_argument):
             from elmo_cli.pretrained.catalogue import CATALOGUE
 
-            names = [model.name for model in CATALOGUE]
-        elif "TASK" in words:
+            return [model.name for model in CATALOGUE]
+        if "TASK" in words:
             from elmo_cli.tasks.settings import TASKS
 
-            names = list(TASKS)
-        found = [CompletionItem(name) for name in names if name.startswith(incomplete)]
-        if words & {"FILE", "LOG", "PATH", "SHARD", "TEXT"}:
-            found.append(CompletionItem(incomplete, type="file"))
-        elif "DIR" in words:
-            found.append(CompletionItem(incomplete, type="dir"))
-        return found or super().shell_complete(ctx, incomplete)
+            return list(TASKS)
+        return []
 
 
 class GroupedOption(_Parameter, click.Option):
@@ -83,18 +98,22 @@ class GroupedCommand(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         groups: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
-            if isinstance(parameter, click.Argument):
-                continue
-            if record := parameter.get_help_record(ctx):
-                groups.setdefault(getattr(parameter, "group", "General"), []).append(record)
-        last = groups.pop("General", [])
-        for group, records in {**groups, "General": last}.items():
+            record = parameter.get_help_record(ctx)
+            if record is not None and not isinstance(parameter, click.Argument):
+                group = getattr(parameter, "group", "General")
+                groups.setdefault(group, []).append(record)
+        groups["General"] = groups.pop("General", [])  # the last one
+        for group, records in groups.items():
             with formatter.section(group):
                 formatter.write_dl(records)
 
 
 def command(function: Callable[..., Any]) -> click.Command:
-    """Declare a command with grouped options, which shows its help if nothing is given."""
+    """Declare a command with grouped options, which shows its help if nothing is given.
+
+    The values of its options and arguments are the fields of a dataclass in the same module, named
+    after the function: `EmbedOptions` for `embed`.
+    """
     return click.command(cls=GroupedCommand, no_args_is_help=True)(function)
 
 
@@ -129,9 +148,12 @@ def value(
     """
     words = declaration.replace(",", "").split(" ")
     names = [word for word in words if word.startswith("-")]
+    metavar = words[len(names) :]
+    if metavar:
+        kwargs["metavar"] = " ".join(metavar)
+    if dest is not None:
+        names.append(dest)
     kwargs.setdefault("show_default", kwargs.get("default") is not None)
-    kwargs["metavar"] = " ".join(words[len(names) :]) or None
-    names += [dest] if dest else []
     return click.option(*names, cls=GroupedOption, group=group, help=description, **kwargs)
 
 
@@ -150,17 +172,27 @@ def setting(owner: type, group: str, declaration: str, description: str, **kwarg
             bounds.
         group, declaration, description, kwargs: as in `value`; the option has one name.
     """
-    name = declaration.partition(" ")[0].lstrip("-").replace("-", "_")
-    field = next(one for one in fields(owner) if one.name == name)
-    hint = get_type_hints(owner)[name]
-    kind = (get_args(hint) or (hint,))[0]
+    option = declaration.split(" ")[0]
+    name = option.lstrip("-").replace("-", "_")
+    field = {field.name: field for field in fields(owner)}[name]
+    kind = _type_of_value(get_type_hints(owner)[name])
     if kind is bool:
         return flag(group, declaration, description, **kwargs)
-    if choices := field.metadata.get("choices"):
+    choices = field.metadata.get("choices")
+    if choices:
         kwargs.setdefault("type", click.Choice(choices))
-    kwargs.setdefault("type", FiniteRange() if kind is float else kind)
+    elif kind is float:
+        kwargs.setdefault("type", FiniteRange())
+    else:
+        kwargs.setdefault("type", kind)
     kwargs.setdefault("default", field.default)
     return value(group, declaration, description, **kwargs)
+
+
+def _type_of_value(hint: Any) -> Any:
+    """The type of the values of a field: `int` of `int`, and of `int | None`."""
+    alternatives = get_args(hint)
+    return alternatives[0] if alternatives else hint
 
 
 def output_option(metavar: str, description: str, **kwargs: Any) -> Option:
@@ -178,8 +210,8 @@ def together(*options: Option) -> Option:
     """Several options as one decorator, in the order given."""
 
     def decorate(function: Any) -> Any:
-        for one in reversed(options):
-            function = one(function)
+        for option in reversed(options):
+            function = option(function)
         return function
 
     return decorate
@@ -195,5 +227,13 @@ def local_path(ctx: click.Context, parameter: click.Parameter, value: str) -> st
 def check_local(path: str) -> None:
     """Raise a UsageError for a URL."""
     if is_url(path):
-        hint = "write to a path with `-o`, then copy the file there"
-        raise UsageError(f"{without_secrets(path)}: only `elmo embed --ray` writes to a URL", hint)
+        raise UsageError(
+            "only `elmo embed --ray` writes to a URL",
+            "write to a path with `-o`, then copy the file there",
+            where=without_secrets(path),
+        )
+
+
+def longest_name(parameter: click.Parameter) -> str:
+    """The name of an option in messages: `--output` of `-o, --output`."""
+    return max(parameter.opts, key=len)

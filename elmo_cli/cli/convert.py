@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -9,6 +10,18 @@ from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import argument, command, value
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.messages import plural
+
+
+@dataclass(frozen=True)
+class ConvertOptions:
+    """The values of all options of `elmo convert`."""
+
+    file: str
+    output: str
+    layout: str | None
+    dtype: str | None
+    layers: str | None
+    overwrite: bool
 
 
 @command
@@ -20,7 +33,7 @@ from elmo_cli.messages import plural
 @value("Output", "--layers SPEC", f"Layers to keep: {options.LAYER_SPEC}.  [default: all]")
 @options.overwrite_option
 @options.general_options
-def convert(file: str, output: str, **settings: Any) -> None:
+def convert(**values: Any) -> None:
     """Convert an embeddings file to another layout, dtype or choice of layers.
 
     FILE may have any layout that `elmo embed` writes, and may be written by elmo or by the original
@@ -37,9 +50,18 @@ def convert(file: str, output: str, **settings: Any) -> None:
     from elmo_cli.isolate import run_isolated
     from elmo_cli.store.convert import convert as convert_file
 
-    converted = partial(convert_file, file, output, **settings)
-    done = run_isolated(converted, [file], EmbeddingsFileError)
-    console.warn(*done["warnings"])
-    console.print_result(done)
-    sentences = plural(done["sentences"], "sentence")
-    console.note(f"{output}: {sentences}, layout {done['layout']}")
+    chosen = ConvertOptions(**values)
+    convert_isolated = partial(
+        convert_file,
+        chosen.file,
+        chosen.output,
+        layout=chosen.layout,
+        dtype=chosen.dtype,
+        layers=chosen.layers,
+        overwrite=chosen.overwrite,
+    )
+    facts = run_isolated(convert_isolated, [chosen.file], EmbeddingsFileError)
+    console.warn(*facts["warnings"])
+    console.print_result(facts)
+    sentences = plural(facts["sentences"], "sentence")
+    console.note(f"{chosen.output}: {sentences}, layout {facts['layout']}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,16 +19,26 @@ from elmo_cli.errors import OutputError, UsageError
 if TYPE_CHECKING:
     from elmo_cli.embed.job import EmbedJob
 
-_CLUSTER = ("ray_address", "workers", "gpus_per_worker")
+# Parameters that have no effect without --ray, with it, and for standard output.
+_ONLY_ON_RAY = ("ray_address", "workers", "gpus_per_worker")
 _NOT_ON_RAY = ("stream", "dry_run", "shard", "overwrite", "resume")
-_FILE = ("overwrite", "resume", "shard", "layout", "use_sentence_keys", "forget_sentences")
-_ONLY_FILE = ("dry_run", "as_json", *_FILE)
-_OTHER_SUFFIX = re.compile(
-    r"\.(np[yz]|json|jsonl|ndjson|txt|tsv|csv|vec|pth?|bin|pkl|pickle|safetensors|mat|parquet|arrow"
-    r"|feather|zarr|zip|tar)"
+_ONLY_FOR_FILES = (
+    "dry_run",
+    "as_json",
+    "overwrite",
+    "resume",
+    "shard",
+    "layout",
+    "use_sentence_keys",
+    "forget_sentences",
+)
+# fmt: off
+_OTHER_SUFFIXES = (  # of formats other than HDF5
+    ".npy", ".npz", ".json", ".jsonl", ".ndjson", ".txt", ".tsv", ".csv", ".vec", ".pt", ".pth",
+    ".bin", ".pkl", ".pickle", ".safetensors", ".mat", ".parquet", ".arrow", ".feather", ".zarr",
+    ".zip", ".tar",
 )
 
-# fmt: off
 _output_options = together(
     value("Output", "-o, --output PATH", "Output: an HDF5 file for all inputs, a folder (trailing "
           "/) with one file per input, or - for standard output; with --ray a folder or URL for "
@@ -87,7 +96,7 @@ _cluster_options = together(
 
 
 @dataclass(frozen=True)
-class EmbedOptions(options.TextOptions, options.ModelOptions):
+class EmbedOptions(options.TextOptions, options.ModelOptions, options.ProcessorOptions):
     """The values of all options of `elmo embed`; each field is an option of the same name."""
 
     files: tuple[str, ...]
@@ -107,8 +116,6 @@ class EmbedOptions(options.TextOptions, options.ModelOptions):
     batch_size: int | None
     engine: str
     precision: str
-    device: str
-    threads: int | None
     ray: bool
     ray_address: str | None
     workers: int
@@ -155,7 +162,7 @@ def embed(**values: Any) -> None:
     job = _job(chosen)
     if chosen.ray:
         _check_for_ray(job)
-        from elmo_cli.cli.embed_run import write_shards
+        from elmo_cli.cli.embed_jobs import write_shards
 
         write_shards(
             job,
@@ -173,14 +180,17 @@ def _refuse_without_effect(chosen: EmbedOptions) -> None:
     if chosen.ray:
         options.refuse_options(_NOT_ON_RAY, "for --ray")
         return
-    options.refuse_options(_CLUSTER, "without --ray")
+    options.refuse_options(_ONLY_ON_RAY, "without --ray")
     if not chosen.is_stdout:
         options.refuse_options(["stream"], "for a file, whose format is HDF5")
         return
-    options.refuse_options(_ONLY_FILE, "for standard output")
+    options.refuse_options(_ONLY_FOR_FILES, "for standard output")
     if chosen.dtype == "int8":
-        what = "--dtype int8: only files with layout flat can store int8"
-        raise UsageError(what, "use `--dtype float16`, or `-o FILE --layout flat`")
+        raise UsageError(
+            "only files with layout flat can store int8",
+            "use `--dtype float16`, or `-o FILE --layout flat`",
+            where="--dtype int8",
+        )
 
 
 def _job(chosen: EmbedOptions) -> EmbedJob:
@@ -233,15 +243,15 @@ def _run(job: EmbedJob, chosen: EmbedOptions, start_s: float) -> None:
     if not (chosen.is_stdout or chosen.dry_run):
         _check_folder(job.output)
     with console.loading():
-        from elmo_cli.cli import embed_run
+        from elmo_cli.cli import embed_jobs
 
-        embedder = embed_run.load_embedder(job, files, chosen.threads)
+        embedder = embed_jobs.load_embedder(job, files, chosen.threads)
     if chosen.is_stdout:
-        embed_run.write_stdout(job, embedder, chosen.stream)
+        embed_jobs.write_stdout(job, embedder, chosen.stream)
     elif chosen.dry_run:
-        embed_run.print_plans(jobs, embedder, time.monotonic() - start_s)
+        embed_jobs.print_plans(jobs, embedder, time.monotonic() - start_s)
     else:
-        embed_run.write_files(jobs, embedder)
+        embed_jobs.write_files(jobs, embedder)
 
 
 def _checked_jobs(job: EmbedJob) -> list[EmbedJob]:
@@ -282,11 +292,12 @@ def _check_folder(output: str) -> None:
 def _check_suffix(output: str) -> None:
     """Refuse an output path whose suffix belongs to a format other than HDF5."""
     suffix = Path(output).suffix.lower()
-    if _OTHER_SUFFIX.fullmatch(suffix):
+    if suffix in _OTHER_SUFFIXES:
         raise OutputError(
-            f"{output}: embeddings files are HDF5, not {suffix}",
+            f"embeddings files are HDF5, not {suffix}",
             f"`-o {Path(output).with_suffix('.hdf5')}` writes HDF5, which `open_embeddings` reads; "
             f"`-o - --output-format FORMAT > {output}` writes jsonl, npz or text",
+            where=output,
         )
 
 
@@ -298,17 +309,22 @@ def _check_for_ray(job: EmbedJob) -> None:
     from elmo_cli.text.input import require_files
 
     if not is_folder(job.output):
-        hint = f"`-o {'s3://BUCKET/' if is_url(job.output) else ''}shards/` names one"
-        what = f"--ray: {without_secrets(job.output)} must be a folder of shards"
-        raise UsageError(what, hint)
+        example = "s3://BUCKET/shards/" if is_url(job.output) else "shards/"
+        raise UsageError(
+            f"{without_secrets(job.output)} must be a folder of shards",
+            f"`-o {example}` names one",
+            where="--ray",
+        )
     if job.embedder.state == "carry":
         raise UsageError(
-            "--ray with --state carry: each vector depends on all the text before it",
+            "each vector depends on all the text before it",
             "`--state zero` or `--state document` can be divided into shards",
+            where="--ray with --state carry",
         )
     require_files("--ray", job.inputs)
     open_shard_folder(job.output)
     name = job.model.name_or_path
     published = find_model(str(name)) if name else None
-    if published is None or installed_dir(published) is not None:  # else the workers may have it
+    is_only_with_workers = published is not None and installed_dir(published) is None
+    if not is_only_with_workers:
         job.locate_model()

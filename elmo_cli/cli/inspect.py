@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import argument, command, flag, together, value
 from elmo_cli.errors import EmbeddingsFileError, UsageError
-from elmo_cli.messages import plural
+from elmo_cli.messages import format_bytes, plural
 
 if TYPE_CHECKING:
+    from elmo_cli.embed.verify_sample import RecomputedSentence
     from elmo_cli.store.inspection import SentenceSample
     from elmo_cli.text.input import InputSettings
+    from elmo_cli.text.sentence import Sentence
 
 # fmt: off
 _checks = together(
@@ -24,7 +29,11 @@ _checks = together(
     flag("Checks", "--no-verify", "Print only the metadata, without reading all values."),
 )
 # fmt: on
-_FOR_RECOMPUTE = ("model", "options", "weights", "device", "threads")
+_FOR_RECOMPUTE = (
+    *options.field_names(options.ModelOptions),
+    *options.field_names(options.ProcessorOptions),
+)
+_FOR_TEXT = (*options.INPUT_FIELDS, "blank")
 _SHOWN = 5  # maximum number of problems to print; --json contains more
 _LISTED = "`elmo inspect --json` lists the problems"
 _HINTS = {
@@ -32,6 +41,17 @@ _HINTS = {
     "weights": f"{_LISTED}; get the weights from their source again",
     "unfinished": "run the command that made it again with `--resume`",
 }
+
+
+@dataclass(frozen=True)
+class InspectOptions(options.InputOptions, options.ModelOptions, options.ProcessorOptions):
+    """The values of all options of `elmo inspect`."""
+
+    file: str
+    recompute: int | None
+    text: tuple[str, ...]
+    no_verify: bool
+    blank: str
 
 
 @command
@@ -42,7 +62,7 @@ _HINTS = {
 @options.input_options
 @options.blank_lines_option
 @options.general_options
-def inspect(**given: Any) -> None:
+def inspect(**values: Any) -> None:
     """Describe an embeddings or weight file and verify it.
 
     FILE is an embeddings file of any layout, an unfinished one (FILE.part), or a biLM weight file.
@@ -61,124 +81,198 @@ def inspect(**given: Any) -> None:
     from elmo_cli.isolate import run_isolated
     from elmo_cli.text.input import check_inputs
 
-    path, text = given["file"], options.input_settings(given)
-    if not given["recompute"]:
+    chosen = InspectOptions(**values)
+    settings = replace(chosen.input_settings(), blank=chosen.blank)
+    if chosen.recompute is None:
         options.refuse_options(_FOR_RECOMPUTE, "without --recompute")
-    if given["text"]:
-        check_inputs(given["text"], text)
+    if chosen.text:
+        check_inputs(chosen.text, settings)
     else:
-        options.refuse_options(options.INPUT_FIELDS, "without --text")
+        options.refuse_options(_FOR_TEXT, "without --text")
     # Read in a child process, because HDF5 may crash on a corrupt file.
-    files = [path, *given["text"]]
-    facts = run_isolated(lambda: _facts(path, text, given), files, EmbeddingsFileError)
-    example = facts.pop("example")
-    if given["recompute"]:
-        _recompute(facts, given)
-
-    def show() -> None:
-        if not console.mode.quiet:
-            console.say(path, *_rows(facts, is_verified=not given["no_verify"]))
-            console.say(*(("", "read it:", "", *example) if example else ()))
-
-    console.print_result(facts, show)
-    if problems := facts["problems"]:
+    read = partial(_read, chosen, settings)
+    inspected = run_isolated(read, [chosen.file, *chosen.text], EmbeddingsFileError)
+    recomputed = None
+    if inspected.sample is not None:
+        recomputed = _recompute(inspected.sample, chosen)
+    facts = _facts(inspected, recomputed)
+    console.print_result(facts, partial(_show, chosen, facts, inspected.example))
+    if facts["problems"]:
         n_more = facts["problem_count"] - 1
         more = f" (and {plural(n_more, 'more problem')})" if n_more else ""
-        first = problems[0].removeprefix(f"{path}: ")
-        raise EmbeddingsFileError(f"{path}: {first}{more}", _HINTS[facts["kind"]])
+        raise EmbeddingsFileError(
+            f"{facts['problems'][0]}{more}", _HINTS[facts["kind"]], where=chosen.file
+        )
 
 
-def _facts(path: str, text: InputSettings, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the facts, problems, sample to recompute, and Python code that reads the file."""
+@dataclass(frozen=True)
+class _Inspection:
+    """What is read from a file.
+
+    Attributes:
+        facts: of `inspection.describe`.
+        problems, n_problems: the first of them, and the number of all.
+        sample: sentences to recompute; None without --recompute.
+        example: lines of Python code that read the file, if it contains embeddings.
+    """
+
+    facts: dict[str, Any]
+    problems: list[str]
+    n_problems: int
+    sample: SentenceSample | None
+    example: list[str]
+
+
+def _read(chosen: InspectOptions, settings: InputSettings) -> _Inspection:
+    """Read what the options ask for."""
     from elmo_cli.store import inspection
     from elmo_cli.text.input import read_sentences
 
-    facts = inspection.describe(path)
-    if facts["kind"] != "embeddings" and (given["recompute"] or given["text"]):
+    facts = inspection.describe(chosen.file)
+    has_embeddings = facts["kind"] == "embeddings"
+    if not has_embeddings and (chosen.recompute or chosen.text):
         raise UsageError(
-            f"{path}: contains no finished embeddings",
+            "contains no finished embeddings",
             "`--recompute` and `--text` compare embeddings",
+            where=chosen.file,
         )
-    found = [] if given["no_verify"] else [inspection.verify(path)]
-    sentences = []
-    if given["text"]:
-        read = read_sentences(given["text"], text)
-        sentences = list(read) if given["recompute"] else []
-        found.append(inspection.compare_with_text(path, sentences or read))
-    facts["problems"] = [problem for one in found for problem in one.listed]
-    facts["problem_count"] = sum(one.count for one in found)
-    if found and facts["kind"] == "embeddings" and facts["tokens"] is None:
-        facts["tokens"] = found[0].tokens  # not recorded in files of other programs
-    if given["recompute"]:
-        facts["recomputed"] = inspection.take_sample(path, given["recompute"], sentences)
-    example = inspection.python_example(path) if facts["kind"] == "embeddings" else []
-    facts["example"] = [f"    {line}" for line in example]
-    return facts
+    checks = []
+    if not chosen.no_verify:
+        verified = inspection.verify(chosen.file)
+        checks.append(verified)
+        if has_embeddings and facts["tokens"] is None:
+            facts["tokens"] = verified.tokens  # not recorded in files of other programs
+    sentences: list[Sentence] = []
+    if chosen.text:
+        text: Iterable[Sentence] = read_sentences(chosen.text, settings)
+        if chosen.recompute:
+            sentences = list(text)
+            text = sentences
+        checks.append(inspection.compare_with_text(chosen.file, text))
+    sample = None
+    if chosen.recompute:
+        sample = inspection.take_sample(chosen.file, chosen.recompute, sentences)
+    return _Inspection(
+        facts=facts,
+        problems=[problem for check in checks for problem in check.listed],
+        n_problems=sum(check.count for check in checks),
+        sample=sample,
+        example=inspection.python_example(chosen.file) if has_embeddings else [],
+    )
 
 
-def _recompute(facts: dict[str, Any], given: dict[str, Any]) -> None:
-    """Compare the sample with recomputed vectors and add the results to the facts."""
+def _recompute(sample: SentenceSample, chosen: InspectOptions) -> list[RecomputedSentence]:
+    """Compare the sample with vectors that the model computes."""
     from elmo_cli.embed.verify_sample import recompute_sample
     from elmo_cli.pretrained.load import load
 
-    sample: SentenceSample = facts["recomputed"]
-    if n := sample.passed_over:
-        what = f"{sample.path}: skipped {plural(n, 'sentence')} whose tokens the file does not "
-        console.warn(f"{what}record; give them with --text")
-    options.use_threads(given["threads"])
-    bilm = load(given["model"], options=given["options"], weights=given["weights"])
-    found = recompute_sample(sample, bilm, device=given["device"])
-    problems = [f"sentence {one.key}: {one.problem}" for one in found if one.problem]
-    facts["problems"] += problems
-    facts["problem_count"] += len(problems)
-    names = ("key", "tokens", "difference")
-    facts["recomputed"] = [
-        {**{name: getattr(one, name) for name in names}, "agrees": not one.problem} for one in found
-    ]
+    if sample.passed_over:
+        console.warn(
+            f"{sample.path}: skipped {plural(sample.passed_over, 'sentence')} whose tokens the "
+            "file does not record; give them with --text"
+        )
+    options.use_threads(chosen.threads)
+    bilm = load(chosen.model, options=chosen.options, weights=chosen.weights)
+    return recompute_sample(sample, bilm, device=chosen.device)
 
 
-def _rows(facts: dict[str, Any], *, is_verified: bool) -> list[str]:
-    """Format the facts as aligned lines."""
-    from elmo_cli.messages import format_bytes
+def _facts(inspected: _Inspection, recomputed: list[RecomputedSentence] | None) -> dict[str, Any]:
+    """Return the JSON object of a file."""
+    problems = list(inspected.problems)
+    n_problems = inspected.n_problems
+    for sentence in recomputed or ():
+        if sentence.problem:
+            problems.append(f"sentence {sentence.key}: {sentence.problem}")
+            n_problems += 1
+    facts = {**inspected.facts, "problems": problems, "problem_count": n_problems}
+    if recomputed is not None:
+        facts["recomputed"] = [
+            {
+                "key": sentence.key,
+                "tokens": sentence.tokens,
+                "difference": sentence.difference,
+                "agrees": not sentence.problem,
+            }
+            for sentence in recomputed
+        ]
+    return facts
 
-    size = format_bytes(facts["bytes"])
-    if facts["kind"] == "embeddings":
-        rows = _embeddings_rows(facts, size)
-    elif facts["kind"] == "unfinished":
-        sentences, tokens = plural(facts["sentences"], "sentence"), plural(facts["tokens"], "token")
-        rows = {"unfinished": f"{sentences} and {tokens} committed", "size": size}
-    else:
-        rows = {"weights": facts["weights"], "values": f"{', '.join(facts['dtypes'])}, {size}"}
-        rows |= {"parameters": f"{facts['parameters']:,}", "sha256": facts["sha256"]}
+
+def _show(chosen: InspectOptions, facts: dict[str, Any], example: list[str]) -> None:
+    """Print the facts as aligned lines, then the example."""
+    if console.mode.quiet:
+        return
+    rows = _rows(facts)
     if "recomputed" in facts:
-        differences = [one["difference"] for one in facts["recomputed"]]
-        rows["recomputed"] = plural(len(differences), "sentence")
-        # None: the shapes differ; not finite: a value is not
-        if known := [one for one in differences if one is not None and math.isfinite(one)]:
-            rows["recomputed"] += f", differences up to {max(known):.2g}"
-    if is_verified:
-        n_more = facts["problem_count"] - _SHOWN
-        shown = [*facts["problems"][:_SHOWN], *([f"and {n_more:,} more"] if n_more > 0 else [])]
-        rows["checked"] = "; ".join(shown) or "nothing wrong"
-    width = max(map(len, rows))
-    return [f"  {name:<{width}}  {row}" for name, row in rows.items()]
+        rows["recomputed"] = _recomputed_row(facts["recomputed"])
+    if not chosen.no_verify:
+        rows["checked"] = _checked_row(facts)
+    width = max(len(name) for name in rows)
+    console.say(chosen.file)
+    for name, row in rows.items():
+        console.say(f"  {name:<{width}}  {row}")
+    if example:
+        console.say("", "read it:", "")
+        for line in example:
+            console.say(f"    {line}")
 
 
-def _embeddings_rows(facts: dict[str, Any], size: str) -> dict[str, str]:
-    attributes, tokens = facts["attributes"], facts["tokens"]
+def _rows(facts: dict[str, Any]) -> dict[str, str]:
+    """Return the facts of a file for people, by name."""
+    if facts["kind"] == "embeddings":
+        return _embeddings_rows(facts)
+    size = format_bytes(facts["bytes"])
+    if facts["kind"] == "unfinished":
+        sentences = plural(facts["sentences"], "sentence")
+        tokens = plural(facts["tokens"], "token")
+        return {"unfinished": f"{sentences} and {tokens} committed", "size": size}
+    return {
+        "weights": facts["weights"],
+        "values": f"{', '.join(facts['dtypes'])}, {size}",
+        "parameters": f"{facts['parameters']:,}",
+        "sha256": facts["sha256"],
+    }
+
+
+def _embeddings_rows(facts: dict[str, Any]) -> dict[str, str]:
+    attributes = facts["attributes"]
+    tokens = facts["tokens"]
+    first = [f"{sample['key']} {tuple(sample['shape'])}" for sample in facts["samples"]]
     rows = {
         "layout": facts["layout"],
         "sentences": f"{facts['sentences']:,}",
         "tokens": "not recorded" if tokens is None else f"{tokens:,}",
         "layers": str(attributes.get("layers", facts["n_layers"] or "one")),
         "dim": str(facts["dim"]),
-        "values": f"{facts['dtype']}, {size}",
-        "first": ", ".join(f"{one['key']} {tuple(one['shape'])}" for one in facts["samples"]),
+        "values": f"{facts['dtype']}, {format_bytes(facts['bytes'])}",
+        "first": ", ".join(first),
         "checksums": "stored" if facts["checksums"] else "none, as in files of other programs",
     }
     for name in ("model", "state", "precision", "pool", "shard", "elmo_version"):
         if attributes.get(name) not in (None, "none"):
             rows[name] = str(attributes[name])
-    if sources := facts.get("sources"):
-        rows["text"] = ", ".join(f"{name} from sentence {at}" for name, at in sources[:_SHOWN])
+    sources = facts["sources"]
+    if sources:
+        texts = [f"{name} from sentence {number}" for name, number in sources[:_SHOWN]]
+        rows["text"] = ", ".join(texts)
     return rows
+
+
+def _recomputed_row(sentences: list[dict[str, Any]]) -> str:
+    row = plural(len(sentences), "sentence")
+    differences = [sentence["difference"] for sentence in sentences]
+    # None: the shapes differ; not finite: a value is not
+    known = [number for number in differences if number is not None and math.isfinite(number)]
+    if known:
+        row += f", differences up to {max(known):.2g}"
+    return row
+
+
+def _checked_row(facts: dict[str, Any]) -> str:
+    if not facts["problems"]:
+        return "nothing wrong"
+    shown = facts["problems"][:_SHOWN]
+    n_more = facts["problem_count"] - len(shown)
+    if n_more > 0:
+        shown.append(f"and {n_more:,} more")
+    return "; ".join(shown)

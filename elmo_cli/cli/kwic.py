@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -13,16 +15,25 @@ from elmo_cli.errors import EmbeddingsFileError
 if TYPE_CHECKING:
     from elmo_cli.analysis.query import Occurrence
 
-_COUNT = "Maximum number of occurrences to list.  [default: all]"
 _CONTEXT = 6  # tokens shown on either side
+
+
+@dataclass(frozen=True)
+class KwicOptions:
+    """The values of all options of `elmo kwic`."""
+
+    file: str
+    word: str
+    count: int | None
 
 
 @command
 @argument("file", metavar="FILE")
 @argument("word", metavar="WORD")
-@value("Search", "-k, --count N", _COUNT, type=options.AT_LEAST_1)
+@value("Search", "-k, --count N", "Maximum number of occurrences to list.  [default: all]",
+       type=options.AT_LEAST_1)  # fmt: skip
 @options.general_options
-def kwic(*, file: str, word: str, count: int | None) -> None:
+def kwic(**values: Any) -> None:
     """List the occurrences of a word in context (keyword in context).
 
     FILE is an embeddings file that stores its tokens: one of layout flat, or one that stores the
@@ -34,26 +45,39 @@ def kwic(*, file: str, word: str, count: int | None) -> None:
       elmo kwic corpus.hdf5 play
       elmo kwic corpus.hdf5 play -k 20 --json
     """
+    from elmo_cli.isolate import run_isolated
+
+    chosen = KwicOptions(**values)
+    occurrences = run_isolated(partial(_find, chosen), [chosen.file], EmbeddingsFileError)
+    facts = {
+        "file": chosen.file,
+        "word": chosen.word,
+        "occurrences": [as_facts(occurrence) for occurrence in occurrences],
+    }
+    rows = [in_context(occurrence) for occurrence in occurrences]
+    console.print_result(facts, partial(print_in_context, ("position",), rows))
+    if not occurrences:
+        console.note(f"{chosen.file}: {chosen.word} does not occur")
+
+
+def _find(chosen: KwicOptions) -> list[Occurrence]:
+    """Return the first occurrences of the word in the file."""
     from elmo_cli.analysis.query import occurrences
     from elmo_cli.analysis.vectors import LayerView
-    from elmo_cli.isolate import run_isolated
     from elmo_cli.store.reader import open_embeddings
 
-    def find() -> list[Occurrence]:
-        with open_embeddings(file) as embeddings:
-            return list(islice(occurrences(LayerView(embeddings), word), count))
-
-    found = run_isolated(find, [file], EmbeddingsFileError)
-    facts = {"file": file, "word": word, "occurrences": list(map(as_facts, found))}
-    rows = map(in_context, found)
-    console.print_result(facts, lambda: print_in_context(("position",), rows))
-    if not found:
-        console.note(f"{file}: {word} does not occur")
+    with open_embeddings(chosen.file) as embeddings:
+        return list(islice(occurrences(LayerView(embeddings), chosen.word), chosen.count))
 
 
 def as_facts(occurrence: Occurrence) -> dict[str, Any]:
     """Return the JSON fields of an occurrence."""
-    return {name: getattr(occurrence, name) for name in ("key", "position", "token", "tokens")}
+    return {
+        "key": occurrence.key,
+        "position": occurrence.position,
+        "token": occurrence.token,
+        "tokens": occurrence.tokens,
+    }
 
 
 def in_context(occurrence: Occurrence) -> tuple[str, ...]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import argument, command
@@ -10,12 +12,21 @@ from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.messages import plural
 
 
+@dataclass(frozen=True)
+class MergeOptions:
+    """The values of all options of `elmo merge`."""
+
+    shards: tuple[str, ...]
+    output: str
+    overwrite: bool
+
+
 @command
 @argument("shards", nargs=-1, required=True, metavar="SHARD…")
 @options.hdf5_output
 @options.overwrite_option
 @options.general_options
-def merge(shards: tuple[str, ...], output: str, overwrite: bool) -> None:
+def merge(**values: Any) -> None:
     """Join the shards of a run into one file.
 
     The arrays and attributes equal those of a run without --shard. Shards may be given in any
@@ -30,8 +41,11 @@ def merge(shards: tuple[str, ...], output: str, overwrite: bool) -> None:
     from elmo_cli.isolate import run_isolated
     from elmo_cli.store.shards import merge_shards
 
-    merged = partial(merge_shards, shards, output, overwrite=overwrite)
-    done = run_isolated(merged, shards, EmbeddingsFileError)
-    console.print_result(done)
-    sentences, tokens = plural(done["sentences"], "sentence"), plural(done["tokens"], "token")
-    console.note(f"{output}: {sentences}, {tokens} from {plural(len(shards), 'shard')}")
+    chosen = MergeOptions(**values)
+    merge_isolated = partial(merge_shards, chosen.shards, chosen.output, overwrite=chosen.overwrite)
+    facts = run_isolated(merge_isolated, chosen.shards, EmbeddingsFileError)
+    console.print_result(facts)
+    sentences = plural(facts["sentences"], "sentence")
+    tokens = plural(facts["tokens"], "token")
+    shards = plural(len(chosen.shards), "shard")
+    console.note(f"{chosen.output}: {sentences}, {tokens} from {shards}")

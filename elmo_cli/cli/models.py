@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +12,12 @@ import click
 
 from elmo_cli.cli import console
 from elmo_cli.cli.click_options import GroupedCommand, argument, output_option, value
-from elmo_cli.cli.options import quiet_option, set_mode
+from elmo_cli.cli.options import quiet_option, set_as_json
 from elmo_cli.fields import MOST_SEED
 
 # fmt: off
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.",
-                        callback=set_mode, expose_value=False)
+                        callback=set_as_json, expose_value=False)
 # fmt: on
 
 
@@ -49,17 +51,21 @@ def list_models() -> None:
     from elmo_cli.pretrained.catalogue import CATALOGUE
     from elmo_cli.pretrained.load import summary
 
-    rows = [summary(model) for model in CATALOGUE]
-    columns = ("name", "size", "dim", "language", "where")
-    shown = [row | {"size": _size(row), "dim": str(row["dim"] or "?")} for row in rows]
-    cells = [[row[name] for name in columns] for row in shown]
-    console.print_result(rows, lambda: console.table(columns, cells))
+    facts = [summary(model) for model in CATALOGUE]
+    console.print_result(facts, partial(_print_models, facts))
+
+
+@dataclass(frozen=True)
+class ShowModelOptions:
+    """The values of all options of `elmo models show`."""
+
+    name: str
 
 
 @models.command("show")
 @argument("name", metavar="NAME|PATH")
 @_AS_JSON
-def show_model(name: str) -> None:
+def show_model(**values: Any) -> None:
     """Show the sizes, license, files and hashes of a model.
 
     NAME is a name from `elmo models list`; PATH is a folder, an archive or a weight file.
@@ -72,8 +78,17 @@ def show_model(name: str) -> None:
     """
     from elmo_cli.pretrained.load import describe_model
 
-    facts = describe_model(name)
-    console.print_result(facts, lambda: console.say(*_lines(facts)))
+    chosen = ShowModelOptions(**values)
+    facts = describe_model(chosen.name)
+    console.print_result(facts, partial(_print_model, facts))
+
+
+@dataclass(frozen=True)
+class PullModelOptions:
+    """The values of all options of `elmo models pull`."""
+
+    name: str
+    overwrite: bool
 
 
 @models.command("pull")
@@ -82,7 +97,7 @@ def show_model(name: str) -> None:
     "-f", "--overwrite", is_flag=True, help="Download again even if the model is present."
 )
 @quiet_option
-def pull_model(name: str, overwrite: bool) -> None:
+def pull_model(**values: Any) -> None:
     """Download a model and verify it.
 
     An interrupted download continues where it stopped. A file gets its final name only after its
@@ -96,19 +111,34 @@ def pull_model(name: str, overwrite: bool) -> None:
     from elmo_cli.pretrained.catalogue import find_model, no_such_model
     from elmo_cli.pretrained.download import pull
 
-    model = find_model(name)
+    chosen = PullModelOptions(**values)
+    model = find_model(chosen.name)
     if model is None:
-        raise no_such_model(name, "`elmo models list` shows all names")
+        raise no_such_model(chosen.name, "`elmo models list` shows all names")
     waiting = f"waiting for another process that is downloading {model.name}"
-    # A progress bar is shown only if something is downloaded.
-    with console.ProgressDisplay(None, "bytes") as progress:
+    progress = console.ProgressDisplay(None, "bytes")
+
+    def on_bytes(done: int, total: int) -> None:
+        is_known = total > 0
+        progress.update(done, total if is_known else None)
+
+    with progress:  # it is shown only if something is downloaded
         files = pull(
             model,
-            overwrite=overwrite,
-            on_bytes=lambda done, total: progress.update(done, total or None),
-            on_wait=lambda: console.note(waiting),
+            overwrite=chosen.overwrite,
+            on_bytes=on_bytes,
+            on_wait=partial(console.note, waiting),
         )
     console.note(f"{files.name}: {files.origin}, {files.weights.parent}")
+
+
+@dataclass(frozen=True)
+class RandomModelOptions:
+    """The values of all options of `elmo models random`."""
+
+    like: str
+    seed: int
+    output: str
 
 
 @models.command("random", cls=GroupedCommand)
@@ -116,7 +146,7 @@ def pull_model(name: str, overwrite: bool) -> None:
 @value("Model", "--seed N", "Random seed.", type=click.IntRange(0, MOST_SEED), default=0)
 @output_option("DIR", "New or empty folder for the model.", required=True)
 @quiet_option
-def random_model(like: str, seed: int, output: str) -> None:
+def random_model(**values: Any) -> None:
     """Write a model with the architecture of another one and random weights.
 
     An untrained model is a control for experiments: what its vectors encode comes from the
@@ -132,28 +162,52 @@ def random_model(like: str, seed: int, output: str) -> None:
     """
     from elmo_cli.lm.language_model import write_untrained
 
-    n_parameters = write_untrained(like, Path(output), seed=seed)
-    console.note(f"{output}: {n_parameters:,} random weights, seed {seed}, sizes of {like}")
+    chosen = RandomModelOptions(**values)
+    n_parameters = write_untrained(chosen.like, Path(chosen.output), seed=chosen.seed)
+    console.note(
+        f"{chosen.output}: {n_parameters:,} random weights, seed {chosen.seed}, "
+        f"sizes of {chosen.like}"
+    )
 
 
-def _lines(facts: dict[str, Any]) -> list[str]:
-    rows = {name: value for name, value in facts.items() if isinstance(value, (str, int))}
+def _print_models(models_facts: list[dict[str, Any]]) -> None:
+    """Print the table of the models that have a name."""
+    rows = []
+    for facts in models_facts:
+        dim = str(facts["dim"] or "?")
+        rows.append((facts["name"], _size(facts), dim, facts["language"], facts["where"]))
+    console.table(("name", "size", "dim", "language", "where"), rows)
+
+
+def _print_model(facts: dict[str, Any]) -> None:
+    """Print the facts of a model that are known, one per line, and its files."""
+    rows = {name: fact for name, fact in facts.items() if isinstance(fact, (str, int))}
     del rows["bytes_are_exact"]
-    rows |= {name: json.dumps(one) for name, one in facts.get("options", {}).items()}
-    rows |= {"aliases": ", ".join(facts.get("aliases", ())), "bytes": _size(facts)}
-    lines = []
+    for name, option in facts.get("options", {}).items():
+        rows[name] = json.dumps(option)
+    rows["aliases"] = ", ".join(facts.get("aliases", ()))
+    rows["bytes"] = _size(facts)
     for name, fact in rows.items():
         if fact:
-            shown = "yes" if fact is True else f"{fact:,}" if isinstance(fact, int) else fact
-            lines.append(f"{name:<11} {shown}")
+            console.say(f"{name:<11} {_in_words(fact)}")
     for file in facts["files"]:
-        lines += ["", file["name"], *(f"  {address}" for address in file.get("addresses", ()))]
-        lines.append(f"  bytes  {file['bytes'] or 'not stated'}")
-        lines.append(f"  sha256 {file['sha256'] or 'not stated'}")
-    return lines
+        console.say("", file["name"])
+        for address in file.get("addresses", ()):
+            console.say(f"  {address}")
+        console.say(f"  bytes  {file['bytes'] or 'not stated'}")
+        console.say(f"  sha256 {file['sha256'] or 'not stated'}")
+
+
+def _in_words(fact: str | int) -> str:
+    if fact is True:
+        return "yes"
+    if isinstance(fact, int):
+        return f"{fact:,}"
+    return fact
 
 
 def _size(facts: dict[str, Any]) -> str:
     if not facts["bytes"]:
         return "?"
-    return f"{'' if facts['bytes_are_exact'] else 'about '}{facts['bytes'] / 1e6:,.1f} MB"
+    about = "" if facts["bytes_are_exact"] else "about "
+    return f"{about}{facts['bytes'] / 1e6:,.1f} MB"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from elmo_cli.cli import console, options
+from elmo_cli.cli import console, options, plot_options
 from elmo_cli.cli.click_options import argument, command, flag, together, value
 from elmo_cli.cli.kwic import as_facts, in_context, print_in_context
 from elmo_cli.errors import EmbeddingsFileError, UsageError
@@ -19,17 +21,18 @@ if TYPE_CHECKING:
     from elmo_cli.analysis.query import Occurrence
     from elmo_cli.plot.token_plot import PlottedTokens
 
-    _Near: TypeAlias = list[tuple[Occurrence, float]]
-    _Pair: TypeAlias = tuple[Query, _Near]
-    _Queries: TypeAlias = tuple[list[Query], list[str]]  # with warnings
+_MOST_DIGITS = 9  # of the number of an occurrence
 
 
-def _occurrence(ctx: click.Context, parameter: click.Parameter, given: str | None) -> Any:
-    if given is None or given == "all":
-        return given
-    if not (given.isdecimal() and len(given) < 10 and int(given)):
-        raise UsageError(f"--occurrence {given}: no such number", "give a number from 1, or all")
-    return int(given)
+def _occurrence(ctx: click.Context, parameter: click.Parameter, words: str | None) -> Any:
+    """Return the number of an occurrence, "all" or None."""
+    if words is None or words == "all":
+        return words
+    is_number = words.isdecimal() and len(words) <= _MOST_DIGITS
+    if not is_number or int(words) == 0:
+        hint = "give a number from 1, or all"
+        raise UsageError("no such number", hint, where=f"--occurrence {words}")
+    return int(words)
 
 
 # fmt: off
@@ -51,13 +54,30 @@ _search_options = together(
 # fmt: on
 
 
+@dataclass(frozen=True)
+class NeighborsOptions:
+    """The values of all options of `elmo neighbors`."""
+
+    file: str
+    queries: tuple[str, ...]
+    query_file: str | None
+    layer: int | None
+    occurrence: int | Literal["all"] | None
+    text: tuple[str, ...]
+    model: str | None
+    count: int
+    same_word: bool
+    output: str | None
+    overwrite: bool
+
+
 @command
 @argument("file", metavar="FILE")
 @argument("queries", nargs=-1, metavar="QUERY…")
 @_search_options
-@options.plot_output(".html, .png, .svg or .pdf", required=False)
+@plot_options.plot_output(".html, .png, .svg or .pdf", required=False)
 @options.json_option
-def neighbors(*, file: str, queries: tuple[str, ...], **given: Any) -> None:
+def neighbors(**values: Any) -> None:
     """Find the nearest neighbors of a token by cosine, each in its sentence.
 
     FILE is an embeddings file of any layout. A QUERY is a WORD (its occurrences in FILE, in any
@@ -83,79 +103,152 @@ def neighbors(*, file: str, queries: tuple[str, ...], **given: Any) -> None:
     from elmo_cli.analysis.neighbors import embed_queries
     from elmo_cli.isolate import run_isolated
 
-    texts, output = given["text"], given["output"]
-    files = [file, *filter(None, [given["query_file"]])]
-    if output is not None:
-        options.check_plot(output, files, overwrite=given["overwrite"], html=True)
-    if texts:
+    chosen = NeighborsOptions(**values)
+    files = [chosen.file]
+    if chosen.query_file is not None:
+        files.append(chosen.query_file)
+    _check_options(chosen, files)
+    typed = None
+    if chosen.text:
+        typed = embed_queries(chosen.file, chosen.text, chosen.layer, chosen.model)
+    search = run_isolated(partial(_search, chosen, typed), files, EmbeddingsFileError)
+    if search.plotted is not None:
+        from elmo_cli.plot.token_plot import draw_tokens
+
+        draw_tokens(search.plotted, str(chosen.output))
+    console.warn(*search.warnings)
+    console.print_result(_facts(chosen, search), partial(_print_table, search.answers))
+    console.note(f"{chosen.file}: layer {search.layer}, {search.n_compared:,} {search.unit}")
+    for note in _notes(search.answers):
+        console.note(f"{chosen.file}: {note}")
+
+
+def _check_options(chosen: NeighborsOptions, files: Sequence[str]) -> None:
+    """Refuse options that contradict each other, and a plot that cannot be written."""
+    if chosen.output is not None:
+        plot_options.check_plot(chosen.output, files, overwrite=chosen.overwrite, html=True)
+    if chosen.text:
         options.refuse_options(["query_file"], "with --text")
     else:
         options.refuse_options(["model"], "without --text")
-    if bool(queries) == bool(texts):
-        hint = f"`elmo neighbors {file} bank` searches with the occurrences of `bank`"
+    if bool(chosen.queries) == bool(chosen.text):
+        hint = f"`elmo neighbors {chosen.file} bank` searches with the occurrences of `bank`"
         raise UsageError("expected either a QUERY or --text", hint)
-    typed = embed_queries(file, texts, given["layer"], given["model"]) if texts else None
-    facts, pairs, unit, tokens = run_isolated(
-        partial(_find, file, queries, typed, given), files, EmbeddingsFileError
-    )
-    if tokens is not None:
-        from elmo_cli.plot.token_plot import draw_tokens
-
-        draw_tokens(tokens, output)
-    console.warn(*facts["warnings"])
-    rows = [row for pair in pairs for row in _rows(*pair)]
-    facts["queries"] = [_as_facts(*pair) for pair in pairs]
-    console.print_result(facts, lambda: print_in_context(("cosine", "position"), rows))
-    compared = f"layer {facts['layer']}, {facts['n_compared']:,} {unit}"
-    console.note(*(f"{file}: {note}" for note in (compared, *_notes(pairs))))
 
 
-def _find(
-    file: str, texts: Sequence[str], typed: _Queries | None, given: dict[str, Any]
-) -> tuple[dict[str, Any], list[_Pair], str, PlottedTokens | None]:
-    """Return the JSON fields of a search, queries with neighbors, the unit, and tokens to plot."""
+@dataclass(frozen=True)
+class _Answer:
+    """A query and its nearest neighbors, each with its cosine."""
+
+    query: Query
+    neighbors: list[tuple[Occurrence, float]]
+
+
+@dataclass(frozen=True)
+class _Search:
+    """The result of a search.
+
+    Attributes:
+        layer, unit: as in `LayerView`.
+        n_compared, sentences_without_tokens: as in `Neighbors`.
+        plotted: tokens to plot; None without an output.
+    """
+
+    layer: int | str
+    unit: str
+    n_compared: int
+    sentences_without_tokens: int
+    answers: list[_Answer]
+    warnings: list[str]
+    plotted: PlottedTokens | None
+
+
+def _search(chosen: NeighborsOptions, typed: tuple[list[Query], list[str]] | None) -> _Search:
+    """Search a file for the neighbors of typed queries (with warnings), or of those of a file."""
     from elmo_cli.analysis.neighbors import nearest, read_queries
     from elmo_cli.analysis.vectors import LayerView
     from elmo_cli.store.reader import open_embeddings
 
-    query_file, same_word = given["query_file"], given["same_word"]
-    with open_embeddings(file) as embeddings:
-        view = LayerView(embeddings, given["layer"])
-        of_file = {"occurrence": given["occurrence"], "query_file": query_file}
-        queries, warnings = typed or read_queries(view, texts, **of_file)
-        found = nearest(view, queries, given["count"], same_word=same_word)
-        tokens = None
-        if given["output"] is not None:
+    with open_embeddings(chosen.file) as embeddings:
+        view = LayerView(embeddings, chosen.layer)
+        if typed is not None:
+            queries, warnings = typed
+        else:
+            queries, warnings = read_queries(
+                view,
+                chosen.queries,
+                occurrence=chosen.occurrence,
+                query_file=chosen.query_file,
+            )
+        found = nearest(view, queries, chosen.count, same_word=chosen.same_word)
+        plotted = None
+        if chosen.output is not None:
             from elmo_cli.plot.token_plot import read_neighbors
 
-            tokens = read_neighbors(view, queries, found.neighbors)
-    if n := found.sentences_without_tokens:
-        skipped = plural(n, "sentence")
-        warnings.append(f"{file}: skipped {skipped} whose tokens are not stored")
-    facts = {"file": file, "query_file": query_file, "layer": view.layer, "same_word": same_word}
-    facts |= {"n_compared": found.n_compared, "sentences_without_tokens": n, "warnings": warnings}
-    return facts, list(zip(queries, found.neighbors, strict=True)), view.unit, tokens
+            plotted = read_neighbors(view, queries, found.neighbors)
+    n_skipped = found.sentences_without_tokens
+    if n_skipped:
+        skipped = plural(n_skipped, "sentence")
+        warnings.append(f"{chosen.file}: skipped {skipped} whose tokens are not stored")
+    return _Search(
+        layer=view.layer,
+        unit=view.unit,
+        n_compared=found.n_compared,
+        sentences_without_tokens=n_skipped,
+        answers=[
+            _Answer(query, neighbors)
+            for query, neighbors in zip(queries, found.neighbors, strict=True)
+        ],
+        warnings=warnings,
+        plotted=plotted,
+    )
 
 
-def _notes(pairs: Sequence[_Pair]) -> Iterator[str]:
+def _facts(chosen: NeighborsOptions, search: _Search) -> dict[str, Any]:
+    """Return the JSON object of a search."""
+    return {
+        "file": chosen.file,
+        "query_file": chosen.query_file,
+        "layer": search.layer,
+        "same_word": chosen.same_word,
+        "n_compared": search.n_compared,
+        "sentences_without_tokens": search.sentences_without_tokens,
+        "warnings": search.warnings,
+        "queries": [_answer_facts(answer) for answer in search.answers],
+    }
+
+
+def _answer_facts(answer: _Answer) -> dict[str, Any]:
+    query = answer.query
+    return {
+        "query": query.text,
+        "n_occurrences": query.n_occurrences,
+        **as_facts(query.token),
+        "neighbors": [
+            {"cosine": cosine, **as_facts(occurrence)} for occurrence, cosine in answer.neighbors
+        ],
+    }
+
+
+def _print_table(answers: Sequence[_Answer]) -> None:
+    """Print each query and its neighbors in context."""
+    rows = []
+    for answer in answers:
+        rows.append(("query", *in_context(answer.query.token)))
+        for occurrence, cosine in answer.neighbors:
+            rows.append((f"{cosine:.3f}", *in_context(occurrence)))
+    print_in_context(("cosine", "position"), rows)
+
+
+def _notes(answers: Sequence[_Answer]) -> Iterator[str]:
     """Yield what a reader of the table has to know."""
-    counts = {query.text: query.n_occurrences for query, _ in pairs}
-    for text, n in counts.items():
+    n_shown = Counter(answer.query.text for answer in answers)
+    n_in_file = {answer.query.text: answer.query.n_occurrences for answer in answers}
+    for text, n in n_in_file.items():
         if n is not None:
-            shown = sum(query.text == text for query, _ in pairs)
-            more = "; `--occurrence all` searches with all" if shown < n else ""
-            times = plural(n, "occurrence")
-            yield f"{shown} of {times} of {text.lstrip('=')}{more}"
-    if any(occurrence.tokens is None for _, near in pairs for occurrence, _ in near):
+            more = "; `--occurrence all` searches with all" if n_shown[text] < n else ""
+            word = text.lstrip("=")
+            yield f"{n_shown[text]} of {plural(n, 'occurrence')} of {word}{more}"
+    neighbors = [occurrence for answer in answers for occurrence, _ in answer.neighbors]
+    if any(occurrence.tokens is None for occurrence in neighbors):
         yield "the tokens of some sentences are not stored"
-
-
-def _as_facts(query: Query, near: _Near) -> dict[str, Any]:
-    neighbors = [{"cosine": cosine, **as_facts(occurrence)} for occurrence, cosine in near]
-    facts = {"query": query.text, "n_occurrences": query.n_occurrences, **as_facts(query.token)}
-    return {**facts, "neighbors": neighbors}
-
-
-def _rows(query: Query, near: _Near) -> list[tuple[str, ...]]:
-    rows = [(f"{cosine:.3f}", *in_context(occurrence)) for occurrence, cosine in near]
-    return [("query", *in_context(query.token)), *rows]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,11 +16,10 @@ from elmo_cli.messages import plural
 if TYPE_CHECKING:
     from elmo_cli.lm.evaluation import TextScores
     from elmo_cli.lm.language_model import LanguageModel
-    from elmo_cli.lm.perplexity import Perplexity
+    from elmo_cli.lm.perplexity import BitsPerByte, Perplexity
     from elmo_cli.text.input import InputReport
 
 _DIRECTIONS = ("forward", "backward", "average")
-_COLUMNS = ("source", "line", "tokens", "unknown", "predictions", *_DIRECTIONS[:2], "perplexity")
 
 
 # fmt: off
@@ -35,6 +35,22 @@ _state_and_output = together(
 # fmt: on
 
 
+@dataclass(frozen=True)
+class PerplexityOptions(
+    options.InputOptions,
+    options.ModelOptions,
+    options.LanguageModelOptions,
+    options.ProcessorOptions,
+):
+    """The values of all options of `elmo perplexity`."""
+
+    texts: tuple[str, ...]
+    state: str
+    batch_size: int | None
+    output: str | None
+    overwrite: bool
+
+
 @command
 @options.texts_argument("texts", required=True, metavar="TEXT…")
 @options.model_options
@@ -44,7 +60,7 @@ _state_and_output = together(
 @options.processor_options
 @options.input_options
 @options.general_options
-def perplexity(**given: Any) -> None:
+def perplexity(**values: Any) -> None:
     """Measure the perplexity of a text, forward and backward.
 
     TEXT is a text file, plain or compressed (.gz, .xz); - is standard input. The model also
@@ -71,82 +87,107 @@ def perplexity(**given: Any) -> None:
     from elmo_cli.lm.perplexity import perplexity_of
     from elmo_cli.text.input import InputReport, check_inputs
 
-    output, state, report = given["output"], given["state"], InputReport()
-    _check_options(given)
-    options.use_threads(given["threads"])
-    device = select_device(given["device"])
-    check_inputs(given["texts"], options.input_settings(given))
-    parts = {name: given[name] for name in ("softmax", "vocabulary")}
-    model = load_language_model(options.model_source(given), **parts)
-    if output:
-        read = (given["model"], *model.bilm.files, *parts.values())
-        check_distinct(output, read, what="a file of the model")
-    scores = _score(model.to(device), report, given)
+    chosen = PerplexityOptions(**values)
+    _check_options(chosen)
+    options.use_threads(chosen.threads)
+    device = select_device(chosen.device)
+    check_inputs(chosen.texts, chosen.input_settings())
+    model = load_language_model(
+        chosen.model_source(), softmax=chosen.softmax, vocabulary=chosen.vocabulary
+    )
+    if chosen.output:
+        model_files = [chosen.model, *model.bilm.files, chosen.softmax, chosen.vocabulary]
+        check_distinct(chosen.output, model_files, what="a file of the model")
+    report = InputReport()
+    scores = _score(model.to(device), report, chosen)
     measured = perplexity_of(scores)
-    if output:
-        console.write_lines(output, _table(scores), overwrite=given["overwrite"])
-    warnings = model.warning, model.bilm.warm_state_warning if state == "warm" else ""
-    console.warn(*filter(None, warnings), *report.warnings)
+    if chosen.output:
+        console.write_lines(chosen.output, _table(scores), overwrite=chosen.overwrite)
+    if model.warning:
+        console.warn(model.warning)
+    if chosen.state == "warm" and model.bilm.warm_state_warning:
+        console.warn(model.bilm.warm_state_warning)
+    console.warn(*report.warnings)
     console.print_truncated(report)
     warn_of_unknown(measured.unknown_fraction, "the tokens")
-    figures = asdict(measured)
-    ways = {name: figures.pop(name) for name in _DIRECTIONS}
-    facts = {"model": model.bilm.name, "state": state, "perplexity": ways, **figures}
-    facts |= {"truncated_tokens": report.truncated_tokens, "skipped": report.skipped}
-    show = console.note if output == "-" else console.say
-    summary = _summary(measured, model.bilm.name, state)
-    console.print_result({**facts, "warnings": report.warnings}, lambda: show(*summary))
+    others = {name: fact for name, fact in asdict(measured).items() if name not in _DIRECTIONS}
+    facts = {
+        "model": model.bilm.name,
+        "state": chosen.state,
+        "perplexity": dict(zip(_DIRECTIONS, _by_direction(measured), strict=True)),
+        **others,
+        "truncated_tokens": report.truncated_tokens,
+        "skipped": report.skipped,
+        "warnings": report.warnings,
+    }
+    show = console.note if chosen.output == "-" else console.say
+    console.print_result(facts, partial(show, *_summary(measured, model.bilm.name, chosen.state)))
     console.exit_if_skipped(report)
 
 
-def _check_options(given: dict[str, Any]) -> None:
+def _check_options(chosen: PerplexityOptions) -> None:
     """Refuse options that contradict each other, and an output that can't be written."""
-    output, state = given["output"], given["state"]
-    if state != "carry":
-        options.refuse_options(["batch_size"], f"for --state {state}")
-    if output is None:
+    if chosen.state != "carry":
+        options.refuse_options(["batch_size"], f"for --state {chosen.state}")
+    if chosen.output is None:
         options.refuse_options(["overwrite"], "without --output")
-    else:
-        if output == "-":
-            options.refuse_options(["as_json"], "for standard output")
-        console.check_output(output, given["texts"], overwrite=given["overwrite"])
+        return
+    if chosen.output == "-":
+        options.refuse_options(["as_json"], "for standard output")
+    console.check_output(chosen.output, chosen.texts, overwrite=chosen.overwrite)
 
 
-def _score(model: LanguageModel, report: InputReport, given: dict[str, Any]) -> TextScores:
+def _score(model: LanguageModel, report: InputReport, chosen: PerplexityOptions) -> TextScores:
     from elmo_cli.lm.corpus import read_corpus
     from elmo_cli.lm.evaluation import score
     from elmo_cli.pretrained.warm_state import warm_state
 
-    texts, most = given["texts"], model.bilm.options.max_characters
-    reading = options.input_settings(given, max_characters=most)
-    corpus = read_corpus(texts, reading, notes=report, keep_lines=True)
+    max_characters = model.bilm.options.max_characters
+    settings = chosen.input_settings(max_characters=max_characters)
+    corpus = read_corpus(chosen.texts, settings, notes=report, keep_lines=True)
     with console.ProgressDisplay(corpus.n_predictions, "predictions") as progress:
         return score(
             model,
             corpus,
-            initial_state=warm_state(model.bilm) if given["state"] == "warm" else None,
-            carry=given["state"] == "carry",
-            batch_size=given["batch_size"] or 1,
+            initial_state=warm_state(model.bilm) if chosen.state == "warm" else None,
+            carry=chosen.state == "carry",
+            batch_size=chosen.batch_size or 1,
             on_progress=progress.advance,
         )
 
 
 def _table(scores: TextScores) -> Iterator[str]:
+    """Yield the lines of the table of sentences."""
     from elmo_cli.messages import tsv_line
 
-    yield tsv_line(*_COLUMNS)
-    for one in scores.sentences():
-        counts = one.tokens, one.unknown, one.predictions
-        likelihoods = (f"{x:.6f}" for x in (one.forward, one.backward, one.perplexity))
-        yield tsv_line(*scores.corpus.lines[one.number], *counts, *likelihoods)
+    yield tsv_line(
+        "source", "line", "tokens", "unknown", "predictions", "forward", "backward", "perplexity"
+    )
+    for sentence in scores.sentences():
+        source, line = scores.corpus.lines[sentence.number]
+        yield tsv_line(
+            source,
+            line,
+            sentence.tokens,
+            sentence.unknown,
+            sentence.predictions,
+            f"{sentence.forward:.6f}",
+            f"{sentence.backward:.6f}",
+            f"{sentence.perplexity:.6f}",
+        )
+
+
+def _by_direction(figures: Perplexity | BitsPerByte) -> tuple[float, float, float]:
+    """Return the figures in the order of `_DIRECTIONS`."""
+    return figures.forward, figures.backward, figures.average
 
 
 def _summary(measured: Perplexity, model: str, state: str) -> Iterator[str]:
+    """Yield the lines that describe the figures for people."""
     bits = measured.bits_per_byte
-    yield f"{'':<14}" + "".join(f"{name:>10}" for name in _DIRECTIONS)
-    for title, row, digits in (("perplexity", measured, 2), ("bits per byte", bits, 4)):
-        values = (getattr(row, name) for name in _DIRECTIONS)
-        yield f"{title:<14}" + "".join(f"{value:>10.{digits}f}" for value in values)
+    yield _row("", _DIRECTIONS)
+    yield _row("perplexity", (f"{figure:.2f}" for figure in _by_direction(measured)))
+    yield _row("bits per byte", (f"{figure:.4f}" for figure in _by_direction(bits)))
     yield (
         f"{plural(measured.predictions, 'prediction')} in each direction; "
         f"{plural(measured.tokens, 'token')} in {plural(measured.sentences, 'sentence')}; "
@@ -154,6 +195,12 @@ def _summary(measured: Perplexity, model: str, state: str) -> Iterator[str]:
         "per byte"
     )
     if measured.not_scored:
-        what = f"{measured.not_scored:,} more predictions were not scored: the rest of the streams"
-        yield f"{what} after the first one ended"
+        yield (
+            f"{measured.not_scored:,} more predictions were not scored: the rest of the streams "
+            "after the first one ended"
+        )
     yield f"model {model}, state {state}"
+
+
+def _row(title: str, cells: Iterable[str]) -> str:
+    return f"{title:<14}" + "".join(f"{cell:>10}" for cell in cells)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import click
 
-from elmo_cli.cli import console, options
+from elmo_cli.cli import console, options, plot_options
 from elmo_cli.cli.click_options import GroupedCommand, argument, together, value
 from elmo_cli.errors import EmbeddingsFileError
 
@@ -27,10 +27,17 @@ def plot() -> None:
 _command = partial(plot.command, cls=GroupedCommand, no_args_is_help=True)
 
 
+@dataclass(frozen=True)
+class PlotCurvesOptions(plot_options.PlotOptions):
+    """The values of all options of `elmo plot curves`."""
+
+    logs: tuple[str, ...]
+
+
 @_command("curves")
 @argument("logs", nargs=-1, required=True, metavar="LOG…")
-@options.plot_output()
-def plot_curves(*, logs: tuple[str, ...], output: str, overwrite: bool) -> None:
+@plot_options.plot_output()
+def plot_curves(**values: Any) -> None:
     """Plot the loss and the perplexity or score of training runs.
 
     LOG is the log.jsonl of `elmo pretrain`, `finetune` or `train`, or the folder that contains it.
@@ -43,17 +50,31 @@ def plot_curves(*, logs: tuple[str, ...], output: str, overwrite: bool) -> None:
     from elmo_cli.plot.training_curves import draw_training_curves, read_run
     from elmo_cli.training.run_folder import LOG_FILE, RECORD_FILE
 
-    paths = [path / LOG_FILE if path.is_dir() else path for path in map(Path, logs)]
-    options.check_plot(output, paths, overwrite=overwrite)
-    records = [path.with_name(RECORD_FILE) if path.name == LOG_FILE else None for path in paths]
-    draw_training_curves(list(map(read_run, paths, records)), output)
-    console.note(f"{output}: written")
+    chosen = PlotCurvesOptions(**values)
+    logs = []
+    for name in chosen.logs:
+        path = Path(name)
+        logs.append(path / LOG_FILE if path.is_dir() else path)
+    plot_options.check_plot(chosen.output, logs, overwrite=chosen.overwrite)
+    runs = []
+    for log in logs:
+        record = log.with_name(RECORD_FILE) if log.name == LOG_FILE else None
+        runs.append(read_run(log, record))
+    draw_training_curves(runs, chosen.output)
+    console.note(f"{chosen.output}: written")
+
+
+@dataclass(frozen=True)
+class PlotLayersOptions(plot_options.PlotOptions):
+    """The values of all options of `elmo plot layers`."""
+
+    mixes: tuple[str, ...]
 
 
 @_command("layers")
 @argument("mixes", nargs=-1, required=True, metavar="DIR|MIX…")
-@options.plot_output()
-def plot_layers(*, mixes: tuple[str, ...], output: str, overwrite: bool) -> None:
+@plot_options.plot_output()
+def plot_layers(**values: Any) -> None:
     """Plot learned layer weights, like figure 2 of the paper.
 
     DIR is a folder of `elmo train`, whose model may have a mix at the input and one at the output.
@@ -64,11 +85,20 @@ def plot_layers(*, mixes: tuple[str, ...], output: str, overwrite: bool) -> None
     from elmo_cli.plot.layer_results import draw_layer_weights, parse_mix, read_mixes
     from elmo_cli.tasks.settings import SCORES_FILE
 
-    files = {mix: Path(mix) / SCORES_FILE for mix in mixes if not mix.startswith("mix:")}
-    options.check_plot(output, files.values(), overwrite=overwrite)
-    rows = [read_mixes(files[mix]) if mix in files else [parse_mix(mix)] for mix in mixes]
-    draw_layer_weights(list(chain.from_iterable(rows)), output)
-    console.note(f"{output}: written")
+    chosen = PlotLayersOptions(**values)
+    scores_files = {}  # of the folders
+    for mix in chosen.mixes:
+        if not mix.startswith("mix:"):
+            scores_files[mix] = Path(mix) / SCORES_FILE
+    plot_options.check_plot(chosen.output, scores_files.values(), overwrite=chosen.overwrite)
+    rows = []
+    for mix in chosen.mixes:
+        if mix in scores_files:
+            rows += read_mixes(scores_files[mix])
+        else:
+            rows.append(parse_mix(mix))
+    draw_layer_weights(rows, chosen.output)
+    console.note(f"{chosen.output}: written")
 
 
 # fmt: off
@@ -84,11 +114,22 @@ _senses_options = together(
 # fmt: on
 
 
+@dataclass(frozen=True)
+class PlotSensesOptions(plot_options.PlotOptions, options.LabelOptions):
+    """The values of all options of `elmo plot senses`."""
+
+    file: str
+    word: str
+    layer: int | None
+    clusters: int | None
+    labels: str | None
+
+
 @_command("senses")
 @argument("file", metavar="FILE")
 @_senses_options
-@options.plot_output(".html, .png, .svg or .pdf")
-def plot_senses(*, file: str, output: str, overwrite: bool, **given: Any) -> None:
+@plot_options.plot_output(".html, .png, .svg or .pdf")
+def plot_senses(**values: Any) -> None:
     """Plot the occurrences of a word in two dimensions.
 
     FILE is an embeddings file that stores its tokens. Vectors are normalized to unit length and
@@ -104,26 +145,36 @@ def plot_senses(*, file: str, output: str, overwrite: bool, **given: Any) -> Non
     from elmo_cli.isolate import run_isolated
     from elmo_cli.plot.token_plot import draw_tokens, read_word
 
-    labels = given["labels"]
-    files = [file, *filter(None, [labels])]
-    options.check_plot(output, files, overwrite=overwrite, html=True)
-    if labels is None:
+    chosen = PlotSensesOptions(**values)
+    files = [chosen.file] if chosen.labels is None else [chosen.file, chosen.labels]
+    plot_options.check_plot(chosen.output, files, overwrite=chosen.overwrite, html=True)
+    if chosen.labels is None:
         options.refuse_options(options.LABEL_FIELDS, "without --labels")
+        labels = None
     else:
         options.refuse_options(["clusters"], "with --labels")
-        labels = labels, options.label_settings(given)
-    read = partial(read_word, file, given["word"], given["layer"], labels)
+        labels = (chosen.labels, chosen.label_settings())
+    read = partial(read_word, chosen.file, chosen.word, chosen.layer, labels)
     tokens = run_isolated(read, files, EmbeddingsFileError)
-    draw_tokens(tokens, output, given["clusters"])
-    console.note(f"{output}: {tokens.title}")
+    draw_tokens(tokens, chosen.output, chosen.clusters)
+    console.note(f"{chosen.output}: {tokens.title}")
+
+
+@dataclass(frozen=True)
+class PlotSimilarityOptions(plot_options.PlotOptions):
+    """The values of all options of `elmo plot similarity`."""
+
+    file: str
+    first: str
+    second: str
 
 
 @_command("similarity")
 @argument("file", metavar="FILE")
 @argument("first", metavar="KEY")
 @argument("second", metavar="KEY")
-@options.plot_output()
-def plot_similarity(*, output: str, overwrite: bool, **given: str) -> None:
+@plot_options.plot_output()
+def plot_similarity(**values: Any) -> None:
     """Plot the cosines between the tokens of two sentences.
 
     FILE is an embeddings file of any layout, with one vector per token; each stored layer is drawn.
@@ -135,17 +186,25 @@ def plot_similarity(*, output: str, overwrite: bool, **given: str) -> None:
     from elmo_cli.isolate import run_isolated
     from elmo_cli.plot.similarity import draw_similarity, read_similarity
 
-    file = given["file"]
-    options.check_plot(output, [file], overwrite=overwrite)
-    read = partial(read_similarity, file, given["first"], given["second"])
-    draw_similarity(run_isolated(read, [file], EmbeddingsFileError), output)
-    console.note(f"{output}: written")
+    chosen = PlotSimilarityOptions(**values)
+    plot_options.check_plot(chosen.output, [chosen.file], overwrite=chosen.overwrite)
+    read = partial(read_similarity, chosen.file, chosen.first, chosen.second)
+    similarity = run_isolated(read, [chosen.file], EmbeddingsFileError)
+    draw_similarity(similarity, chosen.output)
+    console.note(f"{chosen.output}: written")
+
+
+@dataclass(frozen=True)
+class PlotProbeOptions(plot_options.PlotOptions):
+    """The values of all options of `elmo plot probe`."""
+
+    results: tuple[str, ...]
 
 
 @_command("probe")
 @argument("results", nargs=-1, required=True, metavar="FILE…")
-@options.plot_output()
-def plot_probe(*, results: tuple[str, ...], output: str, overwrite: bool) -> None:
+@plot_options.plot_output()
+def plot_probe(**values: Any) -> None:
     """Plot the accuracy of probes by layer.
 
     FILE is the output of `elmo probe --json`. For a single file, the test accuracy is shown for
@@ -156,6 +215,8 @@ def plot_probe(*, results: tuple[str, ...], output: str, overwrite: bool) -> Non
     """
     from elmo_cli.plot.layer_results import draw_probes, read_probe
 
-    options.check_plot(output, results, overwrite=overwrite)
-    draw_probes(list(map(read_probe, results)), output)
-    console.note(f"{output}: written")
+    chosen = PlotProbeOptions(**values)
+    plot_options.check_plot(chosen.output, chosen.results, overwrite=chosen.overwrite)
+    probes = [read_probe(result) for result in chosen.results]
+    draw_probes(probes, chosen.output)
+    console.note(f"{chosen.output}: written")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,17 +18,26 @@ if TYPE_CHECKING:
     from elmo_cli.analysis.probe_data import ProbeData
     from elmo_cli.analysis.probe_layers import LayerResult
 
-# Heading and format of the fields in the table.
-_COLUMNS = {
-    "test": ("test", ".2f"),
-    "dev": ("dev", ".2f"),
-    "unseen_words": ("test, unseen words", ".2f"),
-    "weight_decay": ("weight decay", ".0e"),
-    "control": ("control", ".2f"),
-    "selectivity": ("selectivity", ".2f"),
-    "code_length": ("code length, bits", ",.0f"),
-    "compression": ("compression", ".2f"),
-}
+
+@dataclass(frozen=True)
+class _ProbeColumn:
+    """A column of the table: a field of the result, its heading, and how it is formatted."""
+
+    name: str
+    heading: str
+    format: str
+
+
+_COLUMNS = (
+    _ProbeColumn("test", "test", ".2f"),
+    _ProbeColumn("dev", "dev", ".2f"),
+    _ProbeColumn("unseen_words", "test, unseen words", ".2f"),
+    _ProbeColumn("weight_decay", "weight decay", ".0e"),
+    _ProbeColumn("control", "control", ".2f"),
+    _ProbeColumn("selectivity", "selectivity", ".2f"),
+    _ProbeColumn("code_length", "code length, bits", ",.0f"),
+    _ProbeColumn("compression", "compression", ".2f"),
+)
 
 
 # fmt: off
@@ -53,12 +62,26 @@ _probe_options = together(
 # fmt: on
 
 
+@dataclass(frozen=True)
+class ProbeOptions(options.LabelOptions):
+    """The values of all options of `elmo probe`; `train`, `dev` and `test` are FILE and LABELS."""
+
+    train: tuple[str, str]
+    dev: tuple[str, str] | None
+    test: tuple[str, str]
+    layer: tuple[int, ...]
+    control: bool
+    mdl: bool
+    seed: int
+    threads: int | None
+
+
 @command
 @_file_options
 @_probe_options
 @options.threads_option
 @options.general_options
-def probe(*, threads: int | None, seed: int, **given: Any) -> None:
+def probe(**values: Any) -> None:
     """Train a linear probe on each layer and report its accuracy.
 
     For each layer, a softmax regression is trained to predict the label of a token (such as its
@@ -92,37 +115,59 @@ def probe(*, threads: int | None, seed: int, **given: Any) -> None:
     """
     from elmo_cli.analysis.probe_layers import n_epochs, probe_layers
 
-    data = _read(given)
+    chosen = ProbeOptions(**values)
+    data = _read(chosen)
     warnings = [*data.warnings, *_warnings(data)]
     console.warn(*warnings)
-    options.use_threads(threads)
-    measures = {name: given[name] for name in ("control", "mdl")}
-    with console.ProgressDisplay(n_epochs(data, **measures), "epochs") as progress:
-        results = dict(probe_layers(data, seed=seed, **measures, advance=progress.advance))
-    facts = {**_as_facts(data, results), "seed": seed, "warnings": warnings}
+    options.use_threads(chosen.threads)
+    n = n_epochs(data, control=chosen.control, mdl=chosen.mdl)
+    with console.ProgressDisplay(n, "epochs") as progress:
+        layers = probe_layers(
+            data,
+            seed=chosen.seed,
+            control=chosen.control,
+            mdl=chosen.mdl,
+            advance=progress.advance,
+        )
+        results = dict(layers)
+    facts = {**_as_facts(data, results), "seed": chosen.seed, "warnings": warnings}
     console.print_result(facts, partial(_print, data, facts))
 
 
-def _read(given: dict[str, Any]) -> ProbeData:
+def _read(chosen: ProbeOptions) -> ProbeData:
+    """Read and check the labels and the embeddings in a child process."""
     from elmo_cli.analysis.probe_data import read_probe_data
     from elmo_cli.isolate import run_isolated
     from elmo_cli.text.input import InputSettings, check_inputs
 
-    splits = {name: given[name] for name in ("train", "dev", "test")}
-    pairs = [pair for pair in splits.values() if pair is not None]
-    check_inputs([labels for _, labels in pairs], InputSettings(format=given["label_format"]))
+    files = []
+    label_files = []
+    for pair in (chosen.train, chosen.dev, chosen.test):
+        if pair is not None:
+            embeddings, labels = pair
+            files += [embeddings, labels]
+            label_files.append(labels)
+    check_inputs(label_files, InputSettings(format=chosen.label_format))
     read = partial(
-        read_probe_data, **splits, labels=options.label_settings(given), layers=given["layer"]
+        read_probe_data,
+        train=chosen.train,
+        dev=chosen.dev,
+        test=chosen.test,
+        labels=chosen.label_settings(),
+        layers=chosen.layer,
     )
-    return run_isolated(read, [name for pair in pairs for name in pair], EmbeddingsFileError)
+    return run_isolated(read, files, EmbeddingsFileError)
 
 
 def _warnings(data: ProbeData) -> Iterator[str]:
     known = set(data.labels)
     for split in data.splits.values():
-        if unknown := [label for label in split.labels if label not in known]:
-            what = "labels that are not in train count as errors"
-            yield f"{split.labels_file}: {what}: {len(unknown):,}, such as {unknown[0]}"
+        unknown = [label for label in split.labels if label not in known]
+        if unknown:
+            yield (
+                f"{split.labels_file}: labels that are not in train count as errors: "
+                f"{len(unknown):,}, such as {unknown[0]}"
+            )
 
 
 def _summary(data: ProbeData) -> Iterator[str]:
@@ -134,37 +179,46 @@ def _summary(data: ProbeData) -> Iterator[str]:
 
 
 def _as_facts(data: ProbeData, results: dict[int | str, LayerResult]) -> dict[str, Any]:
+    """Return the JSON object, without the seed and the warnings."""
     from elmo_cli.analysis.linear import majority_labels
-    from elmo_cli.analysis.probe_data import UNKNOWN_LABEL
 
     overall, per_word = majority_labels(data)
-    return {
+    facts: dict[str, Any] = {
         "model": data.model,
         "state": data.state,
         "unit": data.unit.removesuffix("s"),
         "column": data.column,
         "n_labels": len(data.labels),
-        **{
-            name: {
-                "files": [split.vectors_file, split.labels_file],
-                "sentences": len(split.sentences),
-                "labels": len(split.labels),
-                "unknown_labels": int((data.targets[name] == UNKNOWN_LABEL).sum()),
-            }
-            for name, split in data.splits.items()
-        },
+    }
+    for name in data.splits:
+        facts[name] = _split_facts(data, name)
+    facts |= {
         "n_unseen_words": None if data.is_unseen is None else int(data.is_unseen.sum()),
         "dev_from_train": not data.has_own_dev,
         "majority_label": asdict(overall),
         "majority_label_per_word": None if per_word is None else asdict(per_word),
-        "layers": [{"name": str(layer), **_layer_facts(one)} for layer, one in results.items()],
+        "layers": [_layer_facts(layer, result) for layer, result in results.items()],
+    }
+    return facts
+
+
+def _split_facts(data: ProbeData, name: str) -> dict[str, Any]:
+    from elmo_cli.analysis.probe_data import UNKNOWN_LABEL
+
+    split = data.splits[name]
+    return {
+        "files": [split.vectors_file, split.labels_file],
+        "sentences": len(split.sentences),
+        "labels": len(split.labels),
+        "unknown_labels": int((data.targets[name] == UNKNOWN_LABEL).sum()),
     }
 
 
-def _layer_facts(result: LayerResult) -> dict[str, Any]:
-    facts = asdict(result.probe)
+def _layer_facts(layer: int | str, result: LayerResult) -> dict[str, Any]:
+    facts = {"name": str(layer), **asdict(result.probe)}
     if result.control is not None:
-        facts |= {"control": asdict(result.control), "selectivity": result.selectivity}
+        facts["control"] = asdict(result.control)
+        facts["selectivity"] = result.selectivity
     if result.mdl is not None:
         facts["mdl"] = asdict(result.mdl)
     return facts
@@ -173,19 +227,36 @@ def _layer_facts(result: LayerResult) -> dict[str, Any]:
 def _print(data: ProbeData, facts: dict[str, Any]) -> None:
     """Print a summary of the data, and a table of the baseline and of each layer."""
     console.note(*_summary(data))
+    rows = [_baseline_row(facts), *(_layer_row(layer) for layer in facts["layers"])]
+    columns = [column for column in _COLUMNS if column.name in rows[-1]]
+    if facts["n_unseen_words"] is None:
+        columns = [column for column in columns if column.name != "unseen_words"]
+    cells = []
+    for row in rows:
+        cells.append([row["name"], *(_cell(row, column) for column in columns)])
+    console.table(["%", *(column.heading for column in columns)], cells)
+
+
+def _baseline_row(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return the accuracy without vectors, per word form if these are known."""
     per_word = facts["majority_label_per_word"]
-    name = "majority label" if per_word is None else "majority label per word"
-    rows = [{**(per_word or facts["majority_label"]), "name": name}]
-    for layer in facts["layers"]:
-        name = f"layer {layer['name']}" if layer["name"].isdecimal() else layer["name"]
-        rows.append({**layer, **layer.get("mdl", {}), "name": name})
-    is_hidden = {"unseen_words": facts["n_unseen_words"] is None}
-    columns = [one for one in _COLUMNS if one in rows[-1] and not is_hidden.get(one)]
-    cells = [[row["name"], *(_cell(row, column) for column in columns)] for row in rows]
-    console.table(["%", *(_COLUMNS[column][0] for column in columns)], cells)
+    if per_word is None:
+        return {**facts["majority_label"], "name": "majority label"}
+    return {**per_word, "name": "majority label per word"}
 
 
-def _cell(row: dict[str, Any], column: str) -> str:
-    found = row.get(column)
-    value = found["test"] if isinstance(found, dict) else found
-    return "" if value is None else format(value, _COLUMNS[column][1])
+def _layer_row(layer: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of a layer by column."""
+    row = dict(layer)
+    is_number = layer["name"].isdecimal()
+    row["name"] = f"layer {layer['name']}" if is_number else layer["name"]
+    if "control" in layer:
+        row["control"] = layer["control"]["test"]
+    if "mdl" in layer:
+        row |= layer["mdl"]
+    return row
+
+
+def _cell(row: dict[str, Any], column: _ProbeColumn) -> str:
+    figure = row.get(column.name)
+    return "" if figure is None else format(figure, column.format)

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import command, output_option
+from elmo_cli.errors import UsageError
 
-_RAW = {"format": "plain", "tokenize": True, "column": None}
+if TYPE_CHECKING:
+    from elmo_cli.text.sentence import Sentence
+
+
+@dataclass(frozen=True)
+class TokenizeOptions(options.RawInputOptions):
+    """The values of all options of `elmo tokenize`."""
+
+    texts: tuple[str, ...]
+    output: str
+    overwrite: bool
 
 
 @command
@@ -19,7 +31,7 @@ _RAW = {"format": "plain", "tokenize": True, "column": None}
 @options.overwrite_option
 @options.raw_input_options
 @options.quiet_option
-def tokenize(*, texts: tuple[str, ...], output: str, **given: Any) -> None:
+def tokenize(**values: Any) -> None:
     """Split raw English into sentences and tokens, as `elmo embed --tokenize` does.
 
     TEXT is a text file with one paragraph per line, plain or compressed (.gz, .xz); - is standard
@@ -34,29 +46,42 @@ def tokenize(*, texts: tuple[str, ...], output: str, **given: Any) -> None:
       elmo tokenize raw/*.txt.xz | xz > tokens.txt.xz
       elmo pretrain tokens.txt.xz -o model/ --max-seconds 3600
     """
-    from elmo_cli.errors import UsageError
-    from elmo_cli.text.input import InputReport, InputSettings, format_of, read_sentences
+    from elmo_cli.text.input import InputReport, InputSettings, read_sentences
 
+    chosen = TokenizeOptions(**values)
+    _refuse_other_formats(chosen.texts)
+    raw_text = InputSettings(
+        format="plain", tokenize=True, encoding=chosen.encoding, on_error=chosen.on_error
+    )
     report = InputReport()
-
-    def lines() -> Iterator[str]:
-        is_within_document = False
-        for sentence in sentences:
-            has_tokens = bool(sentence.tokens)
-            if is_within_document and has_tokens and sentence.starts_document:  # another file
-                yield "\n"
-            is_within_document = has_tokens
-            yield f"{sentence.text}\n"
-
-    for name in texts:
-        if (kind := format_of(name, InputSettings())) != "plain":
-            raise UsageError(
-                f"{name}: {kind} according to its suffix, which is not raw text",
-                "`elmo embed` reads it directly; `elmo tokenize - < FILE` reads any raw text",
-            )
-    sentences = read_sentences(texts, options.input_settings({**given, **_RAW}), report)
-    console.check_output(output, texts, overwrite=given["overwrite"])
-    where = console.write_lines(output, lines(), overwrite=given["overwrite"])
+    sentences = read_sentences(chosen.texts, raw_text, report)
+    console.check_output(chosen.output, chosen.texts, overwrite=chosen.overwrite)
+    written = console.write_lines(chosen.output, _lines(sentences), overwrite=chosen.overwrite)
     console.warn(*report.warnings)
-    console.note(f"{where}: written")
+    console.note(f"{written}: written")
     console.exit_if_skipped(report)
+
+
+def _refuse_other_formats(texts: Sequence[str]) -> None:
+    """Raise a UsageError for a file whose suffix says that it is not raw text."""
+    from elmo_cli.text.input import InputSettings, format_of
+
+    for text in texts:
+        text_format = format_of(text, InputSettings())
+        if text_format != "plain":
+            raise UsageError(
+                f"{text_format} according to its suffix, which is not raw text",
+                "`elmo embed` reads it directly; `elmo tokenize - < FILE` reads any raw text",
+                where=text,
+            )
+
+
+def _lines(sentences: Iterable[Sentence]) -> Iterator[str]:
+    """Yield the line of each sentence, and a blank line where another file starts."""
+    is_within_document = False
+    for sentence in sentences:
+        has_tokens = bool(sentence.tokens)
+        if is_within_document and has_tokens and sentence.starts_document:
+            yield "\n"
+        yield f"{sentence.text}\n"
+        is_within_document = has_tokens

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import command, output_option
 from elmo_cli.messages import plural
+
+
+@dataclass(frozen=True)
+class VocabOptions(options.InputOptions, options.VocabularySizeOptions):
+    """The values of all options of `elmo vocab`."""
+
+    texts: tuple[str, ...]
+    output: str
+    overwrite: bool
 
 
 @command
@@ -18,7 +28,7 @@ from elmo_cli.messages import plural
 @options.vocabulary_size_options("Vocabulary", None, 1)
 @options.input_options
 @options.general_options
-def vocab(*, texts: tuple[str, ...], output: str, **given: Any) -> None:
+def vocab(**values: Any) -> None:
     """Count the types of a text and write a vocabulary file.
 
     TEXT is a text file, plain or compressed (.gz, .xz); - is standard input. The vocabulary starts
@@ -35,22 +45,36 @@ def vocab(*, texts: tuple[str, ...], output: str, **given: Any) -> None:
     from elmo_cli.text.input import InputReport, read_sentences
     from elmo_cli.text.vocabulary import TypeCounts
 
-    if output == "-":
+    chosen = VocabOptions(**values)
+    if chosen.output == "-":
         options.refuse_options(["as_json"], "for standard output")
     report = InputReport()
-    sentences = read_sentences(texts, options.input_settings(given), report)
-    console.check_output(output, texts, overwrite=given["overwrite"])
-    counts = TypeCounts.of((s.tokens for s in sentences), name=shorten_list(texts))
-    vocabulary = counts.vocabulary(min_count=given["min_count"], max_types=given["vocabulary_size"])
+    sentences = read_sentences(chosen.texts, chosen.input_settings(), report)
+    console.check_output(chosen.output, chosen.texts, overwrite=chosen.overwrite)
+    tokens = (sentence.tokens for sentence in sentences)
+    counts = TypeCounts.of(tokens, name=shorten_list(chosen.texts))
+    vocabulary = counts.vocabulary(min_count=chosen.min_count, max_types=chosen.vocabulary_size)
     lines = (f"{token}\n" for token in vocabulary.types)
-    where = console.write_lines(output, lines, overwrite=given["overwrite"])
-    console.warn(*report.warnings, *filter(None, [counts.warning]))
-    coverage, n_types = counts.coverage(vocabulary), len(counts.counts)
+    written = console.write_lines(chosen.output, lines, overwrite=chosen.overwrite)
+    console.warn(*report.warnings)
+    if counts.warning:
+        console.warn(counts.warning)
+    n_types = len(counts.counts)
+    coverage = counts.coverage(vocabulary)
     console.note(
-        f"{where}: {len(vocabulary):,} entries for the {plural(n_types, 'type')} of the text; they "
-        f"cover {coverage:.2%} of its {plural(counts.n_tokens, 'token')}"
+        f"{written}: {len(vocabulary):,} entries for the {plural(n_types, 'type')} of the text; "
+        f"they cover {coverage:.2%} of its {plural(counts.n_tokens, 'token')}"
     )
-    facts = {"vocabulary": output, "size": len(vocabulary), "types": n_types}
-    facts |= {"tokens": counts.n_tokens, "sentences": counts.n_sentences, "coverage": coverage}
-    console.print_result({**facts, "skipped": report.skipped, "warnings": report.warnings})
+    console.print_result(
+        {
+            "vocabulary": chosen.output,
+            "size": len(vocabulary),
+            "types": n_types,
+            "tokens": counts.n_tokens,
+            "sentences": counts.n_sentences,
+            "coverage": coverage,
+            "skipped": report.skipped,
+            "warnings": report.warnings,
+        }
+    )
     console.exit_if_skipped(report)

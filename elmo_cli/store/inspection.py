@@ -124,7 +124,7 @@ class Problems:
                 self.count += 1
                 self.listed += [problem] * (len(self.listed) < MAX_LISTED)
         except EmbeddingsFileError as error:
-            self.add_all([error.message])
+            self.add_all([error.problem])
 
 
 def verify(path: StrPath) -> Problems:

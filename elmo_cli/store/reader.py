@@ -254,7 +254,7 @@ class Embeddings(Mapping[Key, AnyArray]):
             return FileSpec.from_attributes(self.attributes)
         except (KeyError, TypeError, ValueError):
             what = "its attributes are not those that elmo writes"
-            raise EmbeddingsFileError(f"{self.path}: {what}", CORRUPT_HINT) from None
+            raise EmbeddingsFileError(what, CORRUPT_HINT, where=self.path) from None
 
     @property
     def first_sentence(self) -> int:
@@ -265,7 +265,7 @@ class Embeddings(Mapping[Key, AnyArray]):
         """A number among the attributes, 0 where it is missing."""
         found = self.attributes.get(name, 0)
         if not isinstance(found, int):
-            raise EmbeddingsFileError(f"{self.path}: {name} is {found!r}", CORRUPT_HINT)
+            raise EmbeddingsFileError(f"{name} is {found!r}", CORRUPT_HINT, where=self.path)
         return found
 
     def close(self) -> None:

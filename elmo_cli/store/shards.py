@@ -42,7 +42,7 @@ def shard_of(embeddings: Embeddings) -> tuple[int, int] | None:
         return None if shard is None else parse_shard(str(shard))
     except UsageError:
         what = f"the attribute `shard` is {shard!r}, not i/n"
-        raise EmbeddingsFileError(f"{embeddings.path}: {what}", "embed the shard again") from None
+        raise EmbeddingsFileError(what, "embed the shard again", where=embeddings.path) from None
 
 
 def sentences_of_shard(embeddings: Embeddings, sentences: Iterable[Sentence]) -> Iterator[Sentence]:

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 from command_line import elmo, only_tiny, refused
-from situations import Scene, file
+from situations import CommandScene, file
 
 from elmo_cli.cli import console
 from elmo_cli.embed import blocks
@@ -35,8 +35,8 @@ def stock(tmp_path_factory, tiny, odd):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         _embed("ok.txt", "ok.hdf5")
-        for i in (1, 2):
-            _embed("long.txt", f"part-{i}.hdf5", shard=(i, 2))
+        for number in (1, 2):
+            _embed("long.txt", f"part-{number}.hdf5", shard=(number, 2))
         _embed("long.txt", "top-2.hdf5", shard=(2, 2), embedder=EmbedderSettings(layers="top"))
         with pytest.raises(KeyboardInterrupt):
             _embed("long.txt", "long.hdf5", progress=stop)
@@ -61,10 +61,13 @@ def folder(tmp_path, tiny, monkeypatch):
 def stop_run(monkeypatch):
     """From a command line to its run, stopped after a block of three lines as by Ctrl-C."""
 
+    def stop_display(display, done, total):
+        stop(done, total)
+
     def run(*words):
         monkeypatch.setattr(blocks, "SENTENCES", 3)
         with monkeypatch.context() as patch:
-            patch.setattr(console.ProgressDisplay, "update", lambda _, *done: stop(*done))
+            patch.setattr(console.ProgressDisplay, "update", stop_display)
             refused(elmo(*words), 130, "interrupted", "`--resume`")
 
     return run
@@ -78,7 +81,7 @@ def scene(tmp_path, stock, monkeypatch):
     folder.mkdir()
     monkeypatch.chdir(folder)
     monkeypatch.setenv("ELMO_HOME", str(folder / "home"))
-    made = Scene(folder, stock)
-    file("out.hdf5", FORMER)(made)
-    file("a.txt")(made)
-    return made
+    scene = CommandScene(folder, stock)
+    for make in (file("out.hdf5", FORMER), file("a.txt")):
+        make(scene)
+    return scene

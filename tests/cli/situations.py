@@ -6,6 +6,7 @@ Each is a row of a table; its makers put files into a folder in which the comman
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import zipfile
 from collections.abc import Callable, Mapping
@@ -15,14 +16,12 @@ from types import MappingProxyType
 
 import h5py
 import numpy as np
-import pytest
-from _pytest.mark import ParameterSet
 
-Maker = Callable[["Scene"], None]
+Maker = Callable[["CommandScene"], None]
 
 
 @dataclass(frozen=True)
-class Scene:
+class CommandScene:
     """Where a command runs.
 
     Attributes:
@@ -34,33 +33,42 @@ class Scene:
     stock: Path
 
 
-def bad(
-    name: str,
-    line: str,
-    *makes: Maker,
-    env: Mapping[str, str] = MappingProxyType({}),
-    leaves: tuple[str, ...] = (),
-) -> ParameterSet:
+@dataclass(frozen=True)
+class BadInput:
     """A row of the table.
 
-    Args:
+    Attributes:
         name: of the test.
-        line: the command line, split at spaces; `''` stands for an empty word, and `EMBED` for
-            what most commands share: they would replace a former output.
-        makes: what lies in the folder besides a former output and a valid text, `a.txt`.
+        words: the command line.
+        makers: of what is in the folder besides a former output and a valid text, `a.txt`.
         env: variables of the environment.
         leaves: names of files that the command may leave or change.
     """
-    line = line.replace("EMBED", "embed -q -o out.hdf5 --overwrite")
-    words = ["" if word == "''" else word for word in line.split()]
-    return pytest.param(words, makes, env, set(leaves), id=name)
+
+    name: str
+    words: list[str]
+    makers: tuple[Maker, ...]
+    env: Mapping[str, str]
+    leaves: tuple[str, ...]
+
+
+def bad(
+    name: str,
+    line: str,
+    *makers: Maker,
+    env: Mapping[str, str] = MappingProxyType({}),
+    leaves: tuple[str, ...] = (),
+) -> BadInput:
+    """A row of the table, from a command line as a shell reads it."""
+    words = shlex.split(line)
+    return BadInput(name=name, words=words, makers=makers, env=env, leaves=leaves)
 
 
 def file(name: str, content: str | bytes = "The cat sat .\nIt slept .\n") -> Maker:
     """A file of that content."""
     raw = content.encode() if isinstance(content, str) else content
 
-    def make(scene: Scene) -> None:
+    def make(scene: CommandScene) -> None:
         (scene.folder / name).parent.mkdir(parents=True, exist_ok=True)
         (scene.folder / name).write_bytes(raw)
 
@@ -75,7 +83,7 @@ def objects(name: str, *lines: object) -> Maker:
 def cut(name: str, n_bytes: int) -> Maker:
     """Cut an existing file to its first `n_bytes`, or by as many bytes if negative."""
 
-    def make(scene: Scene) -> None:
+    def make(scene: CommandScene) -> None:
         path = scene.folder / name
         path.write_bytes(path.read_bytes()[:n_bytes])
 
@@ -83,37 +91,57 @@ def cut(name: str, n_bytes: int) -> Maker:
 
 
 def folder(name: str) -> Maker:
-    return lambda scene: (scene.folder / name).mkdir(parents=True)
+    """An empty folder."""
+
+    def make(scene: CommandScene) -> None:
+        (scene.folder / name).mkdir(parents=True)
+
+    return make
 
 
 def link(name: str, to: str) -> Maker:
-    return lambda scene: (scene.folder / name).symlink_to(to)
+    """A symbolic link."""
+
+    def make(scene: CommandScene) -> None:
+        (scene.folder / name).symlink_to(to)
+
+    return make
 
 
 def stocked(*names: str, name: str = "") -> Maker:
     """Copies of files or folders of the stock, one of them under another `name`."""
 
-    def make(scene: Scene) -> None:
-        for stock in names:
-            there, here = scene.stock / stock, scene.folder / (name or stock)
-            here.parent.mkdir(parents=True, exist_ok=True)
-            if there.is_dir():
-                shutil.copytree(there, here)
+    def make(scene: CommandScene) -> None:
+        for stock_name in names:
+            source = scene.stock / stock_name
+            copy = scene.folder / (name or stock_name)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            if source.is_dir():
+                shutil.copytree(source, copy)
             else:
-                shutil.copyfile(there, here)
+                shutil.copyfile(source, copy)
 
     return make
 
 
 def hdf5(name: str, change: Callable[[h5py.File], object]) -> Maker:
-    """Change an HDF5 file, or make it."""
+    """Change an HDF5 file, or make it, by a function."""
 
-    def make(scene: Scene) -> None:
+    def make(scene: CommandScene) -> None:
         (scene.folder / name).parent.mkdir(parents=True, exist_ok=True)
         with h5py.File(scene.folder / name, "a") as opened:
             change(opened)
 
     return make
+
+
+def attribute(name: str, key: str, value: object) -> Maker:
+    """Change an attribute of an HDF5 file."""
+
+    def put(opened: h5py.File) -> None:
+        opened.attrs.modify(key, value)
+
+    return hdf5(name, put)
 
 
 def weight(path: str, change: Callable[[np.ndarray], np.ndarray]) -> Maker:
@@ -127,33 +155,28 @@ def weight(path: str, change: Callable[[np.ndarray], np.ndarray]) -> Maker:
     return hdf5("tiny/weights.hdf5", put)
 
 
-def options(**changes: object) -> Maker:
-    """Change the options of the copy of `tiny`: `lstm__dim=5`; None takes the member out."""
+def lstm_options(**changes: object) -> Maker:
+    """Change the options of the LSTM of the copy of `tiny`; None takes one out."""
 
-    def make(scene: Scene) -> None:
+    def make(scene: CommandScene) -> None:
         path = scene.folder / "tiny" / "options.json"
-        content = json.loads(path.read_text())
+        options = json.loads(path.read_text())
         for name, value in changes.items():
-            part, _, member = name.partition("__")
             if value is None:
-                del content[part][member]
+                del options["lstm"][name]
             else:
-                content[part][member] = value
-        path.write_text(json.dumps(content))
+                options["lstm"][name] = value
+        path.write_text(json.dumps(options))
 
     return make
 
 
-def zipped(name: str, *members: str) -> Maker:
-    """A zip file of files in the folder; a member `NAME=CONTENT` is written as it stands."""
+def zipped(name: str, members: Mapping[str, str]) -> Maker:
+    """A zip file of members with these contents."""
 
-    def make(scene: Scene) -> None:
+    def make(scene: CommandScene) -> None:
         with zipfile.ZipFile(scene.folder / name, "w") as archive:
-            for member in members:
-                inside, has_content, content = member.partition("=")
-                if has_content:
-                    archive.writestr(inside, content)
-                else:
-                    archive.write(scene.folder / inside, inside)
+            for member, content in members.items():
+                archive.writestr(member, content)
 
     return make

@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 from bad_input import TABLE
 from command_line import elmo
+from situations import BadInput, CommandScene
 
 PATH = Path(__file__).with_name("messages.txt")
 
@@ -28,12 +29,15 @@ PATH = Path(__file__).with_name("messages.txt")
 def read_messages() -> dict[str, str]:
     """The messages of the file, by the names of rows: `[exit CODE] error: …`, then the hint."""
     lines = PATH.read_text("utf-8").splitlines()
-    rows = [first.partition(" [exit ") for first in lines[::2]]
-    pairs = zip(rows, lines[1::2], strict=True)
-    return {name: f"{exit_}{rest}\n{hint}".lstrip() for (name, exit_, rest), hint in pairs}
+    messages = {}
+    for first, hint in zip(lines[::2], lines[1::2], strict=True):
+        name, rest = first.split(" [exit ", maxsplit=1)
+        messages[name] = f"[exit {rest}\n{hint}"
+    return messages
 
 
 def fits(expected: str, said: str) -> bool:
+    """Whether a message is the expected one, in which `…` stands for anything."""
     return re.fullmatch(".*".join(map(re.escape, expected.split("…"))), said) is not None
 
 
@@ -55,39 +59,48 @@ def messages(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
     expected = read_messages()
     yield expected
     if request.config.getoption("--update-golden"):
-        rows = sorted((row.id, expected[row.id]) for row in TABLE)
-        PATH.write_text("".join(f"{name} {said}\n" for name, said in rows), "utf-8")
+        names = sorted(row.name for row in TABLE)
+        PATH.write_text("".join(f"{name} {expected[name]}\n" for name in names), "utf-8")
 
 
-@pytest.mark.parametrize(("words", "makes", "env", "leaves"), TABLE)
-def test_bad_input(words, makes, env, leaves, scene, messages, request, monkeypatch) -> None:
-    for make in makes:
+@pytest.mark.parametrize("row", TABLE, ids=[row.name for row in TABLE])
+def test_bad_input(
+    row: BadInput,
+    scene: CommandScene,
+    messages: dict[str, str],
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for make in row.makers:
         make(scene)
-    for variable, value in env.items():
+    for variable, value in row.env.items():
         monkeypatch.setenv(variable, value)
-    name, before = request.node.callspec.id, hashes(scene.folder)
-    done = elmo(*words)
+    before = hashes(scene.folder)
+    done = elmo(*row.words)
+    after = hashes(scene.folder)
     said = f"[exit {done.code}] " + "\n    ".join(done.err.splitlines())
     said = said.replace(str(scene.folder), "HERE").replace(str(scene.stock), "STOCK")
     assert re.fullmatch(r"\[exit [123]\] error: .+\n    hint: .+", said), done.err
     assert b"Traceback" not in done.out
-    if request.config.getoption("--update-golden") and not fits(messages.get(name, ""), said):
-        messages[name] = said
-    assert name in messages, "no such row in messages.txt; --update-golden adds it"
-    assert fits(messages[name], said), done.err
-    after = hashes(scene.folder)
-    assert {path for path in before | after if before.get(path) != after.get(path)} == leaves
+    if request.config.getoption("--update-golden") and not fits(messages.get(row.name, ""), said):
+        messages[row.name] = said
+    assert row.name in messages, "no such row in messages.txt; --update-golden adds it"
+    assert fits(messages[row.name], said), done.err
+    changed = {path for path in before | after if before.get(path) != after.get(path)}
+    assert changed == set(row.leaves)
 
 
 def test_each_row_has_one_message(request: pytest.FixtureRequest) -> None:
     """A message without a row would be reviewed for nothing, two rows of one name share one."""
-    names = [row.id for row in TABLE]
+    names = [row.name for row in TABLE]
     assert len(set(names)) == len(names)
     if not request.config.getoption("--update-golden"):
         assert list(read_messages()) == sorted(names)
 
 
-def test_a_name_is_printed_as_it_is() -> None:
+@pytest.mark.parametrize(
+    ("name", "said"), [("no  such.txt", "no  such.txt"), ("no\n such.txt", "no such.txt")]
+)
+def test_a_name_is_printed_as_it_is(name: str, said: str) -> None:
     """Two blanks stay two; a line end would be a third line."""
-    for name, said in (("no  such.txt", "no  such.txt"), ("no\n such.txt", "no such.txt")):
-        assert elmo("tokenize", name).err.startswith(f"error: {said}: no such file\nhint: ")
+    assert elmo("tokenize", name).err.startswith(f"error: {said}: no such file\nhint: ")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from command_line import Done, elmo, made, refused
 from disks import disk_of
-from situations import Scene, file, stocked
+from situations import CommandScene, file, stocked
 
 from elmo_cli.errors import ResumeError
 from elmo_cli.store.log_lines import read_log
@@ -33,13 +33,14 @@ def start(*args: str, **kwargs) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **kwargs)
 
 
-def files(scene: Scene) -> set[str]:
+def files(scene: CommandScene) -> set[str]:
+    """The names of all files in the folder."""
     return {path.name for path in scene.folder.iterdir()}
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
 @pytest.mark.parametrize("line", ["embed -q a.txt -o -", "--help"])
-def test_standard_output_on_a_full_disk(line: str, scene: Scene) -> None:
+def test_standard_output_on_a_full_disk(line: str, scene: CommandScene) -> None:
     """Without it a cut file would pass for a whole one."""
     with open("/dev/full", "w") as full:
         run = start(*line.split(), stdout=full)
@@ -52,7 +53,7 @@ def test_standard_output_on_a_full_disk(line: str, scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("line", ["models list", "embed -q a.txt -o -", "embed a.txt -o x -n"])
-def test_a_closed_standard_output(line: str, scene: Scene) -> None:
+def test_a_closed_standard_output(line: str, scene: CommandScene) -> None:
     """Otherwise the result is lost, or written into the first file that is opened."""
     before = files(scene)
     done = elmo(*line.split(), has_stdout=False)
@@ -61,7 +62,7 @@ def test_a_closed_standard_output(line: str, scene: Scene) -> None:
     assert elmo("embed", "-q", "a.txt", "-o", "a.hdf5", has_stdout=False).code == 0
 
 
-def test_no_space_after_the_first_block(scene: Scene, stock: Path) -> None:
+def test_no_space_after_the_first_block(scene: CommandScene, stock: Path) -> None:
     """Without it a full disk would cost the work before it, or leave a cut file."""
     stocked("long.txt")(scene)
     with disk_of((stock / "long.hdf5.part").stat().st_size + 40_000):
@@ -80,7 +81,9 @@ def test_no_space_after_the_first_block(scene: Scene, stock: Path) -> None:
         ("embed -q long.txt -o long.hdf5", "long.hdf5.part"),
     ],
 )
-def test_no_space_before_anything_can_be_resumed(line: str, written: str, scene: Scene) -> None:
+def test_no_space_before_anything_can_be_resumed(
+    line: str, written: str, scene: CommandScene
+) -> None:
     """Nothing is left behind, and no `--resume` is advised."""
     stocked("part-1.hdf5", "part-2.hdf5", "long.txt")(scene)
     before = files(scene)
@@ -99,10 +102,22 @@ def committed(part: str) -> int:
         return 0
 
 
+def wait_for_a_block(part: str, run: subprocess.Popen[str]) -> int:
+    """Wait until a run has committed sentences to an unfinished file, and return how many."""
+    end_s = time.monotonic() + 60
+    while time.monotonic() < end_s:
+        assert run.poll() is None, "the run has ended"
+        n_committed = committed(part)
+        if n_committed:
+            return n_committed
+        time.sleep(0.05)
+    raise AssertionError("no block was committed")
+
+
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
 )
-def test_interrupted(number: int, scene: Scene, stock: Path) -> None:
+def test_interrupted(number: int, scene: CommandScene, stock: Path) -> None:
     """Without it Ctrl-C, or a cluster's scheduler, would cost what was done, or say how to go on
     and not be able to."""
     stocked("long.txt")(scene)
@@ -110,11 +125,7 @@ def test_interrupted(number: int, scene: Scene, stock: Path) -> None:
     run = start("embed", "-q", "-", "-o", "long.hdf5", stdin=subprocess.PIPE)
     run.stdin.write(text)
     run.stdin.flush()  # and not closed, so that the run waits for more
-    until = time.monotonic() + 60
-    while not (n_committed := committed("long.hdf5.part")):
-        assert time.monotonic() < until, "no block was committed"
-        assert run.poll() is None
-        time.sleep(0.05)
+    n_committed = wait_for_a_block("long.hdf5.part", run)
     run.send_signal(number)
     said = run.stderr.read()
     assert said == (
@@ -132,7 +143,7 @@ def test_interrupted(number: int, scene: Scene, stock: Path) -> None:
 
 @pytest.mark.parametrize("output", ["e.hdf5", "-"])
 @pytest.mark.parametrize("name", ["e.txt", "-"])
-def test_empty_text_is_warned_of(name: str, output: str, scene: Scene) -> None:
+def test_empty_text_is_warned_of(name: str, output: str, scene: CommandScene) -> None:
     """A text without a line makes a file without a sentence, and not in silence."""
     file("e.txt", "")(scene)
     done = made("embed", name, "-o", output)

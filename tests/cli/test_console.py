@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Done, elmo, made
-from situations import Maker, Scene, file, hdf5, objects, stocked, zipped
+from situations import CommandScene, Maker, file, hdf5, objects, stocked, zipped
 
 from elmo_cli.cli import console, main
 from elmo_cli.cli.task_options import TaskReporter
@@ -29,7 +29,7 @@ def attribute(name: str, value: str) -> Maker:
     return hdf5("ok.hdf5", lambda opened: opened.attrs.modify(name, value))
 
 
-def embedded(scene: Scene) -> None:
+def embedded(scene: CommandScene) -> None:
     """An embeddings file of a sentence with a control character in a token."""
     objects("t.jsonl", {"tokens": ["The", f"{ESCAPE}cat"]})(scene)
     made("embed", "-q", "t.jsonl", "-o", "t.hdf5")
@@ -39,7 +39,7 @@ def embedded(scene: Scene) -> None:
 UNTRUSTED = {
     "attribute": (["inspect", "ok.hdf5"], [OK, attribute("model", f"m{ESCAPE}\nchecked")], 0),
     "zip member": (["embed", "a.txt", "-o", "b.hdf5", "-m", "m.zip"],
-        [zipped("m.zip", f"../{ESCAPE}weights.hdf5=x", "options.json={}")], 1),
+        [zipped("m.zip", {f"../{ESCAPE}weights.hdf5": "x", "options.json": "{}"})], 1),
     "HDF5 name": (["inspect", "ok.hdf5"],
         [OK, hdf5("ok.hdf5", lambda opened: opened.move("1", f"1{ESCAPE}"))], 1),
     "token in an error": (["neighbors", "t.hdf5", "0:nope"], [embedded], 2),
@@ -53,7 +53,7 @@ UNTRUSTED = {
 
 
 @pytest.mark.parametrize("way", UNTRUSTED)
-def test_untrusted_text_cannot_control_the_terminal(way: str, scene: Scene) -> None:
+def test_untrusted_text_cannot_control_the_terminal(way: str, scene: CommandScene) -> None:
     words, makes, code = UNTRUSTED[way]
     for make in makes:
         make(scene)
@@ -71,7 +71,7 @@ def test_line_ends_in_names_start_no_line_of_their_own() -> None:
     )
 
 
-def test_data_on_standard_output_stays_as_it_is(scene: Scene) -> None:
+def test_data_on_standard_output_stays_as_it_is(scene: CommandScene) -> None:
     file("e.txt", f"a{ESCAPE}\n")(scene)
     assert made("tokenize", "e.txt").out.decode().startswith("a\x1b [ 31")
 
@@ -96,7 +96,7 @@ def test_only_console_prints() -> None:
 
 
 @pytest.mark.parametrize("module", ["elmo_cli.errors", "elmo_cli.cli.main", "numpy"])
-def test_interrupted_in_an_import(module: str, scene: Scene) -> None:
+def test_interrupted_in_an_import(module: str, scene: CommandScene) -> None:
     """Libraries swallow an exception while they are imported, or are left half initialized."""
     program = (
         "import os, signal, sys\n"

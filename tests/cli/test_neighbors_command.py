@@ -40,31 +40,44 @@ def rows(done: Done) -> list[list[str]]:
     return [line.split("\t") for line in done.out.decode().splitlines()]
 
 
+def query_positions(done: Done) -> list[str]:
+    """Where the queries of a table are."""
+    return [row[1] for row in rows(done) if row[0] == "query"]
+
+
+def positions(occurrences: list[dict[str, Any]]) -> list[str]:
+    """Where tokens are, as the table shows it."""
+    return [f"{found['key']}:{found['position']}" for found in occurrences]
+
+
 def neighbors(*words: object) -> dict[str, Any]:
     """The result as JSON."""
     done = made("neighbors", *words, "--json", "-q")
-    assert (done.out.count(b"\n"), done.err) == (1, "")
+    assert done.out.count(b"\n") == 1
+    assert done.err == ""
     found: dict[str, Any] = json.loads(done.out)
     return found
 
 
 def test_table_shows_what_json_contains() -> None:
-    facts = neighbors("a.hdf5", "0:play", "2:0", "-k", "3", "--layer", "1")
-    done = made("neighbors", "a.hdf5", "0:play", "2:0", "-k", "3", "--layer", "1")
-    first, *found = rows(done)
-    assert first == ["cosine", "position", "before", "token", "after"]
+    words = ("a.hdf5", "0:play", "2:0", "-k", "3", "--layer", "1")
+    facts = neighbors(*words)
+    done = made("neighbors", *words)
+    header, *found = rows(done)
+    assert header == ["cosine", "position", "before", "token", "after"]
     assert found[0] == ["query", "0:1", "the", "play", "began at eight in the old …"]
     expected = []
     for query in facts.pop("queries"):
-        assert (query["n_occurrences"], len(query["neighbors"])) == (None, 3)
-        expected.append(["query", "{key}:{position}".format(**query)])
+        assert query["n_occurrences"] is None
+        assert len(query["neighbors"]) == 3
+        expected.append(["query", f"{query['key']}:{query['position']}"])
         for near in query["neighbors"]:
-            expected.append([f"{near['cosine']:.3f}", "{key}:{position}".format(**near)])
+            expected.append([f"{near['cosine']:.3f}", f"{near['key']}:{near['position']}"])
             assert near["tokens"] == LINES[near["key"]].split()
             assert near["token"] == near["tokens"][near["position"]]
     assert [row[:2] for row in found] == expected
-    for _, place, before, token, after in found:
-        key, position = map(int, place.split(":"))
+    for _, where, before, token, after in found:
+        key, position = map(int, where.split(":"))
         assert LINES[key].split()[position] == token
         assert f"{before} {token} {after}".strip(" …") in LINES[key]
     assert facts == {
@@ -90,21 +103,24 @@ def test_same_word() -> None:
 
 def test_kwic() -> None:
     done = made("kwic", "a.hdf5", "PLAY")
-    assert (rows(done), done.err) == (
-        [
-            ["position", "before", "token", "after"],
-            ["0:1", "the", "play", "began at eight in the old …"],
-            ["1:1", "They", "play", "[b] ball in the park"],
-            ["3:1", "a", "Play", "in 3 acts"],
-            ["5:3", "he began to", "play", "at once"],
-        ],
-        "",
-    )
+    assert done.err == ""
+    assert rows(done) == [
+        ["position", "before", "token", "after"],
+        ["0:1", "the", "play", "began at eight in the old …"],
+        ["1:1", "They", "play", "[b] ball in the park"],
+        ["3:1", "a", "Play", "in 3 acts"],
+        ["5:3", "he began to", "play", "at once"],
+    ]
     facts = json.loads(made("kwic", "a.hdf5", "play", "-k", "2", "--json").out)
-    assert (facts["file"], facts["word"]) == ("a.hdf5", "play")
-    assert [(one["key"], one["position"]) for one in facts["occurrences"]] == [(0, 1), (1, 1)]
-    none = made("kwic", "a.hdf5", "foo")
-    assert (len(rows(none)), none.err) == (1, "a.hdf5: foo does not occur\n")
+    assert facts["file"] == "a.hdf5"
+    assert facts["word"] == "play"
+    assert positions(facts["occurrences"]) == ["0:1", "1:1"]
+
+
+def test_kwic_of_a_word_that_does_not_occur() -> None:
+    done = made("kwic", "a.hdf5", "foo")
+    assert len(rows(done)) == 1
+    assert done.err == "a.hdf5: foo does not occur\n"
 
 
 def test_queries_of_another_file() -> None:
@@ -122,17 +138,21 @@ def test_queries_of_another_file() -> None:
 
 def test_word_in_the_file() -> None:
     facts = neighbors("a.hdf5", "Play", "--occurrence", "all", "-k", "1")
-    positions = ["0:1", "1:1", "3:1", "5:3"]
-    assert facts["queries"] == [
-        {**one, "query": "Play", "n_occurrences": 4}
-        for one in neighbors("a.hdf5", *positions, "-k", "1")["queries"]
-    ]
-    [one] = neighbors("a.hdf5", "play", "--occurrence", "3")["queries"]
-    assert (one["key"], one["position"], one["n_occurrences"]) == (3, 1, 4)
-    Path("c.txt").write_text("".join(f"{k} a\n" for k in range(6)))
+    by_position = neighbors("a.hdf5", "0:1", "1:1", "3:1", "5:3", "-k", "1")
+    expected = []
+    for query in by_position["queries"]:
+        expected.append({**query, "query": "Play", "n_occurrences": 4})
+    assert facts["queries"] == expected
+    (third,) = neighbors("a.hdf5", "play", "--occurrence", "3")["queries"]
+    assert positions([third]) == ["3:1"]
+    assert third["n_occurrences"] == 4
+
+
+def test_only_the_first_occurrences_of_a_word_are_queries() -> None:
+    Path("c.txt").write_text("".join(f"{number} a\n" for number in range(6)))
     made("embed", "c.txt", "-o", "c.hdf5", "-q")
     done = made("neighbors", "c.hdf5", "a", "-k", "1")
-    assert [row[1] for row in rows(done) if row[0] == "query"] == [f"{k}:1" for k in range(5)]
+    assert query_positions(done) == ["0:1", "1:1", "2:1", "3:1", "4:1"]
     assert "c.hdf5: 5 of 6 occurrences of a; `--occurrence all`" in done.err
 
 
@@ -142,11 +162,9 @@ def test_typed_sentence_equals_a_query_file(tiny: Path, options: tuple[str, ...]
     made("embed", "-", "-o", "q.hdf5", "-q", *options, stdin=b"he liked a play .\n")
     layer = ("--layer", "0") if options else ()
     words = ("--text", "he liked a [play] .", "-m", tiny)
-    [typed] = neighbors("a.hdf5", *words, *layer)["queries"]
-    [query] = neighbors("a.hdf5", "0:3", "--query-file", "q.hdf5", *layer)["queries"]
-    near = [(one["key"], one["position"]) for one in query.pop("neighbors")]
-    found = typed.pop("neighbors")
-    assert [(one["key"], one["position"]) for one in found] == near
+    (typed,) = neighbors("a.hdf5", *words, *layer)["queries"]
+    (query,) = neighbors("a.hdf5", "0:3", "--query-file", "q.hdf5", *layer)["queries"]
+    assert positions(typed.pop("neighbors")) == positions(query.pop("neighbors"))
     assert typed == {**query, "query": "he liked a [play] ."}
 
 
@@ -154,7 +172,7 @@ def test_typed_sentence_for_carried_states(tiny: Path) -> None:
     made("embed", "a.txt", "-o", "a.hdf5", "-qf", "--state", "carry", "--batch-size", "2")
     done = made("neighbors", "a.hdf5", "--text", "a [play]", "--text", "[play] it", "-m", tiny)
     assert done.err.startswith("warning: a.hdf5: state is 'carry', that of a typed sentence ")
-    assert [row[1] for row in rows(done) if row[0] == "query"] == ["0:1", "1:0"]
+    assert query_positions(done) == ["0:1", "1:0"]
 
 
 @pytest.mark.parametrize(
@@ -167,14 +185,19 @@ def test_typed_sentence_for_carried_states(tiny: Path) -> None:
 def test_queries_without_a_token(options: list[str], query: str, row: str, note: str) -> None:
     made("embed", "a.txt", "-o", "b.hdf5", "-q", *options)
     done = made("neighbors", "b.hdf5", query, "-k", "2")
-    first, *found = rows(done)[1:]
-    assert (first, len(found)) == (["query", query, "", "", row], 2)
+    _, query_row, *found = rows(done)
+    assert query_row == ["query", query, "", "", row]
+    assert len(found) == 2
     assert done.err.splitlines()[-1] == f"b.hdf5: {note}"
 
 
 def test_terminal_shows_tokens_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not as markup of rich or control characters."""
-    monkeypatch.setattr(console, "is_terminal", lambda stream: True)
+
+    def is_terminal(stream: object) -> bool:
+        return True
+
+    monkeypatch.setattr(console, "is_terminal", is_terminal)
     monkeypatch.setenv("COLUMNS", "120")
     shown = made("kwic", "a.hdf5", "[b]").out.decode()
     assert "They play" in shown

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import fields
+
 import click
 import pytest
 from click.shell_completion import ShellComplete
@@ -12,39 +15,71 @@ from elmo_cli.cli.main import COMMANDS, cli
 from elmo_cli.errors import UsageError
 
 REFUSED = (UsageError, click.BadParameter)
+_NOT_YET = {"pretrain", "finetune", "train", "evaluate", "predict"}  # without a class of options
 
 
 def parameters() -> list[tuple[click.Context, click.Parameter]]:
     """All parameters of all commands and sub-commands, flags left out."""
-    found = commands().values()
-    pairs = [(click.Context(command), one) for command in found for one in command.params]
-    return [pair for pair in pairs if not getattr(pair[1], "is_flag", False)]
+    pairs = []
+    for command in commands().values():
+        for parameter in command.params:
+            is_flag = isinstance(parameter, click.Option) and parameter.is_flag
+            if not is_flag:
+                pairs.append((click.Context(command), parameter))
+    return pairs
+
+
+def options_class(command: click.Command) -> type:
+    """The class of the values of a command: `EmbedOptions`, in the module of `embed`."""
+    function = command.callback
+    assert function is not None
+    words = function.__name__.split("_")
+    name = "".join(word.capitalize() for word in words) + "Options"
+    found: type = getattr(sys.modules[function.__module__], name)
+    return found
+
+
+def test_each_option_is_a_field_of_the_options_of_its_command() -> None:
+    """And each field an option; a value that has no field could only be looked up by its name."""
+    checked = set()
+    for words, command in commands().items():
+        name = " ".join(words)
+        values = {parameter.name for parameter in command.params if parameter.expose_value}
+        if isinstance(command, click.Group) or not values or name in _NOT_YET:
+            continue
+        field_names = {field.name for field in fields(options_class(command))}
+        assert field_names == values, name
+        checked.add(name)
+    assert {"embed", "models pull", "plot senses"} <= checked
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
 def test_numbers_are_finite(value: str) -> None:
     """NaN passes every comparison with a bound, and is no JSON in the recipe of a run."""
-    floats = [pair for pair in parameters() if isinstance(pair[1].type, FloatParamType)]
-    names = {parameter.opts[0] for _, parameter in floats}
-    assert {"--treebank-fraction", "--learning-rate", "--gpus-per-worker"} <= names
-    for context, parameter in floats:
-        with pytest.raises(click.BadParameter, match=r"finite|in the range"):
-            parameter.type_cast_value(context, value)
+    checked = set()
+    for context, parameter in parameters():
+        if isinstance(parameter.type, FloatParamType):
+            with pytest.raises(click.BadParameter, match=r"finite|in the range"):
+                parameter.type_cast_value(context, value)
+            checked.add(parameter.opts[0])
+    assert {"--treebank-fraction", "--learning-rate", "--gpus-per-worker"} <= checked
 
 
 def test_no_value_is_empty() -> None:
     """An unset shell variable would be taken for an option that is not given."""
     for context, parameter in parameters():
         is_list = parameter.multiple or parameter.nargs == -1
-        one = "" if parameter.nargs in (1, -1) else ("",) * parameter.nargs
+        value = "" if parameter.nargs in (1, -1) else ("",) * parameter.nargs
         with pytest.raises(REFUSED):
-            parameter.process_value(context, (one,) if is_list else one)
+            parameter.process_value(context, (value,) if is_list else value)
 
 
 def offered(*words: str) -> list[tuple[str, str]]:
+    """The completions of the last word: what kind each is, and its text."""
     *before, incomplete = words
-    found = ShellComplete(cli, {}, "elmo", "_ELMO_COMPLETE").get_completions(before, incomplete)
-    return [(item.type, item.value) for item in found]
+    complete = ShellComplete(cli, {}, "elmo", "_ELMO_COMPLETE")
+    completions = complete.get_completions(before, incomplete)
+    return [(completion.type, completion.value) for completion in completions]
 
 
 NOT_FILES_FIRST = ("models", "probe", "finetune", "train", "evaluate", "predict", "plot")
@@ -56,16 +91,25 @@ def test_files_are_completed(command: str) -> None:
     assert ("file", "corp") in offered(command, "corp")
 
 
-def test_files_folders_and_models_of_options() -> None:
-    assert offered("embed", "-o", "x") == [("file", "x")]
-    assert offered("pretrain", "--data-dir", "x") == [("dir", "x")]
-    assert offered("finetune", "--domain", "x") == [("file", "x")]
-    assert offered("train", "ner", "--train", "x") == [("file", "x")]
-    assert offered("evaluate", "x") == [("dir", "x")]
-    assert offered("predict", "ner", "x") == [("file", "x")]
-    assert offered("plot", "senses", "x") == [("file", "x")]
-    assert offered("probe", "--train", "x") == [("file", "x")]
-    assert offered("probe", "--train", "a.hdf5", "x") == [("file", "x")]
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("embed -o x", "file"),
+        ("pretrain --data-dir x", "dir"),
+        ("finetune --domain x", "file"),
+        ("train ner --train x", "file"),
+        ("evaluate x", "dir"),
+        ("predict ner x", "file"),
+        ("plot senses x", "file"),
+        ("probe --train x", "file"),
+        ("probe --train a.hdf5 x", "file"),
+    ],
+)
+def test_files_and_folders_are_completed_where_a_value_is_one(line: str, kind: str) -> None:
+    assert offered(*line.split()) == [(kind, "x")]
+
+
+def test_models_and_choices_are_completed() -> None:
     assert offered("embed", "-m", "orig") == [
         ("plain", "original"),
         ("plain", "original-5.5b"),

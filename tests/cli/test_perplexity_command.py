@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import shutil
@@ -26,6 +27,11 @@ def here(folder: Path, tiny: Path, golden: Path) -> None:
     shutil.copy(golden / "lm" / "sentences.txt", folder / "text")
 
 
+def contents() -> dict[Path, bytes]:
+    """The content of every file in the working folder."""
+    return {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+
+
 def measured(*words: object) -> dict[str, Any]:
     """The object of --json."""
     done = made("perplexity", "text", "-m", "model", "--json", *words)
@@ -33,16 +39,32 @@ def measured(*words: object) -> dict[str, Any]:
     return found
 
 
-def test_figures_equal_those_of_bilm_tf() -> None:
-    carry = ("--state", "carry", "--batch-size", 4)
-    for words, average, counts in (((), 96.0623815, (294, 0)), (carry, 109.6402844, (272, 22))):
-        found = measured(*words)
-        assert found["perplexity"]["average"] == pytest.approx(average, rel=1e-6)
-        assert (found["predictions"], found["not_scored"]) == counts
-        assert (found["model"], found["tokens"], found["sentences"]) == ("model", 264, 30)
-        assert found["bits_per_byte"]["average"] > found["bits_per_byte"]["spelling"] > 0
-        assert found["state"] == ("carry" if words else "zero")
-    done = made("perplexity", "text", "-m", "model", *carry)
+AVERAGE = 96.0623815  # of bilm-tf, from zero states
+
+
+@pytest.mark.parametrize(
+    ("options", "state", "average", "n_predictions", "n_not_scored"),
+    [
+        ("", "zero", AVERAGE, 294, 0),
+        ("--state carry --batch-size 4", "carry", 109.6402844, 272, 22),
+    ],
+)
+def test_figures_equal_those_of_bilm_tf(
+    options: str, state: str, average: float, n_predictions: int, n_not_scored: int
+) -> None:
+    found = measured(*options.split())
+    assert found["perplexity"]["average"] == pytest.approx(average, rel=1e-6)
+    assert found["predictions"] == n_predictions
+    assert found["not_scored"] == n_not_scored
+    assert found["model"] == "model"
+    assert found["state"] == state
+    assert found["tokens"] == 264
+    assert found["sentences"] == 30
+    assert found["bits_per_byte"]["average"] > found["bits_per_byte"]["spelling"] > 0
+
+
+def test_figures_in_words() -> None:
+    done = made("perplexity", "text", "-m", "model", "--state", "carry", "--batch-size", 4)
     lines = done.out.decode().splitlines()
     assert lines[0].split() == ["forward", "backward", "average"]
     assert lines[1].split() == ["perplexity", "136.00", "88.39", "109.64"]
@@ -56,7 +78,7 @@ def test_figures_equal_those_of_bilm_tf() -> None:
 def test_warm_states_and_tokenized_input_reach_the_model() -> None:
     warm = measured("--state", "warm")
     assert warm["state"] == "warm"
-    assert abs(warm["perplexity"]["average"] / 96.0623815 - 1) > 1e-3
+    assert warm["perplexity"]["average"] != pytest.approx(AVERAGE, rel=1e-3)
     Path("text").write_text("The old tree isn't old. It is the tree.\n")
     raw = measured("--tokenize")
     Path("text").write_text("The old tree is n't old .\nIt is the tree .\n")
@@ -71,19 +93,23 @@ def test_the_table_has_a_row_per_sentence(golden: Path) -> None:
     Path("text").write_text("\n" + "\n\n".join(lines[:3]) + "\n")
     Path("second").write_text("\n".join(lines[3:]) + "\n")
     made("perplexity", "text", "second", "-m", "model", "-o", "table.tsv")
-    header, *rows = [line.split("\t") for line in Path("table.tsv").read_text().splitlines()]
+    with open("table.tsv", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
     names = "source line tokens unknown predictions forward backward perplexity"
-    assert header == names.split()
-    where = [("text", n) for n in (2, 4, 6)] + [("second", n + 1) for n in range(27)]
-    assert [(row[0], int(row[1])) for row in rows] == where
-    for k, row in enumerate(rows):
-        forward = sum(expected["forward_ll"][k])
-        backward = sum(expected["backward_ll_reading_order"][k])
-        n = len(lines[k].split())
-        assert [int(row[2]), int(row[4])] == [n, n + 1]
-        perplexity = math.exp(-(forward + backward) / 2 / (n + 1))
-        values = [float(cell) for cell in row[5:]]
-        assert values == pytest.approx([forward, backward, perplexity], rel=1e-4)
+    assert list(rows[0]) == names.split()
+    sources = ["text:2", "text:4", "text:6", *(f"second:{number}" for number in range(1, 28))]
+    assert [f"{row['source']}:{row['line']}" for row in rows] == sources
+    for number, row in enumerate(rows):
+        forward = sum(expected["forward_ll"][number])
+        backward = sum(expected["backward_ll_reading_order"][number])
+        n_tokens = len(lines[number].split())
+        n_predictions = n_tokens + 1
+        perplexity = math.exp(-(forward + backward) / 2 / n_predictions)
+        assert int(row["tokens"]) == n_tokens
+        assert int(row["predictions"]) == n_predictions
+        assert float(row["forward"]) == pytest.approx(forward, rel=1e-4)
+        assert float(row["backward"]) == pytest.approx(backward, rel=1e-4)
+        assert float(row["perplexity"]) == pytest.approx(perplexity, rel=1e-4)
     done = made("perplexity", "text", "second", "-m", "model", "-o", "-")
     assert done.out == Path("table.tsv").read_bytes()
     assert "bits per byte" in done.err
@@ -104,11 +130,11 @@ def test_refused_commands_change_nothing(words: str, code: int, message: str, hi
     Path("table").write_text("mine")
     Path("latin").write_bytes(b"\xff\n")
     shutil.copy("model/options.json", "options")
-    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    before = contents()
     done = elmo("perplexity", *words.split())
     refused(done, code, message, hint)
     assert done.out == b""
-    assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
+    assert contents() == before
 
 
 def test_unknown_tokens_and_skipped_lines() -> None:
@@ -123,5 +149,5 @@ def test_unknown_tokens_and_skipped_lines() -> None:
     done = elmo("perplexity", "text", "-m", "model", "--on-error", "skip", "--json")
     refused(done, 3, "1 line was left out", "")
     found = json.loads(done.out)
-    assert found["perplexity"]["average"] == pytest.approx(96.0623815, rel=1e-6)
+    assert found["perplexity"]["average"] == pytest.approx(AVERAGE, rel=1e-6)
     assert len(found["skipped"]) == 1

@@ -11,22 +11,29 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from command_line import Done, documented, elmo, made, only_tiny
+from command_line import Done, documented, elmo, made, only_tiny, refused
 
 from elmo_cli.analysis import linear
 
 TAGS = {
-    **dict.fromkeys(("the", "a"), "DT"),
-    **dict.fromkeys(("cat", "dog", "house"), "NN"),
-    **dict.fromkeys(("sat", "slept"), "VBD"),
-    **dict.fromkeys((".", "!"), "."),
+    "the": "DT",
+    "a": "DT",
+    "cat": "NN",
+    "dog": "NN",
+    "house": "NN",
+    "sat": "VBD",
+    "slept": "VBD",
+    ".": ".",
+    "!": ".",
 }
 N_SENTENCES = {"train": 30, "dev": 8, "test": 8}
 # The end of test has words that are not in train, and a label.
 NEW = [("the", "DT"), ("mouse", "NN"), ("ran", "VBD"), ("quickly", "RB"), (".", ".")]
 
 SHOWN = {  # fields of a layer in the order of the columns, and their formats
-    **dict.fromkeys(("test", "dev", "unseen_words"), ".2f"),
+    "test": ".2f",
+    "dev": ".2f",
+    "unseen_words": ".2f",
     "weight_decay": ".0e",
     "control": ".2f",
     "selectivity": ".2f",
@@ -38,10 +45,31 @@ SHOWN = {  # fields of a layer in the order of the columns, and their formats
 def tagged(split: str) -> list[list[tuple[str, str]]]:
     """Sentences that are different in every split, and the same in every process."""
     rng = random.Random(split)
-    n, words = N_SENTENCES[split], sorted(TAGS)
-    lines = [[*rng.choices(words, k=rng.randint(2, 9)), f"{k}{split}"] for k in range(n)]
-    found = [[(word, TAGS.get(word, "CD")) for word in line] for line in lines]
-    return [*found, NEW] if split == "test" else found
+    sentences = []
+    for number in range(N_SENTENCES[split]):
+        words = rng.choices(sorted(TAGS), k=rng.randint(2, 9))
+        last = (f"{number}{split}", "CD")  # makes the sentence different
+        sentences.append([*((word, TAGS[word]) for word in words), last])
+    if split == "test":
+        sentences.append(NEW)
+    return sentences
+
+
+def n_tokens(split: str) -> int:
+    return sum(len(sentence) for sentence in tagged(split))
+
+
+def as_conllu(sentence: list[tuple[str, str]]) -> str:
+    """The rows of a sentence, with the tags as xpos, and the blank line after it."""
+    rows = []
+    for number, (word, tag) in enumerate(sentence, 1):
+        rows.append(f"{number}\t{word}\t_\t_\t{tag}\t_\t_\t_\t_\t_\n")
+    return "".join(rows) + "\n"
+
+
+def as_tags(sentence: list[tuple[str, str]]) -> str:
+    """The line of labels of a sentence."""
+    return " ".join(tag for _, tag in sentence) + "\n"
 
 
 @pytest.fixture(scope="session")
@@ -49,13 +77,9 @@ def stock(tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> Path:
     """SPLIT.conllu, SPLIT.tags and SPLIT.hdf5."""
     folder = tmp_path_factory.mktemp("probe")
     for split in N_SENTENCES:
-        rows, lines = [], []
-        for sentence in tagged(split):
-            rows += [f"{n}\t{word}\t_\t_\t{tag}" + "\t_" * 5 for n, (word, tag) in
-                     enumerate(sentence, 1)] + [""]  # fmt: skip
-            lines.append(" ".join(tag for _, tag in sentence))
-        (folder / f"{split}.conllu").write_text("\n".join(rows) + "\n")
-        (folder / f"{split}.tags").write_text("\n".join(lines) + "\n")
+        sentences = tagged(split)
+        (folder / f"{split}.conllu").write_text("".join(map(as_conllu, sentences)))
+        (folder / f"{split}.tags").write_text("".join(map(as_tags, sentences)))
     made("embed", *sorted(folder.glob("*.conllu")), "-o", f"{folder}/", "-q", "-m", tiny)
     return folder
 
@@ -71,8 +95,10 @@ def here(stock: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def probe(labels: str = "conllu", splits: Sequence[str] = tuple(N_SENTENCES)) -> list[str]:
     """The command line for SPLIT.hdf5 and SPLIT.LABELS."""
-    files = [[f"--{split}", f"{split}.hdf5", f"{split}.{labels}"] for split in splits]
-    return ["probe", *(word for words in files for word in words)]
+    words = ["probe"]
+    for split in splits:
+        words += [f"--{split}", f"{split}.hdf5", f"{split}.{labels}"]
+    return words
 
 
 def figures(*words: object, **options: Any) -> dict[str, Any]:
@@ -88,32 +114,48 @@ def table(done: Done) -> list[list[str]]:
 
 
 def test_table_shows_what_json_contains() -> None:
-    """Columns and fields of --control and --mdl are added to those of the probe alone."""
-    alone, found = figures(), figures("--control", "--mdl")
-    done, plain = made(*probe(), "--control", "--mdl"), made(*probe(), "-q")
-    first, baseline, *rows = table(done)
-    names = ["%", "test", "dev", "test, unseen words", "weight decay", "control", "selectivity"]
-    assert first == [*names, "code length, bits", "compression"]
-    per_word = [f"{found['majority_label_per_word'][name]:.2f}" for name in list(SHOWN)[:3]]
-    assert baseline == ["majority label per word", *per_word, *[""] * 5]
+    found = figures("--control", "--mdl")
+    done = made(*probe(), "--control", "--mdl")
+    header, baseline, *rows = table(done)
+    assert header == [
+        "%",
+        "test",
+        "dev",
+        "test, unseen words",
+        "weight decay",
+        "control",
+        "selectivity",
+        "code length, bits",
+        "compression",
+    ]
+    per_word = found["majority_label_per_word"]
+    accuracies = [f"{per_word[name]:.2f}" for name in ("test", "dev", "unseen_words")]
+    assert baseline == ["majority label per word", *accuracies, "", "", "", "", ""]
     for number, (row, layer) in enumerate(zip(rows, found["layers"], strict=True)):
-        one = alone["layers"][number]
-        assert list(layer) == [*one, "control", "selectivity", "mdl"]
-        assert {key: layer[key] for key in one} == one
         assert layer["selectivity"] == layer["test"] - layer["control"]["test"]
         facts = {**layer, **layer["mdl"], "control": layer["control"]["test"]}
         cells = [format(facts[name], how) for name, how in SHOWN.items()]
         assert row == [f"layer {number}", *cells]
-    assert table(plain) == [row[:5] for row in table(done)]
-    assert plain.err == ""
-    n = {split: sum(map(len, tagged(split))) for split in N_SENTENCES}
-    counts = f"train {n['train']}, dev {n['dev']}, test {n['test']}"
+    counts = f"train {n_tokens('train')}, dev {n_tokens('dev')}, test {n_tokens('test')}"
     notes = [line for line in done.err.splitlines() if " epochs of " not in line]  # progress
     assert notes == [
         "warning: test.conllu: labels that are not in train count as errors: 1, such as RB",
         f"5 labels in column xpos; tokens: {counts}",
         "model tiny, state zero",
     ]
+
+
+def test_control_and_mdl_add_columns_and_fields() -> None:
+    """The figures of the probe alone do not depend on them."""
+    alone = figures()
+    more = figures("--control", "--mdl")
+    for layer, layer_alone in zip(more["layers"], alone["layers"], strict=True):
+        assert list(layer) == [*layer_alone, "control", "selectivity", "mdl"]
+        assert layer_alone.items() <= layer.items()
+    table_alone = made(*probe(), "-q")
+    table_of_more = made(*probe(), "--control", "--mdl", "-q")
+    assert table(table_alone) == [row[:5] for row in table(table_of_more)]
+    assert table_alone.err == ""
 
 
 def test_json() -> None:
@@ -131,74 +173,97 @@ def test_json() -> None:
     assert found["test"] == {
         "files": ["test.hdf5", "test.conllu"],
         "sentences": 9,
-        "labels": sum(map(len, tagged("test"))),
+        "labels": n_tokens("test"),
         "unknown_labels": 1,
     }
     # The last word of each sentence occurs there only, and three of NEW are new.
     assert found["n_unseen_words"] == N_SENTENCES["test"] + 3
-    assert (found["dev_from_train"], found["seed"]) == (False, 0)
-    assert [one["name"] for one in found["layers"]] == ["0", "1", "2"]
+    assert found["dev_from_train"] is False
+    assert found["seed"] == 0
+    assert [layer["name"] for layer in found["layers"]] == ["0", "1", "2"]
 
 
-def test_options(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear, "BATCH_SIZE", 8)  # the seed decides about the batches
-    found = figures()
-    every, lines = found["layers"], figures(labels="tags")
+def test_lines_of_labels_give_the_figures_of_a_column() -> None:
+    lines = figures(labels="tags")
+    column = figures()
     assert lines["column"] is None
     for name in ("layers", "majority_label", "majority_label_per_word"):
-        assert lines[name] == found[name]
-    some = figures("--layer", 2, "--layer", 0, "--label-column", 5)["layers"]
-    assert some == [every[2], every[0]]
+        assert lines[name] == column[name]
+
+
+def test_layers_are_probed_in_the_order_given() -> None:
+    all_layers = figures()["layers"]
+    chosen = figures("--layer", 2, "--layer", 0, "--label-column", 5)["layers"]
+    assert chosen == [all_layers[2], all_layers[0]]
+
+
+def test_the_seed_decides_about_the_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear, "BATCH_SIZE", 8)
     other = figures("--seed", 1)
-    assert (other["seed"], other["layers"] == every) == (1, False)
+    assert other["seed"] == 1
+    assert other["layers"] != figures()["layers"]
+
+
+def test_dev_is_split_off_train() -> None:
     found = figures(splits=("train", "test"))
-    assert (found["dev_from_train"], found["train"]["sentences"]) == (True, 27)
+    assert found["dev_from_train"] is True
+    assert found["train"]["sentences"] == 27
 
 
 def test_pooled_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for split in N_SENTENCES:
-        sentences = tagged(split)
-        text = "".join(" ".join(word for word, _ in one) + "\n" for one in sentences)
-        (tmp_path / f"{split}.txt").write_text(text)
-        labels = "".join(f"{'short' if len(one) < 6 else 'long'}\n" for one in sentences)
-        (tmp_path / f"{split}.tags").write_text(labels)
+        lines = []
+        labels = []
+        for sentence in tagged(split):
+            lines.append(" ".join(word for word, _ in sentence) + "\n")
+            labels.append("short\n" if len(sentence) < 6 else "long\n")
+        (tmp_path / f"{split}.txt").write_text("".join(lines))
+        (tmp_path / f"{split}.tags").write_text("".join(labels))
     monkeypatch.chdir(tmp_path)
     made("embed", *sorted(tmp_path.glob("*.txt")), "-o", "./", "-q", "--pool", "mean")
-    done, found = made(*probe(labels="tags")), figures(labels="tags")
-    assert (found["unit"], found["majority_label_per_word"]) == ("sentence", None)
+    found = figures(labels="tags")
+    assert found["unit"] == "sentence"
+    assert found["majority_label_per_word"] is None
     assert found["n_unseen_words"] is None
+    done = made(*probe(labels="tags"))
     assert "sentences: train 30, dev 8, test 9\n" in done.err
     assert done.out.startswith(b"%\ttest\tdev\tweight decay\nmajority label\t")
-    refused = elmo(*probe(labels="tags"), "--control", "-q")
-    assert (refused.code, refused.err.startswith("error: `--control`: control labels")) == (2, True)
+    refused(elmo(*probe(labels="tags"), "--control", "-q"), 2, "`--control`: control labels", "")
 
 
 def test_corrupt_embeddings_are_read_in_a_child_process(tmp_path: Path) -> None:
     content = Path("test.hdf5").read_bytes()
-    (tmp_path / "test.hdf5").write_bytes(content)
-    with h5py.File(tmp_path / "test.hdf5", "r+") as file:
+    corrupt = tmp_path / "test.hdf5"
+    corrupt.write_bytes(content)
+    with h5py.File(corrupt, "r+") as file:
         file["8"][1, 3, 5] = np.nan
-    words = [word.replace("test.hdf5", str(tmp_path / "test.hdf5")) for word in probe()]
-    done = elmo(*words)
-    where = f"{tmp_path / 'test.hdf5'}: sentence 8: a value in layer 1"
-    assert (done.code, done.err.startswith(f"error: {where}")) == (1, True)
-    (tmp_path / "test.hdf5").write_bytes(content[:-200])
-    assert elmo(*words).err.startswith(f"error: {tmp_path / 'test.hdf5'}: truncated")
+    words = [*probe(splits=("train", "dev")), "--test", corrupt, "test.conllu"]
+    refused(elmo(*words), 1, f"{corrupt}: sentence 8: a value in layer 1", "")
+    corrupt.write_bytes(content[:-200])
+    refused(elmo(*words), 1, f"{corrupt}: truncated", "")
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "error"),
+    ("words", "code", "message"),
     [
-        (probe(splits=("train",)), 2, "missing option '--test'"),
-        ([*probe(), "--layer", "3"], 2, "train.hdf5: `--layer 3`: the file has layers 0, 1, 2"),
-        ([*probe(), "--label-format", "conll", "--label-column", "upos"], 2, "`--label-column up"),
-        (probe(labels="missing"), 1, "train.missing: no such file"),
+        pytest.param(probe(splits=("train",)), 2, "missing option '--test'", id="no test"),
+        pytest.param(
+            [*probe(), "--layer", "3"],
+            2,
+            "train.hdf5: `--layer 3`: the file has layers 0, 1, 2",
+            id="no such layer",
+        ),
+        pytest.param(
+            [*probe(), "--label-format", "conll", "--label-column", "upos"],
+            2,
+            "`--label-column up",
+            id="a column without a name",
+        ),
+        pytest.param(probe(labels="missing"), 1, "train.missing: no such file", id="no file"),
     ],
-    ids=lambda one: " ".join(one[-2:]) if isinstance(one, list) else "",
 )
-def test_wrong_command_lines(words: list[str], code: int, error: str) -> None:
+def test_wrong_command_lines(words: list[str], code: int, message: str) -> None:
     done = elmo(*words)
-    first, second = done.err.splitlines()
-    assert (done.code, done.out) == (code, b"")
-    assert first.startswith(f"error: {error}")
-    assert second.startswith("hint: ")
+    refused(done, code, message, "")
+    assert len(done.err.splitlines()) == 2
+    assert done.out == b""

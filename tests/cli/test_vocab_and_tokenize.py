@@ -30,25 +30,38 @@ def here(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "n_entries"),
-    [("", 9), ("--min-count 2", 5), ("--vocabulary-size 6", 6)],
+    ("options", "min_count", "max_types", "n_entries"),
+    [("", 1, None, 9), ("--min-count 2", 2, None, 5), ("--vocabulary-size 6", 1, 6, 6)],
 )
-def test_specials_then_types_by_count(more: str, n_entries: int) -> None:
+def test_specials_then_types_by_count(
+    options: str, min_count: int, max_types: int | None, n_entries: int
+) -> None:
     """The sampled softmax takes the number of a type for its rank; ties are in one order."""
-    done = made("vocab", "text.txt", "-o", "out", "--json", *more.split())
-    found, kept = json.loads(done.out), TYPES[:n_entries]
+    kept = TYPES[:n_entries]
+    done = made("vocab", "text.txt", "-o", "out", "--json", *options.split())
     assert Vocabulary.read(Path("out")).types == tuple(kept)
-    assert (found["vocabulary"], found["size"]) == ("out", n_entries)
-    assert (found["types"], found["tokens"], found["sentences"]) == (8, 12, 3)
     tokens = TEXT.replace("<S>", "-").split()
-    assert found["coverage"] == pytest.approx(sum(t in kept for t in tokens) / 12)
-    assert "boundary or padding tokens (<S>" in done.err
+    n_known = sum(token in kept for token in tokens)
+    facts = json.loads(done.out)
+    (warning,) = facts.pop("warnings")
+    assert facts == {
+        "vocabulary": "out",
+        "size": n_entries,
+        "types": 8,
+        "tokens": 12,
+        "sentences": 3,
+        "coverage": pytest.approx(n_known / 12),
+        "skipped": [],
+    }
+    assert "boundary or padding tokens (<S>" in warning
+    assert f"warning: {warning}\n" in done.err
     assert f"out: {n_entries} entries for the 8 types of the text" in done.err
-    to_stdout = made("vocab", "-", "-o", "-", "-q", *more.split(), stdin=TEXT.encode())
-    assert (to_stdout.out, to_stdout.err) == (Path("out").read_bytes(), "")
-    counted = Corpus.read(line.split() for line in TEXT.splitlines())
-    options = {"max_types": 6} if "size" in more else {"min_count": int(more[-1:] or 1)}
-    assert counted.vocabulary(**options).types == tuple(kept)  # that of training
+    to_stdout = made("vocab", "-", "-o", "-", "-q", *options.split(), stdin=TEXT.encode())
+    assert to_stdout.out == Path("out").read_bytes()
+    assert to_stdout.err == ""
+    counted_in_training = Corpus.read(line.split() for line in TEXT.splitlines())
+    vocabulary = counted_in_training.vocabulary(min_count=min_count, max_types=max_types)
+    assert vocabulary.types == tuple(kept)
 
 
 def test_vocabulary_of_several_raw_files() -> None:
@@ -78,10 +91,13 @@ def test_one_sentence_per_line_and_blank_lines_between_documents() -> None:
 def test_tokenized_text_is_read_back() -> None:
     """A token with a space in it would come back as two."""
     made("tokenize", "raw.txt", "raw.txt", "-o", "out")
-    split = [s.tokens for s in read_sentences(["raw.txt"] * 2, InputSettings(tokenize=True))]
-    assert [s.tokens for s in read_sentences("out")] == [*split[:5], (), *split[5:]]
-    begins = [s.starts_document for s in read_sentences("out", InputSettings(blank="skip"))]
-    assert begins == [True, False, False, True, True, False, False, True]
+    raw = read_sentences(["raw.txt", "raw.txt"], InputSettings(tokenize=True))
+    expected = [sentence.tokens for sentence in raw]
+    expected.insert(5, ())  # the blank line between the two
+    assert [sentence.tokens for sentence in read_sentences("out")] == expected
+    sentences = read_sentences("out", InputSettings(blank="skip"))
+    starts = [sentence.starts_document for sentence in sentences]
+    assert starts == [True, False, False, True, True, False, False, True]
 
 
 @pytest.mark.parametrize("content", [RAW, f"\n{RAW}\n \n\n{RAW}\n", "One. Two."])
@@ -89,28 +105,39 @@ def test_tokenized_text_has_the_keys_of_raw_text(content: str) -> None:
     """Otherwise sentence k of the one file is another sentence in the other."""
     Path("raw.txt").write_text(content, encoding="utf-8")
     made("tokenize", "raw.txt", "-o", "out", "-q")
-    texts = [
-        [(s.key, s.tokens, s.text, s.starts_document) for s in read_sentences(*arguments)]
-        for arguments in (("out",), ("raw.txt", InputSettings(tokenize=True)))
-    ]
-    assert texts[0] == texts[1]
+    tokenized = read_sentences("out")
+    raw = read_sentences("raw.txt", InputSettings(tokenize=True))
+    for found, expected in zip(tokenized, raw, strict=True):
+        assert found.key == expected.key
+        assert found.tokens == expected.tokens
+        assert found.text == expected.text
+        assert found.starts_document == expected.starts_document
 
 
-@pytest.mark.parametrize(
-    ("command", "name", "result"),
-    [("vocab", "text.txt", "".join(f"{t}\n" for t in TYPES)), ("tokenize", "raw.txt", TOKENS)],
-    ids=["vocab", "tokenize"],
-)
-def test_outputs(command: str, name: str, result: str) -> None:
-    """An existing file is kept; skipped lines give exit code 3."""
+OUTPUTS = [
+    pytest.param("vocab", "text.txt", "".join(f"{token}\n" for token in TYPES), id="vocab"),
+    pytest.param("tokenize", "raw.txt", TOKENS, id="tokenize"),
+]
+
+
+@pytest.mark.parametrize(("command", "name", "result"), OUTPUTS)
+def test_an_existing_file_is_replaced_only_on_request(command: str, name: str, result: str) -> None:
     content = Path(name).read_bytes()
     Path("out").write_text("mine")
     refused(elmo(command, name, "-o", "out"), 1, "out: exists", "--overwrite")
     refused(elmo(command, name, "-o", name, "-f"), 2, f"{name}: is also", "")
-    assert (Path("out").read_text(), Path(name).read_bytes()) == ("mine", content)
+    assert Path("out").read_text() == "mine"
+    assert Path(name).read_bytes() == content
     made(command, name, "-o", "out", "-f")
     assert Path("out").read_text() == result
-    Path(name).write_bytes(content + b"\xff\n")
+
+
+@pytest.mark.parametrize(("command", "name", "result"), OUTPUTS)
+def test_an_unreadable_line_is_an_error_unless_it_is_skipped(
+    command: str, name: str, result: str
+) -> None:
+    with open(name, "ab") as file:
+        file.write(b"\xff\n")
     assert elmo(command, name, "-o", "new").code == 1
     assert not Path("new").exists()
     assert elmo(command, name, "-o", "new", "--on-error", "skip").code == 3

@@ -16,7 +16,7 @@ from contextlib import suppress
 import pytest
 import torch
 
-import elmo_cli.cli.embed_run  # noqa: F401  (imported once here rather than in every child)
+import elmo_cli.cli.embed_jobs  # noqa: F401  (imported once here rather than in every child)
 from elmo_cli.cli.main import main
 from elmo_cli.embed.blocks import SENTENCES
 from elmo_cli.errors import ResumeError

@@ -30,9 +30,7 @@ from elmo_cli.text.input import InputReport, is_stream, read_sentences
 if TYPE_CHECKING:
     from elmo_cli.cluster.run import ClusterResult
 
-# Fields of the JSON object of a file.
-_SIZES = ("output", "sentences", "tokens", "duplicates", "computed_tokens", "bytes")
-_FACTS = (*_SIZES, "blank_lines", "truncated_tokens", "skipped", "warnings")
+_TIMING_S = 0.3  # for the first estimate of the remaining time
 
 
 def load_embedder(job: EmbedJob, files: ModelFiles, n_threads: int | None) -> Embedder:
@@ -53,7 +51,7 @@ def load_embedder(job: EmbedJob, files: ModelFiles, n_threads: int | None) -> Em
 def write_files(jobs: Sequence[EmbedJob], embedder: Embedder) -> None:
     """Write the HDF5 file of each job; exit with code 3 if lines were skipped."""
     summaries = [_write_file(job, embedder) for job in jobs]
-    _print_json([_as_object(summary) for summary in summaries])
+    _print_json([_summary_facts(summary) for summary in summaries])
     skipped_lists = []
     for job, summary in zip(jobs, summaries, strict=True):
         if summary.report.skipped:
@@ -63,10 +61,12 @@ def write_files(jobs: Sequence[EmbedJob], embedder: Embedder) -> None:
 
 
 def _write_file(job: EmbedJob, embedder: Embedder) -> RunSummary:
-    start_s, rate = time.monotonic(), 0.0
+    start_s = time.monotonic()
+    rate = 0.0
     is_watched = not console.mode.quiet and console.is_terminal(sys.stderr)
-    if is_watched and not any(map(is_stream, job.inputs)):
-        rate = measure_rate(job, embedder, 0.3) or 0.0
+    has_stream = any(is_stream(name) for name in job.inputs)  # which can be read only once
+    if is_watched and not has_stream:
+        rate = measure_rate(job, embedder, _TIMING_S) or 0.0
     progress = console.ProgressDisplay(None, "tokens", rate=rate, is_estimate=True)
 
     def on_progress(done: int, total: int | None) -> None:
@@ -77,30 +77,50 @@ def _write_file(job: EmbedJob, embedder: Embedder) -> RunSummary:
     with progress:
         summary = run_job(job, embedder=embedder, progress=on_progress, warn=console.warn)
     console.print_truncated(summary.report)
-    if n := summary.duplicates:
-        console.note(f"{plural(n, 'repeated sentence')} left out by --layout {job.file.layout}")
-    seconds = time.monotonic() - start_s
-    per_second = f" ({summary.computed / seconds:,.0f} tokens/s)" if summary.computed else ""
-    console.note(
-        f"{summary.output}: {plural(summary.sentences, 'sentence')}, "
-        f"{plural(summary.tokens, 'token')}, {format_bytes(summary.bytes)}; "
-        f"{plural(summary.computed, 'token')} in {seconds:.1f} s{per_second}"
-    )
+    if summary.duplicates:
+        repeated = plural(summary.duplicates, "repeated sentence")
+        console.note(f"{repeated} left out by --layout {job.file.layout}")
+    console.note(_summary_line(summary, time.monotonic() - start_s))
     return summary
 
 
-def _as_object(summary: RunSummary) -> dict[str, Any]:
-    facts = {**vars(summary), **vars(summary.report), "computed_tokens": summary.computed}
-    return {name: facts[name] for name in _FACTS}
+def _summary_line(summary: RunSummary, seconds: float) -> str:
+    sentences = plural(summary.sentences, "sentence")
+    tokens = plural(summary.tokens, "token")
+    computed = plural(summary.computed, "token")
+    line = f"{summary.output}: {sentences}, {tokens}, {format_bytes(summary.bytes)}; "
+    line += f"{computed} in {seconds:.1f} s"
+    if summary.computed:
+        line += f" ({summary.computed / seconds:,.0f} tokens/s)"
+    return line
+
+
+def _summary_facts(summary: RunSummary) -> dict[str, Any]:
+    """Return the JSON object of a file."""
+    report = summary.report
+    return {
+        "output": summary.output,
+        "sentences": summary.sentences,
+        "tokens": summary.tokens,
+        "duplicates": summary.duplicates,
+        "computed_tokens": summary.computed,
+        "bytes": summary.bytes,
+        "blank_lines": report.blank_lines,
+        "truncated_tokens": report.truncated_tokens,
+        "skipped": report.skipped,
+        "warnings": report.warnings,
+    }
 
 
 def _print_json(objects: list[dict[str, Any]]) -> None:
+    """Print the objects of several files, or that of a single one, without brackets."""
     console.print_result(objects[0] if len(objects) == 1 else objects)
 
 
 def write_stdout(job: EmbedJob, embedder: Embedder, stream_format: str) -> None:
     """Write the sentences to standard output as they are computed."""
-    report, n_warned = InputReport(), 0
+    report = InputReport()
+    n_warned = 0
     text = job.with_max_characters(embedder.bilm.options.max_characters).text
     pooled = job.embedder.pool is not None
     with (
@@ -121,50 +141,60 @@ def print_plans(jobs: Sequence[EmbedJob], embedder: Embedder, loading_s: float) 
     objects = []
     for job in jobs:
         plan = plan_job(job, embedder)
-        seconds = [loading_s + one for one in plan.seconds or (0.0, 0.0, 0.0)]
+        computing_s = (0.0, 0.0, 0.0) if plan.seconds is None else plan.seconds
+        seconds = [loading_s + estimate for estimate in computing_s]
         if not console.mode.as_json:
-            console.say(_in_words(job.output, plan, seconds))
+            console.say(_plan_line(job.output, plan, seconds))
         console.warn(*plan.warnings)
-        facts = {"output": job.output, "sentences": plan.sentences, "tokens": plan.tokens}
-        facts |= {"computed_tokens": plan.computed, "bytes": plan.size.total}
-        estimate, *limits = (round(one, 1) for one in seconds)
-        facts |= {"peak_bytes": plan.size.peak, "seconds": estimate, "seconds_range": limits}
-        objects.append(facts)
+        objects.append(_plan_facts(job.output, plan, seconds))
     _print_json(objects)
 
 
-def _in_words(output: str, plan: Plan, seconds: Sequence[float]) -> str:
-    size, remaining = format_bytes(plan.size.total), ""
+def _plan_line(output: str, plan: Plan, seconds: Sequence[float]) -> str:
+    """Describe a plan for people; `seconds` are an estimate and its range."""
+    sentences = plural(plan.sentences, "sentence")
+    tokens = plural(plan.tokens, "token")
+    size = format_bytes(plan.size.total)
     if plan.size.is_copied:
         size += f" ({format_bytes(plan.size.peak)} on disk while it is being completed)"
-    if plan.committed:
-        remaining = f"; {plural(plan.committed, 'sentence')} done, "
-        remaining += f"{plural(plan.computed, 'token')} remaining"
     estimate, low, high = map(duration, seconds)
-    return (
-        f"{output}: {plural(plan.sentences, 'sentence')}, {plural(plan.tokens, 'token')}, about "
-        f"{size}, about {estimate} ({low} to {high}){remaining}; nothing was written"
-    )
+    line = f"{output}: {sentences}, {tokens}, about {size}, about {estimate} ({low} to {high})"
+    if plan.committed:
+        line += f"; {plural(plan.committed, 'sentence')} done"
+        line += f", {plural(plan.computed, 'token')} remaining"
+    return f"{line}; nothing was written"
+
+
+def _plan_facts(output: str, plan: Plan, seconds: Sequence[float]) -> dict[str, Any]:
+    """Return the JSON object of a plan."""
+    estimate, low, high = seconds
+    return {
+        "output": output,
+        "sentences": plan.sentences,
+        "tokens": plan.tokens,
+        "computed_tokens": plan.computed,
+        "bytes": plan.size.total,
+        "peak_bytes": plan.size.peak,
+        "seconds": round(estimate, 1),
+        "seconds_range": [round(low, 1), round(high, 1)],
+    }
 
 
 def write_shards(
     job: EmbedJob, *, address: str | None, workers: int, threads: int, gpus: float
 ) -> None:
-    """Run a job on a Ray cluster."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
-    logging.disable(logging.WARNING)  # Ray writes its own log files
-    warnings.filterwarnings("ignore", module=r"ray\.")
+    """Run a job on a Ray cluster, with so many workers, and threads and GPUs for each of them."""
+    _silence_ray()
     try:
         from elmo_cli.cluster.run import ClusterSettings, embed_on_cluster
     except ModuleNotFoundError as error:
         if error.name != "ray":
             raise
-        raise ModelError(
-            "--ray: ray is not installed", "`pip install '.[ray]'` in a clone"
-        ) from None
+        hint = "`pip install '.[ray]'` in a clone"
+        raise ModelError("ray is not installed", hint, where="--ray") from None
     cluster = ClusterSettings(address=address, workers=workers, threads=threads, gpus=gpus)
-    start_s, progress = time.monotonic(), console.ProgressDisplay(None, "tokens")
+    start_s = time.monotonic()
+    progress = console.ProgressDisplay(None, "tokens")
 
     def on_progress(done: int, total: int) -> None:
         if not progress.is_shown:
@@ -173,26 +203,39 @@ def write_shards(
 
     with progress, redirect_stdout(sys.stderr):  # Ray reports a dead worker on stdout
         result = embed_on_cluster(job, cluster, on_progress)
-    summary = _cluster_facts(without_secrets(job.output), result, time.monotonic() - start_s)
+    seconds = time.monotonic() - start_s
+    folder = without_secrets(job.output)
     console.warn(*result.report.warnings)
     console.print_truncated(result.report)
-    folder, n_shards = summary["output"], plural(len(result.pieces), "shard")
-    computed = plural(summary["computed_tokens"], "token")
-    done = f"{len(summary['shards']):,} of {n_shards}"
-    console.note(f"{folder}: {done}; {computed} in {summary['seconds']:.1f} s")
-    console.print_result(summary)
+    facts = _cluster_facts(folder, result, seconds)
+    n_done = f"{len(facts['shards']):,} of {plural(len(result.pieces), 'shard')}"
+    computed = plural(facts["computed_tokens"], "token")
+    console.note(f"{folder}: {n_done}; {computed} in {seconds:.1f} s")
+    console.print_result(facts)
     _refuse_missing(folder, result)
-    _suggest_merge(folder, summary["shards"][0])
+    _suggest_merge(folder, facts["shards"][0])
     console.exit_if_skipped(result.report, lists=[os.path.join(folder, SKIPPED_LIST)])
+
+
+def _silence_ray() -> None:
+    """Keep Ray from printing what its own log files contain, and from reporting its use."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    logging.disable(logging.WARNING)
+    warnings.filterwarnings("ignore", module=r"ray\.")
 
 
 def _cluster_facts(output: str, result: ClusterResult, seconds: float) -> dict[str, Any]:
     """Return the object that `--json` prints."""
     pieces = result.pieces
+    missing = []
+    for piece in pieces:
+        if piece.error:
+            missing.append({"shard": piece.number, "error": piece.error})
     return {
         "output": output,
         "shards": [piece.name for piece in pieces if not piece.error],
-        "missing": [{"shard": one.number, "error": one.error} for one in pieces if one.error],
+        "missing": missing,
         "sentences": sum(piece.n_sentences for piece in pieces),
         "tokens": sum(piece.n_tokens for piece in pieces),
         "computed_tokens": sum(piece.n_tokens for piece in pieces if piece.worker),
@@ -204,17 +247,22 @@ def _cluster_facts(output: str, result: ClusterResult, seconds: float) -> dict[s
 
 
 def _suggest_merge(folder: str, shard: str) -> None:
+    """Print the command that joins the shards; those of one run end in the same digest."""
     if is_url(folder):
         console.note("download the shards first: `elmo merge` reads local files")
         folder = "shards/"
-    names = os.path.join(folder, f"part-*-{shard.rpartition('-')[2]}")
+    digest_and_suffix = shard.split("-")[-1]
+    names = os.path.join(folder, f"part-*-{digest_and_suffix}")
     console.note(f"`elmo merge {names} -o OUT.hdf5` joins them into one file")
 
 
 def _refuse_missing(output: str, result: ClusterResult) -> None:
     missing = [piece for piece in result.pieces if piece.error]
     if missing:
+        first = missing[0]
         n_missing = f"{len(missing):,} of {plural(len(result.pieces), 'shard')}"
-        first = f"the first is {missing[0].number}: {missing[0].error}"
-        hint = f"{missing[0].hint}; then repeat the command to compute the missing shards"
-        raise InputError(f"{output}: {n_missing} missing, {first}", hint)
+        raise InputError(
+            f"{n_missing} missing, the first is {first.number}: {first.error}",
+            f"{first.hint}; then repeat the command to compute the missing shards",
+            where=output,
+        )
