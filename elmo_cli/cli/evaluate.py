@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from elmo_cli.cli import console, options, task_options
 from elmo_cli.cli.click_options import argument, command, output_option, value
 from elmo_cli.messages import plural
+
+
+@dataclass(frozen=True)
+class EvaluateOptions(task_options.TrainedModelOptions):
+    """The values of all options of `elmo evaluate`; each field is an option of the same name."""
+
+    test: str
+    embeddings: str | None
+    output: str | None
 
 
 @command
@@ -20,7 +30,7 @@ from elmo_cli.messages import plural
 @options.overwrite_option
 @task_options.compute_options
 @options.general_options
-def evaluate(*, folder: str, test: str, **given: Any) -> None:
+def evaluate(**values: Any) -> None:
     """Score the predictions of a task model on test data.
 
     DIR is the output folder of `elmo train`. Scores are in percent, such as the F1 of spans for
@@ -32,18 +42,23 @@ def evaluate(*, folder: str, test: str, **given: Any) -> None:
       elmo evaluate ner/ --test test.conll --embeddings vectors/ --json
       elmo evaluate ner/ --test test.conll -o predicted.conll
     """
-    if (output := given["output"]) is not None:
-        console.check_output(output, [test], overwrite=given["overwrite"])
-    else:
+    chosen = EvaluateOptions(**values)
+    if chosen.output is None:
         options.refuse_options(["output_format", "overwrite"], "without -o")
-    trained, output_format = task_options.load_model(folder, given)
-    vectors = task_options.embeddings_folder(folder, given, trained.bilm)
+    else:
+        console.check_output(chosen.output, [chosen.test], overwrite=chosen.overwrite)
+    trained = chosen.load()
+    task = trained.task
+    output_format = chosen.format_for(task)
+    path = chosen.embeddings or task_options.vectors_folder(chosen.folder)
+    vectors = chosen.embeddings_folder(path, trained.bilm)
     with task_options.TaskReporter() as reporter:
-        split = trained.task.read(test)
+        split = task.read(chosen.test)
         predictions, scores = trained.evaluate(split, vectors, reporter)
-    if output is not None:
-        lines = trained.task.format_lines(split, predictions, output_format)
-        console.write_lines(output, lines, overwrite=given["overwrite"])
-    facts = {"test": test, "examples": len(split.examples), **scores.to_dict()}
-    title = f"{test}, {plural(len(split.examples), 'example')}"
+    if chosen.output is not None:
+        lines = task.format_lines(split, predictions, output_format)
+        console.write_lines(chosen.output, lines, overwrite=chosen.overwrite)
+    n_examples = len(split.examples)
+    facts = {"test": chosen.test, "examples": n_examples, **scores.to_dict()}
+    title = f"{chosen.test}, {plural(n_examples, 'example')}"
     console.print_result(facts, partial(task_options.print_scores, title, facts))

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console, options, task_options
 from elmo_cli.cli.click_options import argument, command, flag, output_option
 from elmo_cli.errors import UsageError
 from elmo_cli.text.input_report import InputReport
+
+if TYPE_CHECKING:
+    from elmo_cli.tasks.readers import Split
+    from elmo_cli.tasks.task import Task
+
+
+@dataclass(frozen=True)
+class PredictOptions(task_options.TrainedModelOptions, options.InputOptions):
+    """The values of all options of `elmo predict`; each field is an option of the same name."""
+
+    texts: tuple[str, ...]
+    output: str
+    as_data: bool
 
 
 @command
@@ -21,7 +35,7 @@ from elmo_cli.text.input_report import InputReport
 @options.input_options
 @task_options.compute_options
 @options.quiet_option
-def predict(*, folder: str, texts: tuple[str, ...], **given: Any) -> None:
+def predict(**values: Any) -> None:
     """Apply a task model to new text.
 
     DIR is the output folder of `elmo train`. Embeddings are computed with the biLM that the task
@@ -32,21 +46,31 @@ def predict(*, folder: str, texts: tuple[str, ...], **given: Any) -> None:
       elmo predict ner/ new.txt -o new.conll
       xz -dc new.txt.xz | elmo predict ner/ - --tokenize --output-format jsonl > new.jsonl
     """
-    console.check_output(given["output"], texts, overwrite=given["overwrite"])
-    trained, output_format = task_options.load_model(folder, given)
-    task, report = trained.task, InputReport()
-    if task.reads_text and not given["as_data"]:
-        split = task.read_text(texts, options.input_settings(given), report)
-        console.warn(*report.warnings)
-    elif len(texts) == 1:
-        where = "for a file in the format of the training data"
-        options.refuse_options(options.INPUT_FIELDS, where)
-        split = task.read(texts[0], labelled=False)
-    else:
-        raise UsageError(f"{texts[1]}: more than one file", "predict on the files one by one")
-    vectors = task_options.embeddings_folder(folder, given, trained.bilm)
+    chosen = PredictOptions(**values)
+    console.check_output(chosen.output, chosen.texts, overwrite=chosen.overwrite)
+    trained = chosen.load()
+    task = trained.task
+    output_format = chosen.format_for(task)
+    report = InputReport()
+    split = _read(chosen, task, report)
+    path = task_options.vectors_folder(chosen.folder)
+    vectors = chosen.embeddings_folder(path, trained.bilm)
     with task_options.TaskReporter() as reporter:
         predictions = trained.predict_unseen(split, vectors, reporter)
     lines = task.format_lines(split, predictions, output_format)
-    console.write_lines(given["output"], lines, overwrite=given["overwrite"])
+    console.write_lines(chosen.output, lines, overwrite=chosen.overwrite)
     console.exit_if_skipped(report)
+
+
+def _read(chosen: PredictOptions, task: Task, report: InputReport) -> Split:
+    """Read the text, or a file in the format of the training data; print the warnings."""
+    if task.reads_text and not chosen.as_data:
+        split = task.read_text(chosen.texts, chosen.input_settings(), report)
+        console.warn(*report.warnings)
+        return split
+    if len(chosen.texts) > 1:
+        where = chosen.texts[1]
+        raise UsageError("more than one file", "predict on the files one by one", where=where)
+    where = "for a file in the format of the training data"
+    options.refuse_options(options.INPUT_FIELDS, where)
+    return task.read(chosen.texts[0], labelled=False)

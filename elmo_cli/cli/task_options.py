@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console
 from elmo_cli.cli.click_options import Option, together, value
 from elmo_cli.cli.lm_training import ConsoleReporter
-from elmo_cli.cli.options import device_option, threads_option_with, use_threads
+from elmo_cli.cli.options import (
+    ProcessorOptions,
+    device_option,
+    threads_option_with,
+    use_threads,
+)
 from elmo_cli.errors import UsageError
 from elmo_cli.pretrained.catalogue import BUNDLED
 
 if TYPE_CHECKING:
     from elmo_cli.tasks.embeddings_folder import BiLMRecord, EmbeddingsFolder
+    from elmo_cli.tasks.task import Task
     from elmo_cli.tasks.trained_task import TrainedTask
 
 _MODEL = "biLM of the embeddings.  [default: that of the files, else $ELMO_MODEL or elmo-en]"
@@ -28,34 +35,62 @@ compute_options: Option = together(device_option, threads_option_with("1"))
 
 def embeddings_option(default: str) -> Option:
     """Option for the folder of the embeddings."""
-    what = "Folder of embeddings files; missing embeddings are computed and stored in it."
-    return value("Data", "--embeddings DIR", f"{what}  [default: {default}]")
+    description = "Folder of embeddings files; missing embeddings are computed and stored in it."
+    return value("Data", "--embeddings DIR", f"{description}  [default: {default}]")
 
 
-def embeddings_folder(
-    folder: str, given: dict[str, Any], bilm: BiLMRecord | None = None
-) -> EmbeddingsFolder:
-    """Return the folder of the embeddings, by default in that of the task model with this biLM."""
-    from elmo_cli.tasks.embeddings_folder import EmbeddingsFolder
+@dataclass(frozen=True)
+class TaskModelOptions(ProcessorOptions):
+    """The values of `model_option` and `compute_options`."""
 
-    path = given.get("embeddings") or os.path.join(folder, "vectors")
-    default = os.environ.get("ELMO_MODEL") or BUNDLED
-    model, device = given["model"], given["device"]
-    return EmbeddingsFolder(path, model, bilm=bilm, default_model=default, device=device)
+    model: str | None
+
+    def use_threads(self) -> None:
+        """Set the number of threads, by default one: the matrices of task models are small."""
+        use_threads(self.threads or 1)
+
+    def embeddings_folder(self, path: str, bilm: BiLMRecord | None = None) -> EmbeddingsFolder:
+        """Return a folder of embeddings, for a task model with this biLM or for a new one."""
+        from elmo_cli.tasks.embeddings_folder import EmbeddingsFolder
+
+        return EmbeddingsFolder(
+            path,
+            self.model,
+            bilm=bilm,
+            default_model=os.environ.get("ELMO_MODEL") or BUNDLED,
+            device=self.device,
+        )
 
 
-def load_model(folder: str, given: dict[str, Any]) -> tuple[TrainedTask, str]:
-    """Load a task model; return also the format of its predictions."""
-    from elmo_cli.engine.runtime import select_device
-    from elmo_cli.tasks.trained_task import load_trained
+@dataclass(frozen=True)
+class TrainedModelOptions(TaskModelOptions):
+    """The values of the options of a command that predicts, and its folder of a task model."""
 
-    use_threads(given["threads"] or 1)  # its matrices are small
-    trained = load_trained(folder, str(select_device(given["device"])))
-    formats = trained.task.formats
-    if (chosen := given["output_format"] or formats[0]) not in formats:
-        what = f"`output_format={chosen}`: no output format of {trained.task.name}"
-        raise UsageError(what, f"choose one of {', '.join(formats)}")
-    return trained, chosen
+    folder: str
+    output_format: str | None
+    overwrite: bool
+
+    def load(self) -> TrainedTask:
+        """Load the task model."""
+        from elmo_cli.engine.runtime import select_device
+        from elmo_cli.tasks.trained_task import load_trained
+
+        self.use_threads()
+        return load_trained(self.folder, str(select_device(self.device)))
+
+    def format_for(self, task: Task) -> str:
+        """Return the format of predictions; a UsageError for one that the task does not have."""
+        output_format = self.output_format or task.formats[0]
+        if output_format not in task.formats:
+            problem = f"no output format of {task.name}"
+            hint = f"choose one of {', '.join(task.formats)}"
+            raise UsageError(problem, hint, where=f"`output_format={output_format}`")
+        return output_format
+
+
+def vectors_folder(folder: str) -> str:
+    """Return the default folder of embeddings: that in the folder of a task model."""
+    return os.path.join(folder, "vectors")
 
 
 class TaskReporter(ConsoleReporter):
@@ -71,20 +106,23 @@ class TaskReporter(ConsoleReporter):
 
     def log_line(self, line: dict[str, Any]) -> None:
         scores = ", ".join(f"{name} {score:.2f}" for name, score in line["dev"].items())
-        what = f"epoch {line['epoch']}: loss {line['loss']:.3f}, dev {scores}"
-        console.note(f"{what}, {line['seconds']:.1f} s")
+        losses = f"loss {line['loss']:.3f}, dev {scores}"
+        console.note(f"epoch {line['epoch']}: {losses}, {line['seconds']:.1f} s")
 
 
 def print_scores(title: str, facts: dict[str, Any]) -> None:
     """Print the content of `Scores.to_dict`: one line of scores, and a table by type."""
-    named = [f"{name} {score:.2f}" for name, score in facts.items() if isinstance(score, float)]
-    console.say(f"{title}: " + ", ".join(named))
+    scores = [f"{name} {score:.2f}" for name, score in facts.items() if isinstance(score, float)]
+    console.say(f"{title}: " + ", ".join(scores))
     if facts["note"]:
         console.say(facts["note"])
-    if by_type := facts["by_type"]:
-        columns = list(next(iter(by_type.values())))
-        rows = [[name, *map(_cell, one.values())] for name, one in by_type.items()]
-        console.table(["type", *columns], rows)
+    by_type = facts["by_type"]
+    if by_type:
+        first_type = next(iter(by_type.values()))
+        rows = []
+        for name, of_type in by_type.items():
+            rows.append([name, *(_cell(score) for score in of_type.values())])
+        console.table(["type", *first_type], rows)
 
 
 def _cell(score: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,15 +18,15 @@ from elmo_cli.cli.click_options import (
     value,
 )
 from elmo_cli.errors import UsageError
-from elmo_cli.tasks.settings import TASKS, TaskSettings, as_flat
+from elmo_cli.tasks.settings import TASKS, as_flat
 
 if TYPE_CHECKING:
     from elmo_cli.tasks.task import Task
 
 
 def _setting(declaration: str, description: str, dest: str | None = None, **kwargs: Any) -> Any:
-    what = f"{description}  [default: depends on TASK]"
-    return value("Settings", declaration, what, dest, **kwargs)
+    description = f"{description}  [default: depends on TASK]"
+    return value("Settings", declaration, description, dest, **kwargs)
 
 
 # fmt: off
@@ -60,6 +61,53 @@ _setting_options = together(
 # fmt: on
 
 
+@dataclass(frozen=True)
+class TrainOptions(task_options.TaskModelOptions, options.ResumableOptions):
+    """The values of all options of `elmo train`; each field is an option of the same name.
+
+    `epochs` to `seed` are settings of the task, which parses and checks them.
+    """
+
+    task: str
+    train: str | None
+    dev: str | None
+    embeddings: str | None
+    word_vectors: str | None
+    output: str | None
+    preset: str | None
+    elmo_layers: str | None
+    elmo_where: str | None
+    epochs: str | None
+    patience: str | None
+    batch_size: str | None
+    learning_rate: str | None
+    fraction: str | None
+    seed: str | None
+    changes: tuple[str, ...]
+    shown: bool
+
+    def setting_changes(self) -> dict[str, str]:
+        """Return the settings that the options change, by name."""
+        values = {
+            "elmo.layers": self.elmo_layers,
+            "elmo.where": self.elmo_where,
+            "learning_rate": self.learning_rate,
+            "batch_size": self.batch_size,
+            "epochs": self.epochs,
+            "patience": self.patience,
+            "fraction": self.fraction,
+            "seed": self.seed,
+        }
+        changes = {name: value for name, value in values.items() if value is not None}
+        for pair in self.changes:
+            name, equals, value = pair.partition("=")
+            if not equals:
+                hint = "give NAME=VALUE, such as hidden=200"
+                raise UsageError("`=` is missing", hint, where=f"--set {pair}")
+            changes[name.strip()] = value.strip()
+        return changes
+
+
 class _TrainCommand(GroupedCommand):
     """A command whose help lists the tasks."""
 
@@ -78,7 +126,7 @@ class _TrainCommand(GroupedCommand):
 @_setting_options
 @task_options.compute_options
 @options.general_options
-def train(*, task: str, **given: Any) -> None:
+def train(**values: Any) -> None:
     """Train a task model on embeddings files.
 
     The model reads a learned weighted sum of the ELMo layers (equation 1 of the paper), word
@@ -97,45 +145,47 @@ def train(*, task: str, **given: Any) -> None:
     """
     from elmo_cli.tasks.task import load_task
 
-    chosen = load_task(task, _changes(given), given["preset"])
-    if given["shown"]:
-        for name, one in as_flat(chosen.settings).items():
-            console.print_row((name, one))
+    chosen = TrainOptions(**values)
+    task = load_task(chosen.task, chosen.setting_changes(), chosen.preset)
+    if chosen.shown:
+        for name, setting in as_flat(task.settings).items():
+            console.print_row((name, setting))
         return
-    for name in ("train", "dev", "output"):
-        if given[name] is None:
-            raise UsageError(f"missing option `--{name}`", "`elmo train --help` shows examples")
-    mode = options.run_mode(given)
+    train_file = _required("--train", chosen.train)
+    dev_file = _required("--dev", chosen.dev)
+    output = _required("--output", chosen.output)
+    mode = chosen.mode()
     from elmo_cli.tasks.train import TaskData, train_task
 
-    options.use_threads(given["threads"] or 1)
-    output = given["output"]
-    vectors = task_options.embeddings_folder(output, given)
-    data = TaskData(given["train"], given["dev"], vectors, given["word_vectors"])
+    chosen.use_threads()
+    path = chosen.embeddings or task_options.vectors_folder(output)
+    data = TaskData(
+        train=train_file,
+        dev=dev_file,
+        embeddings=chosen.embeddings_folder(path),
+        word_vectors=chosen.word_vectors,
+    )
     with task_options.TaskReporter() as reporter:
-        facts = train_task(chosen, data, output, reporter, mode=mode, device=given["device"])
-    console.print_result(facts, partial(_print, output, chosen, facts))
+        facts = train_task(task, data, output, reporter, mode=mode, device=chosen.device)
+    console.print_result(facts, partial(_print, output, task, facts))
 
 
-def _changes(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings that the options change, by name."""
-    named = {name: given.get(name.replace(".", "_")) for name in as_flat(TaskSettings())}
-    changes = {name: value for name, value in named.items() if value is not None}
-    for pair in given["changes"]:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise UsageError(f"--set {pair}: `=` is missing", "give NAME=VALUE, such as hidden=200")
-        changes[name.strip()] = value.strip()
-    return changes
+def _required(option: str, value: str | None) -> str:
+    """Return the value of an option that only `--settings` does without."""
+    if value is None:
+        raise UsageError(f"missing option `{option}`", "`elmo train --help` shows examples")
+    return value
 
 
 def _print(output: str, task: Task, facts: dict[str, Any]) -> None:
     title = f"dev, epoch {facts['best_epoch']} of {facts['epochs']}"
     task_options.print_scores(title, facts["dev"])
     for where, mix in facts["mix"].items():
-        numbers = [*mix["weights"], mix["gamma"]]
-        weights = ", ".join(f"{weight:.2f}" for weight in mix["weights"])
-        console.say(f"layer weights at the {where}: {weights}; gamma {mix['gamma']:.2f}")
-        if len(mix["weights"]) > 1 and not task.settings.elmo_layer_norm:
-            console.say(f"  --layers mix:{','.join(f'{number:.6g}' for number in numbers)}")
+        weights = mix["weights"]
+        gamma = mix["gamma"]
+        rounded = ", ".join(f"{weight:.2f}" for weight in weights)
+        console.say(f"layer weights at the {where}: {rounded}; gamma {gamma:.2f}")
+        if len(weights) > 1 and not task.settings.elmo_layer_norm:
+            numbers = ",".join(f"{number:.6g}" for number in [*weights, gamma])
+            console.say(f"  --layers mix:{numbers}")
     console.say(f"{output}: trained in {facts['seconds']:,.0f} s")

@@ -146,7 +146,7 @@ def scan_text(
     Raises a UsageError or InputError as `read_sentences`, `UniqueNames` and `type_of` do.
     """
     report = InputReport()
-    sentences = collect(read_sentences(job.inputs, job.text, report))
+    sentences = collect(read_sentences(job.inputs, job.text, report, name=job.text_name))
     blocks = split_into_blocks(_checked(sentences, job.layout), job.embedder)
     return TextScan(tuple(block.info for block in blocks), report)
 
@@ -162,7 +162,8 @@ def check_first_sentence(job: EmbedJob) -> None:
 
 def read_blocks(job: EmbedJob, report: InputReport) -> Iterator[Block]:
     """Read the inputs of a job in blocks."""
-    return split_into_blocks(read_sentences(job.inputs, job.text, report), job.embedder)
+    sentences = read_sentences(job.inputs, job.text, report, name=job.text_name)
+    return split_into_blocks(sentences, job.embedder)
 
 
 def type_of(sentence: Sentence) -> str:

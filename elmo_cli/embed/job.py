@@ -29,6 +29,7 @@ class EmbedJob:
         output: the HDF5 file.
         model, text, embedder, file: settings of the parts of the run. `embedder.dtype` is also that
             of the file, and the layout decides about `embedder.drop_layer_axis`.
+        text_name: what messages call the text, by default the path of each input.
         shard: (i, n) for the i-th of n shards, from 1; None for the whole text.
         overwrite: replace an existing output.
         resume: continue an unfinished output, or start it.
@@ -42,6 +43,7 @@ class EmbedJob:
     text: InputSettings = field(default_factory=InputSettings)
     embedder: EmbedderSettings = field(default_factory=EmbedderSettings)
     file: FileSpec = field(default_factory=FileSpec)
+    text_name: str | None = None
     shard: tuple[int, int] | None = None
     overwrite: bool = False
     resume: bool = False

@@ -63,12 +63,13 @@ class Biattention(nn.Module):
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
         read = self.dropout(torch.relu(self.reading(x)))
-        states = self.dropout(self.encoder(read, lengths))
+        states = self.dropout(self.encoder(read, lengths))  # (batch, token, 2 * hidden)
         mask = torch.arange(x.shape[1], device=x.device)[None] < lengths[:, None]
-        context = layers.align(states @ states.transpose(1, 2), mask, states)
-        integrated = torch.cat([states, states - context, states * context], -1)
-        found: Tensor = self.integrator(integrated, lengths)
-        return found
+        similarity = states @ states.transpose(1, 2)  # (batch, token, token)
+        context = layers.align(similarity, mask, states)
+        features = torch.cat([states, states - context, states * context], -1)
+        integrated: Tensor = self.integrator(features, lengths)
+        return integrated
 
 
 class Pooling(nn.Module):
@@ -82,8 +83,8 @@ class Pooling(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Pool (batch, token, dim) over the tokens of a mask (batch, token)."""
-        weights = layers.masked_softmax(self.attention(x)[..., 0], mask)
-        attended = (weights[:, None] @ x)[:, 0]
+        weights = layers.masked_softmax(self.attention(x)[..., 0], mask)  # (batch, token)
+        attended = (weights[:, None] @ x)[:, 0]  # (batch, dim)
         pooled = [layers.masked_max(x, mask), layers.masked_mean(x, mask), attended]
         if self.has_min:
             pooled.append(-layers.masked_max(-x, mask))
@@ -98,8 +99,9 @@ class Maxout(nn.Module):
         self.maps = nn.Linear(dim, output_dim * _MAXOUT_MAPS)
 
     def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.maps(x).unflatten(-1, (-1, _MAXOUT_MAPS)).amax(-1)
-        return found
+        units = self.maps(x).unflatten(-1, (-1, _MAXOUT_MAPS))  # (…, output_dim, map)
+        largest: Tensor = units.amax(-1)
+        return largest
 
 
 class Classifier(TaskModel):
@@ -110,27 +112,61 @@ class Classifier(TaskModel):
     Source: Peters et al. 2018, A.8; McCann et al. 2017.
     """
 
-    def build(self) -> None:
-        settings, is_bcn = self.settings, self.settings.model == "bcn"
-        self.pooling = Pooling(self.state_dim, has_min=is_bcn)
-        size, half, p = self.pooling.dim, 2 * settings.hidden, settings.dropout
-        parts = [nn.Dropout(p), nn.Linear(size, half), nn.ReLU(), nn.Dropout(p)]
-        if is_bcn:
-            parts = [nn.Dropout(p), Maxout(size, 2 * half), nn.Dropout(p), Maxout(2 * half, half)]
-        self.output = nn.Sequential(*parts, nn.Linear(half, len(self.labels)))
-
     def build_encoder(self, dim: int) -> nn.Module:
-        is_bcn = self.settings.model == "bcn"
-        return Biattention(dim, self.settings) if is_bcn else super().build_encoder(dim)
+        if self.settings.model == "bcn":
+            return Biattention(dim, self.settings)
+        return super().build_encoder(dim)
 
-    def _encode(
+    def build(self) -> None:
+        settings = self.settings
+        p = settings.dropout
+        hidden = 2 * settings.hidden
+        is_bcn = settings.model == "bcn"
+        self.pooling = Pooling(self.state_dim, has_min=is_bcn)
+        dim = self.pooling.dim
+        linear = nn.Linear(dim, hidden)  # drawn for both models, so that seeds keep their results
+        modules: list[nn.Module]
+        if is_bcn:
+            modules = [
+                nn.Dropout(p),
+                Maxout(dim, 2 * hidden),
+                nn.Dropout(p),
+                Maxout(2 * hidden, hidden),
+            ]
+        else:
+            modules = [nn.Dropout(p), linear, nn.ReLU(), nn.Dropout(p)]
+        self.output = nn.Sequential(*modules, nn.Linear(hidden, len(self.labels)))
+
+    def loss(self, examples: Sequence[ClassifiedExample], inputs: Inputs) -> Tensor:
+        """Return the mean loss of sentences, plus that of a sample of their subtrees."""
+        states, sentences = self._encode_sentences(examples, inputs)
+        targets = torch.tensor([self.labels.index(example.target) for example in examples])
+        scores = self._scores(states, sentences)
+        loss = nn.functional.cross_entropy(scores, targets.to(scores.device))
+
+        subtrees = self._sample_subtrees(examples).to(states.device)  # (subtree, 4)
+        is_short = subtrees[:, 2] - subtrees[:, 1] <= _SHORT_TOKENS
+        for group in (subtrees[is_short], subtrees[~is_short]):
+            if len(group):
+                scores = self._scores(states, group[:, :3])
+                group_loss = nn.functional.cross_entropy(scores, group[:, 3], reduction="sum")
+                loss = loss + group_loss / len(subtrees)
+        return loss
+
+    def predict(self, examples: Sequence[ClassifiedExample], inputs: Inputs) -> list[str]:
+        states, sentences = self._encode_sentences(examples, inputs)
+        scores = self._scores(states, sentences)
+        return [self.labels[number] for number in scores.argmax(1).tolist()]
+
+    def _encode_sentences(
         self, examples: Sequence[ClassifiedExample], inputs: Inputs
     ) -> tuple[Tensor, Tensor]:
         """Return the states, (batch, token, dim), and the sentences as spans for `_scores`."""
         batch = inputs.batch([example.sentences[0] for example in examples])
         rows = torch.arange(len(examples), device=batch.lengths.device)
         spans = torch.stack([rows, torch.zeros_like(rows), batch.lengths], 1)
-        return self.encode(self.representation(batch), batch), spans
+        states = self.encode(self.representation(batch), batch)
+        return states, spans
 
     def _scores(self, states: Tensor, spans: Tensor) -> Tensor:
         """Return the label scores of spans, (span, label).
@@ -139,39 +175,22 @@ class Classifier(TaskModel):
             states: (batch, token, dim).
             spans: (span, 3) index of the sentence, first token, and the token after the last.
         """
-        rows, starts, ends = spans.T[..., None]
-        offsets = torch.arange(int((ends - starts).max()), device=states.device)
-        positions = (starts + offsets).clamp(max=states.shape[1] - 1)
-        found: Tensor = self.output(self.pooling(states[rows, positions], offsets < ends - starts))
-        return found
-
-    def loss(self, examples: Sequence[ClassifiedExample], inputs: Inputs) -> Tensor:
-        """Return the mean loss of sentences, plus that of a sample of their subtrees."""
-        states, sentences = self._encode(examples, inputs)
-        targets = torch.tensor([self.labels.index(example.target) for example in examples])
-        scores = self._scores(states, sentences)
-        loss = nn.functional.cross_entropy(scores, targets.to(scores.device))
-        sample = self._sample_subtrees(examples).to(states.device)
-        is_short = sample[:, 2] - sample[:, 1] <= _SHORT_TOKENS
-        for some in filter(len, (sample[is_short], sample[~is_short])):
-            scores = self._scores(states, some[:, :3])
-            summed = nn.functional.cross_entropy(scores, some[:, 3], reduction="sum")
-            loss = loss + summed / len(sample)
-        return loss
+        rows, starts, ends = spans.T[..., None]  # each (span, 1)
+        lengths = ends - starts
+        offsets = torch.arange(int(lengths.max()), device=states.device)
+        positions = (starts + offsets).clamp(max=states.shape[1] - 1)  # (span, offset)
+        pooled = self.pooling(states[rows, positions], offsets < lengths)
+        scores: Tensor = self.output(pooled)
+        return scores
 
     def _sample_subtrees(self, examples: Sequence[ClassifiedExample]) -> Tensor:
         """Sample subtrees, each as row, start, end and label, (subtree, 4)."""
-        found = [
-            (row, start, end, self.labels.index(label))
-            for row, example in enumerate(examples)
-            for start, end, label in example.subtrees
-        ]
-        kept = torch.rand(len(found)) < self.settings.subtrees
-        return torch.tensor(found, dtype=torch.long).reshape(-1, 4)[kept]
-
-    def predict(self, examples: Sequence[ClassifiedExample], inputs: Inputs) -> list[str]:
-        scores = self._scores(*self._encode(examples, inputs))
-        return [self.labels[number] for number in scores.argmax(1).tolist()]
+        subtrees = []
+        for row, example in enumerate(examples):
+            for span in example.subtrees:
+                subtrees.append((row, span.start, span.end, self.labels.index(span.type)))
+        is_kept = torch.rand(len(subtrees)) < self.settings.subtrees
+        return torch.tensor(subtrees, dtype=torch.long).reshape(-1, 4)[is_kept]
 
 
 class ClassificationTask(Task):
@@ -187,22 +206,26 @@ class ClassificationTask(Task):
     reads_text = True
 
     def fill(self, split: Split, *, labelled: bool) -> None:
-        (_read_json if split.is_jsonl else _read_text)(split, labelled)
+        if split.is_jsonl:
+            _read_json(split, labelled)
+        else:
+            _read_lines(split, labelled)
 
     def read_text(
         self, paths: Sequence[str], text: InputSettings, report: InputReport | None = None
     ) -> Split:
         split = super().read_text(paths, text, report)
         if split.sentences and _NESTED_TREE.fullmatch(" ".join(split.sentences[0])):
+            problem = "expected text, found a tree"
             where = split.examples[0].where
-            raise InputError(f"{where}: expected text, found a tree", "`as_data=True` reads trees")
+            raise InputError(problem, "`as_data=True` reads trees", where=where)
         return split
 
     def labels_of(self, example: ClassifiedExample) -> Iterable[str]:
-        return (example.target, *(subtree.type for subtree in example.subtrees))
+        return [example.target, *(subtree.type for subtree in example.subtrees)]
 
     def score(self, examples: Sequence[ClassifiedExample], predictions: Sequence[str]) -> Scores:
-        return score_labels((example.target for example in examples), predictions)
+        return score_labels([example.target for example in examples], predictions)
 
     def to_json(self, example: ClassifiedExample, sentences: list[Tokens], prediction: str) -> Json:
         return {"tokens": sentences[0], "label": prediction}
@@ -212,27 +235,50 @@ def _read_json(split: Split, labelled: bool) -> None:
     for line in split.json_lines():
         label = member(line, "label", required=labelled)
         numbers = split.add(tokens_of(member(line, "tokens", "text", kinds=(list, str))))
-        target = None if label is None else str(label)
-        split.examples.append(ClassifiedExample(numbers, split.where, target))
-
-
-def _read_text(split: Split, labelled: bool) -> None:
-    """Read trees if the first line is one, otherwise lines of a label, a tab and tokens."""
-    has_trees = False
-    for line in filter(str.strip, split.lines()):
-        if not split.examples:
-            has_trees = _TREE.fullmatch(line.rstrip()) is not None
-        subtrees: list[Span] = []
-        if has_trees:
-            tokens, (*subtrees, root) = parse_tree(line)
-            label: str | None = root.type
-        else:
-            *labels, text = line.split("\t")
-            if len(labels) > 1 or not all(map(str.strip, labels)) or (labelled and not labels):
-                raise ValueError("expected a label, a tab and a sentence")
-            tokens, label = text.split(), labels[0].strip() if labels else None
-        example = ClassifiedExample(split.add(tokens), split.where, label, tuple(subtrees))
+        example = ClassifiedExample(
+            sentences=numbers, where=split.where, target=None if label is None else str(label)
+        )
         split.examples.append(example)
+
+
+def _read_lines(split: Split, labelled: bool) -> None:
+    """Read trees if the first line is one, otherwise lines of a label, a tab and tokens."""
+    has_trees = None  # unknown before the first line
+    for line in split.lines():
+        if not line.strip():
+            continue
+        if has_trees is None:
+            has_trees = _TREE.fullmatch(line.rstrip()) is not None
+        if has_trees:
+            _read_tree(split, line)
+        else:
+            _read_labelled_line(split, line, labelled)
+
+
+def _read_tree(split: Split, line: str) -> None:
+    tokens, nodes = parse_tree(line)
+    *subtrees, root = nodes
+    example = ClassifiedExample(
+        sentences=split.add(tokens),
+        where=split.where,
+        target=root.type,
+        subtrees=tuple(subtrees),
+    )
+    split.examples.append(example)
+
+
+def _read_labelled_line(split: Split, line: str, labelled: bool) -> None:
+    *labels, text = line.split("\t")
+    has_blank = any(not label.strip() for label in labels)
+    is_label_missing = labelled and not labels
+    if len(labels) > 1 or has_blank or is_label_missing:
+        raise ValueError("expected a label, a tab and a sentence")
+    example = ClassifiedExample(
+        sentences=split.add(text.split()),
+        where=split.where,
+        target=labels[0].strip() if labels else None,
+    )
+    split.examples.append(example)
 
 
 def parse_tree(line: str) -> tuple[list[str], list[Span]]:
@@ -254,9 +300,11 @@ def parse_tree(line: str) -> tuple[list[str], list[Span]]:
             else:
                 start, label = parents.pop()
                 nodes.append(Span(start, len(tokens), label))
-        is_valid = nodes[-1][:2] == (0, len(tokens)) and len(nodes) == line.count("(")
-    except IndexError:
-        is_valid = False
-    if not is_valid or any(node.start == node.end for node in nodes):
+        root = nodes[-1]
+    except IndexError:  # a bracket closes no node, or there is none
+        raise ValueError("not a tree") from None
+    has_all_tokens = root.start == 0 and root.end == len(tokens)
+    has_all_nodes = len(nodes) == line.count("(")
+    if not has_all_tokens or not has_all_nodes or any(node.start == node.end for node in nodes):
         raise ValueError("not a tree")
     return tokens, nodes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import chain, pairwise
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,12 +15,10 @@ from elmo_cli.tasks.coref_model import Clusters, CorefDocument, CorefSettings, M
 from elmo_cli.tasks.readers import BEGIN, END, ColumnsRow, Split, member, tokens_of
 from elmo_cli.tasks.task import Json, Scores, Task
 from elmo_cli.text.input import InputReport, InputSettings, read_sentences
-from elmo_cli.text.sentence import Tokens
+from elmo_cli.text.sentence import Sentence, Tokens
 
-MatchCounts = tuple[
-    float, float, float, float
-]  # recall's numerator and denominator, then precision's
-_METRICS = ("muc", "b_cubed", "ceaf_phi4", "mentions")  # "f1" is the mean of the first three
+_METRICS = ("muc", "b_cubed", "ceaf_phi4", "mentions")
+_AVERAGED = ("muc", "b_cubed", "ceaf_phi4")  # whose mean F1 is the score
 _TINY = 1e-30
 _NO_MENTION = ("", "-", "_", "*")  # cells of tokens where no mention begins or ends
 _TOKEN_COLUMN = 3  # of CoNLL-2012; files of up to four columns have the token before the mentions
@@ -44,30 +42,36 @@ class CorefTask(Task):
     reads_text = True
 
     def fill(self, split: Split, *, labelled: bool) -> None:
-        (_read_json if split.is_jsonl else _read_conll)(split, labelled)
+        if split.is_jsonl:
+            _read_json(split, labelled)
+        else:
+            _read_columns(split, labelled)
 
     def read_text(
         self, paths: Sequence[str], text: InputSettings, report: InputReport | None = None
     ) -> Split:
         split = Split(", ".join(paths))
-        found = [one for one in read_sentences(paths, text, report) if one.tokens]
-        starts = [i for i, sentence in enumerate(found) if sentence.starts_document or not i]
-        for start, end in pairwise([*starts, len(found)]):
-            name = found[start].document or f"document_{1 + len(split.examples)}"
-            numbers = split.add(*(sentence.tokens for sentence in found[start:end]))
-            split.examples.append(CorefDocument(numbers, found[start].where, None, name))
+        for sentences in _split_documents(read_sentences(paths, text, report)):
+            first = sentences[0]
+            document = CorefDocument(
+                sentences=split.add(*(sentence.tokens for sentence in sentences)),
+                where=first.where,
+                target=None,
+                heading=first.document or f"document_{1 + len(split.examples)}",
+            )
+            split.examples.append(document)
         return split
 
     def collect_labels(self, train: Split) -> dict[str, bool]:
         """Return whether there are clusters of one mention, as "singletons"."""
-        sizes = {len(cluster) for one in train.examples for cluster in one.target}
+        sizes = {len(cluster) for document in train.examples for cluster in document.target}
         if not sizes:
-            raise InputError(f"{train.path}: contains no cluster", "give annotated documents")
+            raise InputError("contains no cluster", "give annotated documents", where=train.path)
         return {"singletons": 1 in sizes}
 
     def score(self, examples: Sequence[CorefDocument], predictions: Sequence[Clusters]) -> Scores:
-        true = (example.target for example in examples)
-        return score_clusters(list(zip(true, predictions, strict=True)))
+        gold = [example.target for example in examples]
+        return score_clusters(list(zip(gold, predictions, strict=True)))
 
     def to_json(
         self, example: CorefDocument, sentences: list[Tokens], prediction: Clusters
@@ -79,93 +83,167 @@ class CorefTask(Task):
 
     def to_text(self, example: CorefDocument, sentences: list[Tokens], prediction: Clusters) -> str:
         """Return two columns, as the reference scorer of CoNLL-2012 reads them."""
-        cells = iter(_cells(prediction, sum(map(len, sentences))))
+        n_tokens = sum(len(tokens) for tokens in sentences)
+        cells = _cells(prediction, n_tokens)
         lines = [f"{BEGIN} {example.heading}".rstrip()]
+        position = 0
         for tokens in sentences:
-            lines += [*(f"{token}\t{next(cells)}" for token in tokens), ""]
-        return "\n".join([*lines, END])
+            for token in tokens:
+                lines.append(f"{token}\t{cells[position]}")
+                position += 1
+            lines.append("")
+        lines.append(END)
+        return "\n".join(lines)
 
 
-def _read_conll(split: Split, labelled: bool) -> None:
-    for heading, sentences in split.documents():
-        rows = list(chain.from_iterable(sentences))
+def _split_documents(sentences: Iterable[Sentence]) -> list[list[Sentence]]:
+    """Return the sentences of each document, without blank ones."""
+    documents: list[list[Sentence]] = []
+    for sentence in sentences:
+        if not sentence.tokens:
+            continue
+        if sentence.starts_document or not documents:
+            documents.append([])
+        documents[-1].append(sentence)
+    return documents
+
+
+def _read_json(split: Split, labelled: bool) -> None:
+    for line in split.json_lines():
+        texts = member(line, "sentences", kinds=(list,))
+        if not texts:
+            raise ValueError("a sentence has no tokens")
+        sentences = [tokens_of(text) for text in texts]
+        numbers = split.add(*sentences)
+        n_tokens = sum(len(tokens) for tokens in sentences)
+        document = CorefDocument(
+            sentences=numbers,
+            where=split.where,
+            target=_clusters_of_json(line["clusters"], n_tokens) if labelled else None,
+            heading=str(line.get("doc_key", "")),
+        )
+        split.examples.append(document)
+
+
+def _clusters_of_json(value: Any, n_tokens: int) -> Clusters:
+    clusters = [{(first, last) for first, last in cluster} for cluster in value if cluster]
+    for cluster in clusters:
+        for first, last in cluster:
+            are_numbers = type(first) is int and type(last) is int
+            if not are_numbers or not 0 <= first <= last < n_tokens:
+                raise ValueError(f"the mention {[first, last]} is not within the {n_tokens} tokens")
+    return _merge_overlapping(clusters)
+
+
+def _read_columns(split: Split, labelled: bool) -> None:
+    for document in split.documents():
+        rows: list[ColumnsRow] = []
         numbers: tuple[int, ...] = ()
-        for sentence in sentences:
+        for sentence in document.sentences:
             tokens = []
-            for split.where, cells in sentence:
-                tokens.append(_token_of(cells))
+            for row in sentence:
+                split.where = row.where
+                tokens.append(_token_of(row.cells))
             split.where = sentence[0].where
             numbers += split.add(tokens)
-        clusters = _clusters_of(split, rows) if labelled else None
-        split.examples.append(CorefDocument(numbers, rows[0].where, clusters, heading))
+            rows += sentence
+        example = CorefDocument(
+            sentences=numbers,
+            where=rows[0].where,
+            target=_clusters_of_rows(split, rows) if labelled else None,
+            heading=document.heading,
+        )
+        split.examples.append(example)
 
 
 def _token_of(cells: Sequence[str]) -> str:
     if len(cells) < 2:
         raise ValueError("expected a token and its mentions, found one column")
-    return cells[_TOKEN_COLUMN if len(cells) > _TOKEN_COLUMN + 1 else -2]
+    has_all_columns = len(cells) > _TOKEN_COLUMN + 1
+    return cells[_TOKEN_COLUMN] if has_all_columns else cells[-2]
 
 
-def _clusters_of(split: Split, rows: Sequence[ColumnsRow]) -> Clusters:
-    """Return the clusters of the last column."""
+def _clusters_of_rows(split: Split, rows: Sequence[ColumnsRow]) -> Clusters:
+    """Return the clusters of the last column of a document."""
     clusters: dict[str, set[Mention]] = defaultdict(set)
-    unclosed: dict[str, list[int]] = defaultdict(list)  # entity -> first tokens of open mentions
-    for position, (where, cells) in enumerate(rows):
-        split.where = where
-        for mark in [] if cells[-1] in _NO_MENTION else cells[-1].split("|"):
-            entity, begins, ends = mark.strip("()"), mark.startswith("("), mark.endswith(")")
+    open_starts: dict[str, list[int]] = defaultdict(list)  # entity -> first tokens of its mentions
+    for position, row in enumerate(rows):
+        split.where = row.where
+        for mark in _marks_of(row.cells[-1]):
+            entity = mark.strip("()")
+            begins = mark.startswith("(")
+            ends = mark.endswith(")")
             if begins:
-                unclosed[entity].append(position)
-            elif not ends or not unclosed[entity]:
+                open_starts[entity].append(position)
+            elif not ends or not open_starts[entity]:
                 raise ValueError(f"{mark!r} neither begins nor ends a mention")
             if ends:
-                clusters[entity].add((unclosed[entity].pop(), position))
-    for entity, starts in unclosed.items():
+                clusters[entity].add((open_starts[entity].pop(), position))
+    for entity, starts in open_starts.items():
         if starts:
             split.where = rows[starts[0]].where
             raise ValueError(f"a mention of entity {entity} does not end")
     return _merge_overlapping(clusters.values())
 
 
+def _marks_of(cell: str) -> list[str]:
+    """Return the beginnings and ends of mentions in a cell, such as `(0`, `1)` and `(2)`."""
+    return [] if cell in _NO_MENTION else cell.split("|")
+
+
 def _merge_overlapping(clusters: Iterable[set[Mention]]) -> Clusters:
     """Merge clusters that share a mention, as in e2e-coref."""
-    found: list[set[Mention]] = []
+    merged: list[set[Mention]] = []
     for cluster in clusters:
-        sharing = [one for one in found if one & cluster]
-        found = [one for one in found if not one & cluster]
-        found.append(cluster.union(*sharing))
-    return [frozenset(cluster) for cluster in found]
-
-
-def _read_json(split: Split, labelled: bool) -> None:
-    for line in split.json_lines():
-        found = member(line, "sentences", kinds=(list,)) or [[]]  # which is refused
-        sentences = list(map(tokens_of, found))
-        numbers = split.add(*sentences)
-        n_tokens, name = sum(map(len, sentences)), str(line.get("doc_key", ""))
-        clusters = _json_clusters(line["clusters"], n_tokens) if labelled else None
-        split.examples.append(CorefDocument(numbers, split.where, clusters, name))
-
-
-def _json_clusters(value: Any, n_tokens: int) -> Clusters:
-    clusters = [{(first, last) for first, last in cluster} for cluster in value if cluster]
-    for first, last in chain.from_iterable(clusters):
-        if type(first) is not int or type(last) is not int or not 0 <= first <= last < n_tokens:
-            raise ValueError(f"the mention {[first, last]} is not within the {n_tokens} tokens")
-    return _merge_overlapping(clusters)
+        sharing = [other for other in merged if other & cluster]
+        merged = [other for other in merged if not other & cluster]
+        merged.append(cluster.union(*sharing))
+    return [frozenset(cluster) for cluster in merged]
 
 
 def _cells(clusters: Clusters, n_tokens: int) -> list[str]:
     """Return the cells of the last column of CoNLL-2012, one per token."""
-    named = [(*mention, entity) for entity, cluster in enumerate(clusters) for mention in cluster]
-    named.sort(key=lambda one: (one[0], -one[1]))  # outer mentions begin first and end last
+    entities = [(mention, entity) for entity, cluster in enumerate(clusters) for mention in cluster]
+    entities.sort(key=_outer_first)
     marks: list[list[str]] = [[] for _ in range(n_tokens)]
-    for first, last, entity in reversed(named):
+    for (first, last), entity in reversed(entities):  # inner mentions end first
         if first < last:
             marks[last].append(f"{entity})")
-    for first, last, entity in named:  # after ends: mentions of an entity may share a token
-        marks[first].append(f"({entity})" if first == last else f"({entity}")
-    return ["|".join(one) or "-" for one in marks]
+    for (first, last), entity in entities:  # after ends: mentions of an entity may share a token
+        mark = f"({entity})" if first == last else f"({entity}"
+        marks[first].append(mark)
+    return ["|".join(of_token) or "-" for of_token in marks]
+
+
+def _outer_first(mention_of_entity: tuple[Mention, int]) -> tuple[int, int]:
+    """Return the key that sorts mentions by their first token, and outer before inner ones."""
+    (first, last), _ = mention_of_entity
+    return first, -last
+
+
+@dataclass(frozen=True)
+class MatchCounts:
+    """What a metric counts: the numerators and the denominators of recall and of precision."""
+
+    recalled: float = 0.0
+    true: float = 0.0
+    precise: float = 0.0
+    predicted: float = 0.0
+
+    def __add__(self, other: MatchCounts) -> MatchCounts:
+        return MatchCounts(
+            recalled=self.recalled + other.recalled,
+            true=self.true + other.true,
+            precise=self.precise + other.precise,
+            predicted=self.predicted + other.predicted,
+        )
+
+    def scores(self) -> dict[str, float]:
+        """Return precision, recall and F1 in percent."""
+        recall = self.recalled / max(self.true, 1)
+        precision = self.precise / max(self.predicted, 1)
+        f1 = 2 * precision * recall / max(precision + recall, _TINY)
+        return {"precision": 100 * precision, "recall": 100 * recall, "f1": 100 * f1}
 
 
 def score_clusters(documents: Sequence[tuple[Clusters, Clusters]]) -> Scores:
@@ -177,51 +255,71 @@ def score_clusters(documents: Sequence[tuple[Clusters, Clusters]]) -> Scores:
     Source: the reference scorer of CoNLL-2012 (Pradhan et al. 2014), which sums the counts of
     documents.
     """
-    found, linked = (_score_metrics(documents, least) for least in (1, 2))
-    values = {"f1": _mean_f1(found), **{name: one["f1"] for name, one in found.items()}}
-    values["f1_without_singletons"] = _mean_f1(linked)
-    by_type = {**found, **{f"{name}, no singletons": one for name, one in linked.items()}}
+    scores = _score_metrics(documents, min_size=1)
+    without_singletons = _score_metrics(documents, min_size=2)
+    values = {"f1": _mean_f1(scores)}
+    for metric in _METRICS:
+        values[metric] = scores[metric]["f1"]
+    values["f1_without_singletons"] = _mean_f1(without_singletons)
+    by_type = dict(scores)
+    for metric in _METRICS:
+        by_type[f"{metric}, no singletons"] = without_singletons[metric]
     note = "f1 is the mean of muc, b_cubed and ceaf_phi4; clusters of one mention count"
     return Scores("f1", values, by_type, note)
 
 
 def _score_metrics(
-    documents: Sequence[tuple[Clusters, Clusters]], least: int
+    documents: Sequence[tuple[Clusters, Clusters]], min_size: int
 ) -> dict[str, dict[str, float]]:
-    """Return the scores of each metric for clusters of at least `least` mentions."""
-    kept = ([[c for c in side if len(c) >= least] for side in document] for document in documents)
-    counts = np.sum([_count(true, predicted) for true, predicted in kept], 0)
-    recall, precision = (counts[:, 0::2] / np.maximum(counts[:, 1::2], 1)).T
-    f1 = 2 * precision * recall / np.maximum(precision + recall, _TINY)
-    rows = zip(*(100 * one for one in (precision, recall, f1)), strict=True)
-    return {
-        name: dict(zip(("precision", "recall", "f1"), map(float, row), strict=True))
-        for name, row in zip(_METRICS, rows, strict=True)
-    }
+    """Return the scores of each metric for clusters of at least `min_size` mentions."""
+    totals = dict.fromkeys(_METRICS, MatchCounts())
+    for true, predicted in documents:
+        counts = _count_matches(_at_least(true, min_size), _at_least(predicted, min_size))
+        for metric in _METRICS:
+            totals[metric] += counts[metric]
+    return {metric: total.scores() for metric, total in totals.items()}
 
 
-def _count(true: Clusters, predicted: Clusters) -> list[MatchCounts]:
+def _at_least(clusters: Clusters, min_size: int) -> Clusters:
+    return [cluster for cluster in clusters if len(cluster) >= min_size]
+
+
+def _count_matches(true: Clusters, predicted: Clusters) -> dict[str, MatchCounts]:
     """Return what each of `_METRICS` counts in a document.
 
     MUC counts the links between mentions (Vilain et al. 1995), B-cubed adds up the overlaps of the
     two clusters of each mention (Bagga and Baldwin 1998), CEAF aligns clusters one to one by
     phi4 = 2 |K & R| / (|K| + |R|) (Luo 2005), and "mentions" ignores the clusters.
     """
-    shared = np.array([[len(one & other) for other in predicted] for one in true], np.float64)
-    shared = shared.reshape(len(true), len(predicted))
-    rows, columns = (np.array(list(map(len, side)), np.float64) for side in (true, predicted))
-    phi4 = 2 * shared / (rows[:, None] + columns)
-    aligned = phi4[linear_sum_assignment(phi4, maximize=True)].sum()
-    n_true, n_predicted, n_shared = rows.sum(), columns.sum(), shared.sum()
+    overlaps = [[len(cluster & other) for other in predicted] for cluster in true]
+    shared = np.array(overlaps, np.float64).reshape(len(true), len(predicted))
+    true_sizes = np.array([len(cluster) for cluster in true], np.float64)
+    predicted_sizes = np.array([len(cluster) for cluster in predicted], np.float64)
+    n_true = float(true_sizes.sum())
+    n_predicted = float(predicted_sizes.sum())
+    n_shared = float(shared.sum())
+
     n_links = n_shared - np.count_nonzero(shared)
-    recalled, precise = (shared**2 / rows[:, None]).sum(), (shared**2 / columns).sum()
-    return [
-        (n_links, n_true - len(true), n_links, n_predicted - len(predicted)),
-        (recalled, n_true, precise, n_predicted),
-        (aligned, len(true), aligned, len(predicted)),
-        (n_shared, n_true, n_shared, n_predicted),
-    ]
+    muc = MatchCounts(
+        recalled=n_links,
+        true=n_true - len(true),
+        precise=n_links,
+        predicted=n_predicted - len(predicted),
+    )
+    b_cubed = MatchCounts(
+        recalled=float((shared**2 / true_sizes[:, None]).sum()),
+        true=n_true,
+        precise=float((shared**2 / predicted_sizes).sum()),
+        predicted=n_predicted,
+    )
+    phi4 = 2 * shared / (true_sizes[:, None] + predicted_sizes)
+    aligned = float(phi4[linear_sum_assignment(phi4, maximize=True)].sum())
+    ceaf_phi4 = MatchCounts(
+        recalled=aligned, true=len(true), precise=aligned, predicted=len(predicted)
+    )
+    mentions = MatchCounts(recalled=n_shared, true=n_true, precise=n_shared, predicted=n_predicted)
+    return {"muc": muc, "b_cubed": b_cubed, "ceaf_phi4": ceaf_phi4, "mentions": mentions}
 
 
 def _mean_f1(scores: dict[str, dict[str, float]]) -> float:
-    return sum(scores[name]["f1"] for name in _METRICS[:3]) / 3
+    return sum(scores[metric]["f1"] for metric in _AVERAGED) / len(_AVERAGED)

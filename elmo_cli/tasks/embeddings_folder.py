@@ -86,11 +86,13 @@ class EmbeddingsFolder:
         default_model: str = BUNDLED,
         device: str = "auto",
     ) -> None:
-        self.path, self.bilm = Path(path), bilm
+        self.path = Path(path)
+        self.bilm = bilm
         if self.path.exists() and not self.path.is_dir():
-            what = f"{path}: is a file, not a folder of embeddings"
-            raise UsageError(what, "name the folder that contains it with `embeddings`")
-        self._default_model, self._device = default_model, device
+            hint = "name the folder that contains it with `embeddings`"
+            raise UsageError("is a file, not a folder of embeddings", hint, where=path)
+        self._default_model = default_model
+        self._device = device
         self._embedder: Embedder | None = None
         if model is not None:
             self._require(model)
@@ -109,16 +111,11 @@ class EmbeddingsFolder:
         if layers == "none":
             return None
         distinct = list(dict.fromkeys(split.sentences))
-        embeddings = self._find(split, distinct) or self._write(split, distinct, reporter)
-        keys: list[Any] = list(embeddings)
-        if len(keys) < len(split.sentences):
-            key_of = dict(zip(distinct, keys, strict=True))
-            keys = [key_of[tokens] for tokens in split.sentences]
-        for number in sorted({number for one in split.examples for number in one.sentences}):
-            if not np.isfinite(embeddings[keys[number]]).all():  # before a run is overwritten
-                what = f"{embeddings.path}: sentence {keys[number]!r}: a value is not finite"
-                hint = f"`elmo inspect {embeddings.path}` finds all such values; embed it again"
-                raise EmbeddingsFileError(what, hint)
+        embeddings = self._find(split, distinct)
+        if embeddings is None:
+            embeddings = self._write(split, distinct, reporter)
+        keys = _keys_of_sentences(embeddings, split.sentences, distinct)
+        _check_finite(embeddings, split, keys)  # before a run is overwritten
         if self.bilm is None:
             self.bilm = _record(embeddings)
             with suppress(ElmoError):  # the default model may be another biLM, or not load
@@ -129,67 +126,82 @@ class EmbeddingsFolder:
         """Compute the layers of sentences without storing them; arguments as in `find`."""
         if layers == "none":
             return None
-        arrays = (array for _, array in self._make_embedder().stream(sentences.values()))
-        found = dict(zip(sentences, arrays, strict=True))
-        return lambda number: found[number][_SLICES[layers]]
+        pairs = self._make_embedder().stream(sentences.values())
+        arrays = {}
+        for number, (_, array) in zip(sentences, pairs, strict=True):
+            arrays[number] = array
+        return lambda number: arrays[number][_SLICES[layers]]
 
     def _find(self, split: Split, distinct: Sequence[Tokens]) -> Embeddings | None:
-        texts = (split.sentences, distinct)
-        digests = set(map(sha256_of, texts))
-        counts = {(len(text), sum(map(len, text))) for text in texts}
-        problem = ""
-        paths = [*self.path.glob("*.hdf5"), *self.path.glob("*.h5")]
-        for path in sorted(paths, key=lambda path: (-path.lstat().st_mtime_ns, path)):
+        """Return the newest file that matches; None if there is none.
+
+        EmbeddingsFileError if there is none, and a file of the user seems to belong to the data.
+        """
+        texts = [_TextIdentity.of(split.sentences), _TextIdentity.of(distinct)]
+        digests = [text.sha256 for text in texts]
+        first_refusal: EmbeddingsFileError | None = None
+        for path in _newest_first(self.path):
             embeddings = open_embeddings(path)
-            attributes, found = embeddings.attributes, ""
-            count = (attributes.get("sentences"), attributes.get("tokens"))
-            sha256 = str(attributes.get("tokens_sha256"))
+            sha256 = str(embeddings.attributes.get("tokens_sha256"))
+            problem = ""
             if sha256 in digests:
-                if not (found := self._problem(embeddings)):
+                problem = self._model_problem(embeddings)
+                if not problem:
                     return embeddings
-            elif path.stem == stem(Path(split.path).name) or count in counts:
-                found = "another text"
+            elif _seems_to_belong(embeddings, split, texts):
+                problem = "another text"
             embeddings.close()
-            is_from_user = not path.stem.endswith(f"-{sha256[:8]}")  # `_write` appends it
-            if found and is_from_user:
-                problem = problem or f"{path}: does not fit {split.path}: {found}"
-        if problem:
-            hint = "embed the data again, or name another folder (`embeddings`) or `model`"
-            raise EmbeddingsFileError(problem, hint)
+            is_from_user = not path.stem.endswith(f"-{sha256[:8]}")  # `_compute` appends it
+            if problem and is_from_user and first_refusal is None:
+                hint = "embed the data again, or name another folder (`embeddings`) or `model`"
+                problem = f"does not fit {split.path}: {problem}"
+                first_refusal = EmbeddingsFileError(problem, hint, where=path)
+        if first_refusal is not None:
+            raise first_refusal
         return None
 
-    def _problem(self, embeddings: Embeddings) -> str:
+    def _model_problem(self, embeddings: Embeddings) -> str:
         """Return why a file with the right text cannot be used; "" if it can."""
-        layers, found = embeddings.attributes.get("layers", "all"), _record(embeddings)
+        layers = embeddings.attributes.get("layers", "all")
         if embeddings.unit != "tokens" or layers != "all":
             return f"not all layers of each token (unit {embeddings.unit}, layers {layers})"
-        return "" if self.bilm in (None, found) else f"its model is {found}, not {self.bilm}"
+        record = _record(embeddings)
+        if self.bilm is not None and self.bilm != record:
+            return f"its model is {record}, not {self.bilm}"
+        return ""
 
     def _require(self, model: str) -> ModelFiles:
         """Locate a biLM, and require it for all files; ModelError if another one is required."""
-        files, known = locate(model), self.bilm
+        files = locate(model)
         options = files.read_options()
-        source = str(Path(model).resolve()) if Path(model).exists() else model
-        state = known.state if known else "zero"
-        found = BiLMRecord(source, files.sha256, state, 1 + options.n_layers, options.dim)
-        if known not in (None, found):
-            what = f"{model}: not the biLM of the task model or its embeddings ({known})"
-            raise ModelError(what, "with `model`, name the one that they were computed with")
-        self.bilm = found
+        known = self.bilm
+        record = BiLMRecord(
+            source=str(Path(model).resolve()) if Path(model).exists() else model,
+            sha256=files.sha256,
+            state="zero" if known is None else known.state,
+            n_layers=1 + options.n_layers,
+            dim=options.dim,
+        )
+        if known is not None and known != record:
+            problem = f"not the biLM of the task model or its embeddings ({known})"
+            hint = "with `model`, name the one that they were computed with"
+            raise ModelError(problem, hint, where=model)
+        self.bilm = record
         return files
 
     def _make_embedder(self) -> Embedder:
         if self._embedder is None:
-            source = self.bilm.source if self.bilm else self._default_model
-            state = self.bilm.state if self.bilm else "zero"
+            source = self._default_model if self.bilm is None else self.bilm.source
+            state = "zero" if self.bilm is None else self.bilm.state
             try:
                 files = self._require(source)
             except ModelError as error:  # a file records the name of its biLM, not its path
                 hint = f"{error.hint}; with `model`, name the folder of the biLM"
-                raise ModelError(error.message, hint) from None
+                raise ModelError(error.problem, hint, where=error.where) from None
             if state not in _INDEPENDENT:
-                what = f"`state={state}`: vectors depend on the preceding sentences"
-                raise UsageError(what, "embed all files of the data with `elmo embed` first")
+                hint = "embed all files of the data with `elmo embed` first"
+                where = f"`state={state}`"
+                raise UsageError("vectors depend on the preceding sentences", hint, where=where)
             settings = EmbedderSettings(state=state, dtype="float16", device=self._device)
             self._embedder = Embedder(load_files(files), settings)
         return self._embedder
@@ -200,28 +212,35 @@ class EmbeddingsFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         wait = f"waiting for another process that is computing embeddings in {self.path}"
         with holding_lock(self.path / LOCK_FILE, on_wait=lambda: reporter.message(wait)):
-            found = self._find(split, distinct)
-            return found or self._compute(split.path, distinct, embedder, reporter)
+            embeddings = self._find(split, distinct)  # the other process may have written it
+            if embeddings is None:
+                embeddings = self._compute(split.path, distinct, embedder, reporter)
+            return embeddings
 
     def _compute(
         self, name: str, sentences: Sequence[Tokens], embedder: Embedder, reporter: Reporter
     ) -> Embeddings:
         """Compute the layers of sentences into a new file of the folder."""
         reporter.message(f"computing the embeddings of {name}")
-        bilm = embedder.bilm.sha256[:8]
-        parts = (stem(Path(name).name), embedder.settings.state, bilm, sha256_of(sentences)[:8])
-        output = self.path / f"{'-'.join(parts)}.hdf5"
+        state = embedder.settings.state
+        bilm_id = embedder.bilm.sha256[:8]
+        text_id = sha256_of(sentences)[:8]
+        output = self.path / f"{stem(Path(name).name)}-{state}-{bilm_id}-{text_id}.hdf5"
         text = output.with_suffix(".jsonl")
         write_text(text, (json.dumps({"tokens": tokens}) + "\n" for tokens in sentences))
-        settings, flat = embedder.settings, FileSpec(layout="flat")
-        settings = replace(settings, batch_size=embedder.batch_size)
-        job = EmbedJob((str(text),), str(output), embedder=settings, file=flat, resume=True)
+        job = EmbedJob(
+            inputs=(str(text),),
+            output=str(output),
+            text_name=f"the distinct sentences of {name}",
+            embedder=replace(embedder.settings, batch_size=embedder.batch_size),
+            file=FileSpec(layout="flat"),
+            resume=True,
+        )
+        progress = partial(reporter.progress, f"embedding {name}")
 
-        def warn(message: str) -> None:  # warnings name the temporary file
-            message = message.replace(str(text), f"the distinct sentences of {name}")
+        def warn(message: str) -> None:
             reporter.message(f"warning: {message}")
 
-        progress = partial(reporter.progress, f"embedding {name}")
         try:
             run_job(job, embedder=embedder, progress=progress, warn=warn)
         except ResumeError:  # an earlier run left a file that is corrupt or has other settings
@@ -231,13 +250,68 @@ class EmbeddingsFolder:
         return open_embeddings(output)
 
 
+@dataclass(frozen=True)
+class _TextIdentity:
+    """What an embeddings file records of its text: the digest and the numbers of its tokens."""
+
+    sha256: str
+    n_sentences: int
+    n_tokens: int
+
+    @classmethod
+    def of(cls, sentences: Sequence[Tokens]) -> _TextIdentity:
+        n_tokens = sum(len(tokens) for tokens in sentences)
+        return cls(sha256_of(sentences), len(sentences), n_tokens)
+
+
 def sha256_of(sentences: Iterable[Tokens]) -> str:
     """Return the digest that identifies a text: `tokens_sha256` of SCHEMA.md."""
     return tokens_sha256(b"".join(map(tokens_digest, sentences)))
 
 
+def _newest_first(folder: Path) -> list[Path]:
+    """Return the HDF5 files of a folder."""
+    paths = [*folder.glob("*.hdf5"), *folder.glob("*.h5")]
+    return sorted(paths, key=lambda path: (-path.lstat().st_mtime_ns, path))
+
+
+def _seems_to_belong(embeddings: Embeddings, split: Split, texts: Sequence[_TextIdentity]) -> bool:
+    """Whether a file with another text has the name of the data, or as many tokens."""
+    if embeddings.path.stem == stem(Path(split.path).name):
+        return True
+    n_sentences = embeddings.attributes.get("sentences")
+    n_tokens = embeddings.attributes.get("tokens")
+    return any(text.n_sentences == n_sentences and text.n_tokens == n_tokens for text in texts)
+
+
+def _keys_of_sentences(
+    embeddings: Embeddings, sentences: Sequence[Tokens], distinct: Sequence[Tokens]
+) -> list[Any]:
+    """Return the key of each sentence in a file of all sentences, or of the distinct ones."""
+    keys: list[Any] = list(embeddings)
+    if len(keys) == len(sentences):
+        return keys
+    key_of = dict(zip(distinct, keys, strict=True))
+    return [key_of[tokens] for tokens in sentences]
+
+
+def _check_finite(embeddings: Embeddings, split: Split, keys: Sequence[Any]) -> None:
+    """Raise an EmbeddingsFileError if a value in the sentences of the examples is not finite."""
+    numbers = {number for example in split.examples for number in example.sentences}
+    for number in sorted(numbers):
+        key = keys[number]
+        if not np.isfinite(embeddings[key]).all():
+            problem = f"sentence {key!r}: a value is not finite"
+            hint = f"`elmo inspect {embeddings.path}` finds all such values; embed it again"
+            raise EmbeddingsFileError(problem, hint, where=embeddings.path)
+
+
 def _record(embeddings: Embeddings) -> BiLMRecord:
-    found = embeddings.attributes
-    source, sha256 = (str(found.get(name, "")) for name in ("model", "model_sha256"))
-    state = str(found.get("state", "zero"))
-    return BiLMRecord(source, sha256, state, embeddings.n_layers or 0, embeddings.dim)
+    attributes = embeddings.attributes
+    return BiLMRecord(
+        source=str(attributes.get("model", "")),
+        sha256=str(attributes.get("model_sha256", "")),
+        state=str(attributes.get("state", "zero")),
+        n_layers=embeddings.n_layers or 0,
+        dim=embeddings.dim,
+    )

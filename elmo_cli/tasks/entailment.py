@@ -44,27 +44,18 @@ class Esim(TaskModel):
 
     def build(self) -> None:
         settings = self.settings
-        hidden, p = settings.hidden, settings.dropout
+        hidden = settings.hidden
+        p = settings.dropout
+        n_outputs = self.n_outputs or len(self.labels)
         self.comparison = nn.Linear(4 * self.state_dim, hidden)
         self.composition = BiLSTM(hidden, hidden, settings.layers, p)
-        layers = [nn.Dropout(p), nn.Linear(8 * hidden, hidden), nn.Tanh(), nn.Dropout(p)]
-        n_outputs = self.n_outputs or len(self.labels)
-        self.output = nn.Sequential(*layers, nn.Linear(hidden, n_outputs))
-
-    def scores(self, examples: Sequence[Example], inputs: Inputs) -> Tensor:
-        """Return the outputs for pairs, (pair, output)."""
-        n = len(examples)
-        firsts, seconds = zip(*(example.sentences for example in examples), strict=True)
-        batch = inputs.batch([*firsts, *seconds])
-        states = self.encode(self.representation(batch), batch)
-        others = states.roll(n, 0)
-        aligned = align(states @ others.transpose(1, 2), batch.mask.roll(n, 0), others)
-        compared = torch.cat([states, aligned, states - aligned, states * aligned], -1)
-        compared = self.dropout(torch.relu(self.comparison(compared)))
-        composed = self.composition(compared, batch.lengths)
-        pooled = torch.cat([masked_mean(composed, batch.mask), masked_max(composed, batch.mask)], 1)
-        found: Tensor = self.output(torch.cat([pooled[:n], pooled[n:]], 1))
-        return found
+        self.output = nn.Sequential(
+            nn.Dropout(p),
+            nn.Linear(8 * hidden, hidden),
+            nn.Tanh(),
+            nn.Dropout(p),
+            nn.Linear(hidden, n_outputs),
+        )
 
     def loss(self, examples: Sequence[Example], inputs: Inputs) -> Tensor:
         scores = self.scores(examples, inputs)
@@ -72,7 +63,28 @@ class Esim(TaskModel):
         return nn.functional.cross_entropy(scores, targets.to(scores.device))
 
     def predict(self, examples: Sequence[Example], inputs: Inputs) -> list[Any]:
-        return [self.labels[number] for number in self.scores(examples, inputs).argmax(1).tolist()]
+        scores = self.scores(examples, inputs)
+        return [self.labels[number] for number in scores.argmax(1).tolist()]
+
+    def scores(self, examples: Sequence[Example], inputs: Inputs) -> Tensor:
+        """Return the outputs for pairs, (pair, output)."""
+        n_pairs = len(examples)
+        firsts = [example.sentences[0] for example in examples]
+        seconds = [example.sentences[1] for example in examples]
+        batch = inputs.batch([*firsts, *seconds])
+        mask = batch.mask
+        states = self.encode(self.representation(batch), batch)  # (2 * pair, token, dim)
+        others = states.roll(n_pairs, 0)  # those of the other sentence of each pair
+        others_mask = mask.roll(n_pairs, 0)
+        aligned = align(states @ others.transpose(1, 2), others_mask, others)
+
+        features = torch.cat([states, aligned, states - aligned, states * aligned], -1)
+        compared = self.dropout(torch.relu(self.comparison(features)))
+        composed = self.composition(compared, batch.lengths)  # (2 * pair, token, 2 * hidden)
+        pooled = torch.cat([masked_mean(composed, mask), masked_max(composed, mask)], 1)
+        pairs = torch.cat([pooled[:n_pairs], pooled[n_pairs:]], 1)  # (pair, 8 * hidden)
+        outputs: Tensor = self.output(pairs)
+        return outputs
 
 
 class EntailmentTask(Task):
@@ -95,9 +107,10 @@ class EntailmentTask(Task):
             first = member(line, "sentence1", "premise", "sentence_A", kinds=(list, str))
             second = member(line, "sentence2", "hypothesis", "sentence_B", kinds=(list, str))
             target = self.read_target(line, required=labelled)
-            if not labelled or target not in _NO_LABEL:
-                numbers = split.add(tokens_of(first), tokens_of(second))
-                split.examples.append(Example(numbers, split.where, target))
+            if labelled and target in _NO_LABEL:
+                continue
+            numbers = split.add(tokens_of(first), tokens_of(second))
+            split.examples.append(Example(numbers, split.where, target))
 
     def read_target(self, line: Json, *, required: bool) -> Any:
         """Return the label of a pair, None if it has none; ValueError if one is `required`."""
@@ -106,10 +119,10 @@ class EntailmentTask(Task):
         return None if label is None else str(label)
 
     def labels_of(self, example: Example) -> Iterable[str]:
-        return (example.target,)
+        return [example.target]
 
     def score(self, examples: Sequence[Example], predictions: Sequence[Any]) -> Scores:
-        return score_labels((example.target for example in examples), predictions)
+        return score_labels([example.target for example in examples], predictions)
 
     def to_json(self, example: Example, sentences: list[Tokens], prediction: Any) -> Json:
         return {"premise": sentences[0], "hypothesis": sentences[1], "label": prediction}

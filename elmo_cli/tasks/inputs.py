@@ -21,9 +21,12 @@ from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.text.sentence import Tokens
 
 LayerReader = Callable[[int], AnyArray]  # index of a sentence -> its layers, (layer, token, dim)
-_PADDING, _UNKNOWN = 0, 1  # rows of the word embedding
+_PADDING = 0  # rows of the word embedding
+_UNKNOWN = 1
+_FIRST_WORD = 2
 _MAX_BYTES = 20  # of a token for the character CNN, with its begin and end ids
-_BEGIN, _END = 257, 258
+_BEGIN = 257  # character ids, after padding and the bytes
+_END = 258
 _N_CHARACTERS = 259
 _MAX_WORDS = 100_000  # words of a file of word vectors that a task model keeps
 
@@ -58,10 +61,11 @@ class WordVectors:
     """
 
     def __init__(self, words: Sequence[str], vectors: AnyArray, n_seen: int | None = None) -> None:
-        self.words, self._n_seen = list(words), n_seen
+        self.words = list(words)
+        self._n_seen = n_seen
         with np.errstate(over="ignore"):  # `read` refuses what does not fit
             self.vectors = np.asarray(vectors, np.float16)
-        self._rows = {word: row for row, word in enumerate(self.words, _UNKNOWN + 1)}
+        self._rows = {word: row for row, word in enumerate(self.words, _FIRST_WORD)}
 
     @classmethod
     def read(cls, path: str, seen: Collection[str] = ()) -> WordVectors:
@@ -72,24 +76,35 @@ class WordVectors:
         """
         check_regular(path, InputError)
         try:
-            if path.endswith(".npz"):
-                with np.load(path, allow_pickle=False) as arrays:
-                    words = arrays["words"]
-                    is_text = words.dtype == np.uint8  # written by a task model, one word per line
-                    listed = words.tobytes().decode().split("\n") if is_text else words.tolist()
-                    found = cls(listed, arrays["vectors"])
-            else:
-                rows = dict(_read_rows(path, {*seen, *map(str.lower, seen)}))
-                found = cls(list(rows), np.stack(list(rows.values())))
-            shape = found.vectors.shape
-            if len(shape) != 2 or shape[0] != len(found.words) or not shape[1]:
-                raise ValueError("it does not have one vector per word")
-            if not np.isfinite(found.vectors).all():
-                raise ValueError("a value is not finite in float16")
+            words = cls._read_npz(path) if path.endswith(".npz") else cls._read_text(path, seen)
+            words._check()
         except (OSError, ValueError, KeyError, EOFError) as error:
-            what = f"{path}: cannot be read as word vectors ({error})"
-            raise InputError(what, "give GloVe or word2vec text, or .npz") from None
-        return found
+            problem = f"cannot be read as word vectors ({error})"
+            hint = "give GloVe or word2vec text, or .npz"
+            raise InputError(problem, hint, where=path) from None
+        return words
+
+    @classmethod
+    def _read_npz(cls, path: str) -> WordVectors:
+        with np.load(path, allow_pickle=False) as arrays:
+            words = arrays["words"]
+            if words.dtype == np.uint8:  # written by a task model, one word per line
+                return cls(words.tobytes().decode().split("\n"), arrays["vectors"])
+            return cls(words.tolist(), arrays["vectors"])
+
+    @classmethod
+    def _read_text(cls, path: str, seen: Collection[str]) -> WordVectors:
+        wanted = {*seen, *(word.lower() for word in seen)}
+        vectors = dict(_read_rows(path, wanted))
+        return cls(list(vectors), np.stack(list(vectors.values())))
+
+    def _check(self) -> None:
+        """Raise a ValueError unless each word has a vector of finite values."""
+        shape = self.vectors.shape
+        if len(shape) != 2 or shape[0] != len(self.words) or shape[1] == 0:
+            raise ValueError("it does not have one vector per word")
+        if not np.isfinite(self.vectors).all():
+            raise ValueError("a value is not finite in float16")
 
     def rows_of(self, tokens: Iterable[str]) -> list[int]:
         """Return the rows of tokens, or else of their lower-case forms, or else `_UNKNOWN`."""
@@ -98,15 +113,17 @@ class WordVectors:
 
     def with_first(self, tokens: Iterable[str]) -> WordVectors:
         """Move the words of tokens of training data to the front."""
-        seen = dict.fromkeys(row - _UNKNOWN - 1 for row in self.rows_of(tokens) if row > _UNKNOWN)
+        seen = [row - _FIRST_WORD for row in self.rows_of(tokens) if row >= _FIRST_WORD]
+        n_seen = len(set(seen))
         order = list(dict.fromkeys([*seen, *range(len(self.words))]))
-        return WordVectors([self.words[i] for i in order], self.vectors[order], len(seen))
+        return WordVectors([self.words[i] for i in order], self.vectors[order], n_seen)
 
     def table(self) -> Tensor:
         """Return the rows up to the last seen word, (row, dim); unknown words have the mean."""
-        found = torch.from_numpy(self.vectors[: self._n_seen].astype(np.float32))
-        unknown = found.mean(0, keepdim=True) if len(found) else found.new_zeros(1, found.shape[1])
-        return torch.cat([torch.zeros_like(unknown), unknown, found])
+        seen = torch.from_numpy(self.vectors[: self._n_seen].astype(np.float32))
+        unknown = seen.mean(0, keepdim=True) if len(seen) else seen.new_zeros(1, seen.shape[1])
+        padding = torch.zeros_like(unknown)
+        return torch.cat([padding, unknown, seen])
 
 
 def _read_rows(path: str, wanted: set[str]) -> Iterator[tuple[str, AnyArray]]:
@@ -114,8 +131,9 @@ def _read_rows(path: str, wanted: set[str]) -> Iterator[tuple[str, AnyArray]]:
 
     The first vector determines the dimension, since words may contain spaces, as in GloVe 840B.
     """
-    opened, dim = gzip.open if path.endswith(".gz") else open, 0
-    with opened(path, "rt", encoding="utf-8-sig", newline="\n") as file:
+    open_text = gzip.open if path.endswith(".gz") else open
+    dim = 0  # unknown
+    with open_text(path, "rt", encoding="utf-8-sig", newline="\n") as file:
         for number, line in enumerate(file):
             word, *numbers = line.rstrip().rsplit(" ", dim or -1)
             is_header = number == 0 and len(numbers) == 1
@@ -123,15 +141,18 @@ def _read_rows(path: str, wanted: set[str]) -> Iterator[tuple[str, AnyArray]]:
                 continue
             dim = dim or len(numbers)
             if number < _MAX_WORDS or word in wanted:
-                try:
-                    vector = np.array(numbers, np.float32)
-                except ValueError as error:
-                    raise ValueError(f"line {number + 1}: {error}") from None
-                if not dim or len(vector) != dim:
-                    raise ValueError(
-                        f"line {number + 1}: expected a word and {dim or 'its'} values"
-                    )
-                yield word, vector
+                yield word, _parse_vector(numbers, dim, number + 1)
+
+
+def _parse_vector(numbers: list[str], dim: int, line: int) -> AnyArray:
+    """Return the values of a vector; ValueError that names the line if it is invalid."""
+    try:
+        vector = np.array(numbers, np.float32)
+    except ValueError as error:
+        raise ValueError(f"line {line}: {error}") from None
+    if dim == 0 or len(vector) != dim:
+        raise ValueError(f"line {line}: expected a word and {dim or 'its'} values")
+    return vector
 
 
 class Inputs:
@@ -144,34 +165,45 @@ class Inputs:
         words: WordVectors | None,
         device: torch.device | str = "cpu",
     ) -> None:
-        self.sentences, self._read_layers, self._words = sentences, read_layers, words
+        self.sentences = sentences
+        self._read_layers = read_layers
+        self._words = words
         self.device = torch.device(device)
 
     def batch(self, numbers: Sequence[int]) -> SentenceBatch:
         """Return a batch of the sentences with these indices, in this order."""
-        found = [self.sentences[number] for number in numbers]
-        tokens = list(chain.from_iterable(found))
-        lengths = np.array([len(one) for one in found])
-        mask = np.arange(lengths.max()) < lengths[:, None]
-        words, types = np.zeros((2, *mask.shape), np.int64)
+        sentences = [self.sentences[number] for number in numbers]
+        tokens = list(chain.from_iterable(sentences))
+        lengths = np.array([len(sentence) for sentence in sentences])
+        mask = np.arange(lengths.max()) < lengths[:, None]  # (batch, token)
+        words = np.zeros(mask.shape, np.int64)
         if self._words is not None:
             words[mask] = self._words.rows_of(tokens)
         rows = {token: row for row, token in enumerate(dict.fromkeys(tokens), 1)}
+        types = np.zeros(mask.shape, np.int64)
         types[mask] = [rows[token] for token in tokens]
         characters = np.zeros((len(rows) + 1, _MAX_BYTES), np.int64)
         for token, row in rows.items():
             ids = character_ids(token)
             characters[row, : len(ids)] = ids
-        arrays = (lengths, mask, words, types, characters)
-        tensors = (torch.from_numpy(array).to(self.device) for array in arrays)
-        return SentenceBatch(self._layers(numbers, mask.shape[1]), *tensors)
+        return SentenceBatch(
+            layers=self._layers(numbers, mask.shape[1]),
+            lengths=self._to_device(lengths),
+            mask=self._to_device(mask),
+            words=self._to_device(words),
+            types=self._to_device(types),
+            characters=self._to_device(characters),
+        )
+
+    def _to_device(self, array: AnyArray) -> Tensor:
+        return torch.from_numpy(array).to(self.device)
 
     def _layers(self, numbers: Sequence[int], longest: int) -> Tensor | None:
         if self._read_layers is None:
             return None
         arrays = [self._read_layers(number) for number in numbers]
         n_layers, _, dim = arrays[0].shape
-        layers = torch.zeros(n_layers, len(arrays), longest, dim)
+        layers = torch.zeros(n_layers, len(arrays), longest, dim)  # (layer, batch, token, dim)
         for i, array in enumerate(arrays):
             layers[:, i, : array.shape[1]] = torch.from_numpy(array)
         return layers.to(self.device)
@@ -179,7 +211,8 @@ class Inputs:
 
 def character_ids(token: str) -> list[int]:
     """Return the ids of the first bytes of a token, between begin and end; 0 is padding."""
-    return [_BEGIN, *(byte + 1 for byte in token.encode()[: _MAX_BYTES - 2]), _END]
+    first_bytes = token.encode()[: _MAX_BYTES - 2]
+    return [_BEGIN, *(byte + 1 for byte in first_bytes), _END]
 
 
 class MixedLayers(nn.Module):
@@ -195,8 +228,9 @@ class MixedLayers(nn.Module):
 
     def forward(self, batch: SentenceBatch) -> Tensor:
         assert batch.layers is not None
-        mixed: Tensor = self.projection(self.dropout(self.mix(batch.layers, batch.mask)))
-        return mixed
+        mixed = self.mix(batch.layers, batch.mask)  # (batch, token, dim)
+        projected: Tensor = self.projection(self.dropout(mixed))
+        return projected
 
 
 class TokenRepresentation(nn.Module):
@@ -217,43 +251,63 @@ class TokenRepresentation(nn.Module):
         self, settings: TaskSettings, table: Tensor | None, n_layers: int, elmo_dim: int
     ) -> None:
         super().__init__()
-        n_filters, has_elmo = settings.char_filters, settings.elmo_layers != "none"
+        n_filters = settings.char_filters
         self._char_width = settings.char_width
-        self.words = self.characters = self.filters = self.input_mix = self.output_mix = None
+        self.words: nn.Embedding | None = None
+        self.characters: nn.Embedding | None = None
+        self.filters: nn.Linear | None = None
+        self.input_mix: MixedLayers | None = None
+        self.output_mix: MixedLayers | None = None
+        self.dim = 0
+        self.output_dim = 0
         if table is not None:
-            self.words = nn.Embedding(len(table), table.shape[1], _PADDING, _weight=table)
+            n_rows, word_dim = table.shape
+            self.words = nn.Embedding(n_rows, word_dim, _PADDING, _weight=table)
             self.words.weight.requires_grad = settings.train_word_vectors
-        if n_filters:
+            self.dim += word_dim
+        if n_filters > 0:
             self.characters = nn.Embedding(_N_CHARACTERS, settings.char_dim, padding_idx=_PADDING)
             self.filters = nn.Linear(settings.char_dim * settings.char_width, n_filters)
+            self.dim += n_filters
+        has_elmo = settings.elmo_layers != "none"
         if has_elmo and settings.elmo_where != "output":
             self.input_mix = MixedLayers(n_layers, elmo_dim, settings)
+            self.dim += self.input_mix.dim
         if has_elmo and settings.elmo_where != "input":
             self.output_mix = MixedLayers(n_layers, elmo_dim, settings)
+            self.output_dim = self.output_mix.dim
         self.dropout = SequenceDropout(settings.dropout)
-        self.output_dim = self.output_mix.dim if self.output_mix else 0
-        self.dim = n_filters + (0 if table is None else table.shape[1])
-        self.dim += self.input_mix.dim if self.input_mix else 0
-        if not self.dim:
-            what = "no word vectors, no characters and no ELMo at the input: the model has no input"
-            raise UsageError(what, "give `word_vectors`, or set `char_filters` above 0")
+        if self.dim == 0:
+            raise UsageError(
+                "no word vectors, no characters and no ELMo at the input: the model has no input",
+                "give `word_vectors`, or set `char_filters` above 0",
+            )
 
     def forward(self, batch: SentenceBatch) -> Tensor:
         """Return the token vectors, (batch, token, dim)."""
-        parts = []
+        vectors = []
         if self.words is not None:
-            parts.append(self.words(batch.words))
-        if self.characters is not None and self.filters is not None:
-            # For so few dimensions, a matrix product of windows is faster than a convolution.
-            padding = (0, 0, self._char_width // 2, (self._char_width - 1) // 2)
-            padded = nn.functional.pad(self.characters(batch.characters), padding)
-            convolved = self.filters(padded.unfold(1, self._char_width, 1).flatten(2))
-            parts.append(nn.functional.embedding(batch.types, torch.relu(convolved.amax(1))))
-        if parts:
-            parts = [self.dropout(torch.cat(parts, -1))]
+            vectors.append(self.words(batch.words))
+        if self.characters is not None:
+            vectors.append(self._character_vectors(batch))
+        if vectors:
+            vectors = [self.dropout(torch.cat(vectors, -1))]
         if self.input_mix is not None:
-            parts.append(self.input_mix(batch))
-        return torch.cat(parts, -1)
+            vectors.append(self.input_mix(batch))
+        return torch.cat(vectors, -1)
+
+    def _character_vectors(self, batch: SentenceBatch) -> Tensor:
+        """Return the output of the character CNN, (batch, token, filter)."""
+        assert self.characters is not None
+        assert self.filters is not None
+        # For so few dimensions, a matrix product of windows is faster than a convolution.
+        width = self._char_width
+        padding = (0, 0, width // 2, (width - 1) // 2)
+        padded = nn.functional.pad(self.characters(batch.characters), padding)
+        windows = padded.unfold(1, width, 1).flatten(2)  # (type, character, char_dim * width)
+        convolved = self.filters(windows)
+        of_types = torch.relu(convolved.amax(1))  # (type, filter)
+        return nn.functional.embedding(batch.types, of_types)
 
     def at_output(self, states: Tensor, batch: SentenceBatch) -> Tensor:
         """Append ELMo, if it is used there, to the states (batch, token, dim) of a biLSTM."""
@@ -264,19 +318,24 @@ class TokenRepresentation(nn.Module):
     @property
     def mixes(self) -> dict[str, ElmoMix]:
         """The weighted sums of layers at "input" and "output"."""
-        both = {"input": self.input_mix, "output": self.output_mix}
-        return {where: mixed.mix for where, mixed in both.items() if mixed is not None}
+        mixes = {}
+        if self.input_mix is not None:
+            mixes["input"] = self.input_mix.mix
+        if self.output_mix is not None:
+            mixes["output"] = self.output_mix.mix
+        return mixes
 
     def layer_weights(self) -> dict[str, dict[str, Any]]:
         """Return the normalized layer weights and gamma of each mix."""
-        return {
-            where: {
-                "weights": torch.softmax(mix.weights.detach(), 0).tolist(),
-                "gamma": mix.gamma.item(),
-            }
-            for where, mix in self.mixes.items()
-        }
+        weights_of_mixes = {}
+        for where, mix in self.mixes.items():
+            weights = torch.softmax(mix.weights.detach(), 0)
+            weights_of_mixes[where] = {"weights": weights.tolist(), "gamma": mix.gamma.item()}
+        return weights_of_mixes
 
     def penalty(self) -> Tensor:
         """Return the L2 penalty on the layer weights, lambda * ||w||^2 summed over the mixes."""
-        return sum((mix.penalty() for mix in self.mixes.values()), torch.zeros(()))
+        penalty = torch.zeros(())
+        for mix in self.mixes.values():
+            penalty = penalty + mix.penalty()
+        return penalty

@@ -15,7 +15,8 @@ OUTSIDE = "O"
 SCHEMES = {"BIO": "BIIB", "BIOES": "BIES", "BIOUL": "BILU"}
 _SPAN_LABEL = re.compile(r"O|[BIESLU](-.+)?")
 _TYPED_LABEL = re.compile(r"[BI]-.+")
-_CONTINUING, _CLOSED = "IEL", "OESLU"  # letters within a span, and letters that end one
+_CONTINUING = "IEL"  # letters within a span
+_CLOSED = "OESLU"  # letters after which no span is open
 
 
 class Span(NamedTuple):
@@ -36,12 +37,15 @@ def find_scheme(labels: Collection[str]) -> str | None:
 
     Plain labels, such as parts of speech, contain no B-TYPE or I-TYPE.
     """
-    if not any(map(_TYPED_LABEL.fullmatch, labels)) and not all(map(is_span_label, labels)):
+    has_typed = any(_TYPED_LABEL.fullmatch(label) for label in labels)
+    if not has_typed and not all(is_span_label(label) for label in labels):
         return None
     letters = {label.partition("-")[0] for label in labels}
     if letters & {"E", "S"}:
         return "BIOES"
-    return "BIOUL" if letters & {"L", "U"} else "BIO"
+    if letters & {"L", "U"}:
+        return "BIOUL"
+    return "BIO"
 
 
 def spans_of(labels: Sequence[str]) -> list[Span]:
@@ -66,18 +70,25 @@ def convert_labels(labels: Sequence[str], scheme: str | None) -> tuple[str, ...]
     if scheme is None:
         return tuple(labels)
     first, inner, last, only = tuple(SCHEMES[scheme])
-    found = [OUTSIDE] * len(labels)
-    for start, end, span_type in spans_of(labels):
-        n = end - start
-        letters = [only] if n == 1 else [first, *[inner] * (n - 2), last]
-        found[start:end] = [f"{letter}-{span_type}" if span_type else letter for letter in letters]
-    return tuple(found)
+    converted = [OUTSIDE] * len(labels)
+    for span in spans_of(labels):
+        n_tokens = span.end - span.start
+        letters = [only] if n_tokens == 1 else [first, *[inner] * (n_tokens - 2), last]
+        converted[span.start : span.end] = [_label(letter, span.type) for letter in letters]
+    return tuple(converted)
+
+
+def _label(letter: str, span_type: str) -> str:
+    return f"{letter}-{span_type}" if span_type else letter
 
 
 def labels_of_types(types: Iterable[str], scheme: str) -> list[str]:
     """Return all labels of a scheme for spans of these types, O first."""
-    letters = dict.fromkeys(SCHEMES[scheme])
-    return [OUTSIDE, *(f"{letter}-{t}" if t else letter for t in types for letter in letters)]
+    labels = [OUTSIDE]
+    for span_type in types:
+        for letter in dict.fromkeys(SCHEMES[scheme]):
+            labels.append(_label(letter, span_type))
+    return labels
 
 
 def allowed_transitions(labels: Sequence[str], scheme: str) -> list[list[bool]]:
@@ -105,15 +116,22 @@ def score_spans(
 
     Source: conlleval of CoNLL-2000 to CoNLL-2003.
     """
-    counts = [Counter[str]() for _ in range(3)]
-    for ours, theirs in zip(gold, predicted, strict=True):
-        for counter, spans in zip(counts, (set(ours) & set(theirs), theirs, ours), strict=True):
-            counter.update(span.type for span in spans)
+    n_correct = Counter[str]()  # by type
+    n_predicted = Counter[str]()
+    n_gold = Counter[str]()
+    for gold_spans, predicted_spans in zip(gold, predicted, strict=True):
+        correct_spans = set(gold_spans) & set(predicted_spans)
+        n_correct.update(span.type for span in correct_spans)
+        n_predicted.update(span.type for span in predicted_spans)
+        n_gold.update(span.type for span in gold_spans)
     by_type = {}
-    for name in sorted(counts[1].keys() | counts[2].keys()):
-        correct, found, true = (counter[name] for counter in counts)
-        by_type[name or "_"] = {**_f1(correct, found, true), "predicted": found, "gold": true}
-    values = _f1(*(counter.total() for counter in counts))
+    for name in sorted(n_predicted.keys() | n_gold.keys()):
+        by_type[name or "_"] = {
+            **_f1(n_correct[name], n_predicted[name], n_gold[name]),
+            "predicted": n_predicted[name],
+            "gold": n_gold[name],
+        }
+    values = _f1(n_correct.total(), n_predicted.total(), n_gold.total())
     return Scores("f1", values, by_type, note)
 
 
@@ -127,6 +145,7 @@ def _f1(n_correct: int, n_predicted: int, n_gold: int) -> dict[str, float]:
 
 def score_labels(gold: Iterable[str], predicted: Iterable[str]) -> Scores:
     """Return the accuracy of labels, and precision, recall and F1 of each label."""
-    ours, theirs = ([[Span(0, 1, label)] for label in labels] for labels in (gold, predicted))
-    scores = score_spans(ours, theirs)
+    gold_spans = [[Span(0, 1, label)] for label in gold]
+    predicted_spans = [[Span(0, 1, label)] for label in predicted]
+    scores = score_spans(gold_spans, predicted_spans)
     return Scores("accuracy", {"accuracy": scores.values["f1"]}, scores.by_type)

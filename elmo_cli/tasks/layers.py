@@ -20,17 +20,20 @@ class SequenceDropout(nn.Module):
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self.training or not self.p:
+        if not self.training or self.p == 0:
             return x
-        kept = torch.rand(x.shape[0], 1, x.shape[2], device=x.device) >= self.p
-        return x * (kept.to(x.dtype) / (1 - self.p))
+        n_rows, _, dim = x.shape
+        is_kept = torch.rand(n_rows, 1, dim, device=x.device) >= self.p
+        scale = is_kept.to(x.dtype) / (1 - self.p)
+        return x * scale
 
 
 def reverse_within(x: Tensor, lengths: Tensor) -> Tensor:
     """Reverse each row of (batch, token, dim) within its length; padding stays in its place."""
-    positions = torch.arange(x.shape[1], device=x.device)[None]
-    reverse = lengths[:, None] - 1 - positions
-    return x.take_along_dim(torch.where(reverse >= 0, reverse, positions)[..., None], 1)
+    positions = torch.arange(x.shape[1], device=x.device)[None]  # (1, token)
+    mirrored = lengths[:, None] - 1 - positions  # (batch, token), negative in the padding
+    sources = torch.where(mirrored >= 0, mirrored, positions)
+    return x.take_along_dim(sources[..., None], 1)
 
 
 class BiLSTM(nn.Module):
@@ -50,10 +53,12 @@ class BiLSTM(nn.Module):
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
         for number, (ahead, back) in enumerate(zip(self.ahead, self.back, strict=True)):
-            x = self.dropout(x) if number else x
+            if number > 0:
+                x = self.dropout(x)
             forward, _ = ahead(x)
-            backward, _ = back(reverse_within(x, lengths))
-            x = torch.cat([forward, reverse_within(backward, lengths)], -1)
+            reversed_backward, _ = back(reverse_within(x, lengths))
+            backward = reverse_within(reversed_backward, lengths)
+            x = torch.cat([forward, backward], -1)  # (batch, token, 2 * hidden)
         return x
 
 
@@ -78,9 +83,13 @@ class AlternatingLSTM(nn.Module):
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
         layers = zip(self.layers, self.gates, self.carries, strict=True)
         for number, (lstm, gate, carry) in enumerate(layers):
-            states, _ = lstm(reverse_within(x, lengths) if number % 2 else x)
-            states = reverse_within(states, lengths) if number % 2 else states
-            kept = torch.sigmoid(gate(torch.cat([states, x], -1)))
+            is_backward = number % 2 == 1
+            if is_backward:
+                reversed_states, _ = lstm(reverse_within(x, lengths))
+                states = reverse_within(reversed_states, lengths)
+            else:
+                states, _ = lstm(x)
+            kept = torch.sigmoid(gate(torch.cat([states, x], -1)))  # (batch, token, hidden)
             x = self.dropout(kept * states + (1 - kept) * carry(x))
         return x
 
@@ -92,8 +101,9 @@ def masked_max(x: Tensor, mask: Tensor) -> Tensor:
 
 def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
     """Return the mean of (batch, token, dim) over the tokens of a mask (batch, token)."""
-    kept = mask[..., None].to(x.dtype)
-    return (x * kept).sum(1) / kept.sum(1).clamp(min=1)
+    kept = mask[..., None].to(x.dtype)  # (batch, token, 1)
+    n_tokens = kept.sum(1)  # (batch, 1)
+    return (x * kept).sum(1) / n_tokens.clamp(min=1)
 
 
 def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
@@ -106,14 +116,15 @@ def align(scores: Tensor, mask: Tensor, states: Tensor) -> Tensor:
 
     `scores` are (batch, token, other token), `mask` and `states` (batch, other token, …).
     """
-    return masked_softmax(scores, mask[:, None].expand_as(scores)) @ states
+    weights = masked_softmax(scores, mask[:, None].expand_as(scores))
+    return weights @ states
 
 
 def pad_targets(rows: Iterable[Sequence[str]], names: Iterable[str]) -> Tensor:
     """Return the indices of labels in `names` as (batch, token), with `IGNORED` as padding."""
     numbers = {name: number for number, name in enumerate(names)}
-    tensors = [torch.tensor([numbers[label] for label in row]) for row in rows]
-    return nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=IGNORED)
+    targets = [torch.tensor([numbers[label] for label in row]) for row in rows]
+    return nn.utils.rnn.pad_sequence(targets, batch_first=True, padding_value=IGNORED)
 
 
 class CRF(nn.Module):
@@ -148,11 +159,13 @@ class CRF(nn.Module):
         transitions = self.transitions
         n_labels = scores.shape[2]
         boundary = labels.new_full((len(labels), 1), n_labels)
-        path = torch.cat([boundary, torch.where(mask, labels, n_labels), boundary], 1)
+        tokens = torch.where(mask, labels, n_labels)
+        path = torch.cat([boundary, tokens, boundary], 1)  # (batch, token + 2)
         is_step = torch.cat([mask[:, :1], mask], 1)  # with the one from the last token
-        steps = (transitions[path[:, :-1], path[:, 1:]] * is_step).sum(1)
-        chosen = scores.gather(2, labels[..., None])[..., 0] * mask
-        return chosen.sum(1) + steps - self._log_partition(scores, mask, transitions)
+        steps = transitions[path[:, :-1], path[:, 1:]] * is_step  # (batch, token + 1)
+        chosen = scores.gather(2, labels[..., None])[..., 0] * mask  # (batch, token)
+        log_partition = self._log_partition(scores, mask, transitions)
+        return chosen.sum(1) + steps.sum(1) - log_partition
 
     def _log_partition(self, scores: Tensor, mask: Tensor, transitions: Tensor) -> Tensor:
         """Return the log of the partition function by the forward algorithm, (batch,).
@@ -160,13 +173,13 @@ class CRF(nn.Module):
         The sums over previous labels are matrix products of probabilities, several times faster
         than `logsumexp`; `_TINY` keeps the logarithm finite where no label may precede.
         """
-        factors = transitions[:-1, :-1].exp()
-        total = transitions[-1, :-1] + scores[:, 0]
+        factors = transitions[:-1, :-1].exp()  # (label, label)
+        total = transitions[-1, :-1] + scores[:, 0]  # (batch, label)
         for i in range(1, scores.shape[1]):
             largest = total.detach().amax(1, keepdim=True)
             sums = (total - largest).exp() @ factors
-            further = sums.clamp(min=_TINY).log() + largest + scores[:, i]
-            total = torch.where(mask[:, i, None], further, total)
+            extended = sums.clamp(min=_TINY).log() + largest + scores[:, i]
+            total = torch.where(mask[:, i, None], extended, total)
         return torch.logsumexp(total + transitions[:-1, -1], 1)
 
 
@@ -175,16 +188,25 @@ def viterbi(scores: Tensor, mask: Tensor, transitions: Tensor) -> list[list[int]
 
     Arguments as in `CRF.log_likelihood`; `transitions` are (label + 1, label + 1) as in `CRF`.
     """
-    between = transitions[:-1, :-1]
-    best = transitions[-1, :-1] + scores[:, 0]
-    steps = [best]
-    for i in range(1, scores.shape[1]):
-        further = (best[:, None] + between.T).amax(2) + scores[:, i]
-        best = torch.where(mask[:, i, None], further, best)
-        steps.append(best)
-    path = [(best + transitions[:-1, -1]).argmax(1)]
-    for i in range(scores.shape[1] - 1, 0, -1):  # the best predecessor of the chosen label
-        before = (steps[i - 1] + between[:, path[-1]].T).argmax(1)
-        path.append(torch.where(mask[:, i], before, path[-1]))
-    rows = torch.stack(path[::-1], 1).tolist()
-    return [row[:n] for row, n in zip(rows, mask.sum(1).tolist(), strict=True)]
+    n_steps = scores.shape[1]
+    between = transitions[:-1, :-1]  # (label, label)
+    from_start = transitions[-1, :-1]
+    to_end = transitions[:-1, -1]
+
+    best = from_start + scores[:, 0]  # (batch, label), of sequences that end in each label
+    best_at = [best]
+    for i in range(1, n_steps):
+        extended = (best[:, None] + between.T).amax(2) + scores[:, i]
+        best = torch.where(mask[:, i, None], extended, best)
+        best_at.append(best)
+
+    chosen = (best + to_end).argmax(1)  # (batch,), the last label
+    path = [chosen]
+    for i in range(n_steps - 1, 0, -1):
+        predecessor = (best_at[i - 1] + between[:, chosen].T).argmax(1)
+        chosen = torch.where(mask[:, i], predecessor, chosen)
+        path.append(chosen)
+
+    rows = torch.stack(path[::-1], 1).tolist()  # (batch, token)
+    lengths = mask.sum(1).tolist()
+    return [row[:length] for row, length in zip(rows, lengths, strict=True)]

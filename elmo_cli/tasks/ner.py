@@ -48,21 +48,19 @@ class Tagger(TaskModel):
     """
 
     def build(self) -> None:
-        self.file_scheme, names = self.labels["scheme"], self.labels["names"]
-        self.scheme = self.settings.crf_scheme if self.file_scheme else None
-        self.names = labels_of_types(names, self.scheme) if self.scheme else names
+        names = self.labels["names"]
+        self.file_scheme: str | None = self.labels["scheme"]
+        has_spans = self.file_scheme is not None
+        scheme: str | None = self.settings.crf_scheme if has_spans else None
+        self.scheme = scheme
+        self.names = names if scheme is None else labels_of_types(names, scheme)
         self.output = nn.Linear(self.state_dim, len(self.names))
-        self.crf = CRF(allowed_transitions(self.names, self.scheme)) if self.scheme else None
-
-    def _scores(self, examples: Sequence[Example], inputs: Inputs) -> tuple[Tensor, Tensor]:
-        """Return the label scores, (batch, token, label), and the token mask."""
-        batch = inputs.batch([example.sentences[0] for example in examples])
-        return self.output(self.encode(self.representation(batch), batch)), batch.mask
+        self.crf = None if scheme is None else CRF(allowed_transitions(self.names, scheme))
 
     def loss(self, examples: Sequence[Example], inputs: Inputs) -> Tensor:
         scores, mask = self._scores(examples, inputs)
-        labels = (convert_labels(example.target, self.scheme) for example in examples)
-        targets = pad_targets(labels, self.names).to(scores.device)
+        labels = [convert_labels(example.target, self.scheme) for example in examples]
+        targets = pad_targets(labels, self.names).to(scores.device)  # (batch, token)
         if self.crf is None:
             return nn.functional.cross_entropy(scores.flatten(0, 1), targets.flatten())
         return -self.crf.log_likelihood(scores, targets.clamp(min=0), mask).mean()
@@ -70,12 +68,22 @@ class Tagger(TaskModel):
     def predict(self, examples: Sequence[Example], inputs: Inputs) -> list[Labels]:
         scores, mask = self._scores(examples, inputs)
         if self.crf is None:
+            rows = scores.argmax(2).tolist()
             lengths = mask.sum(1).tolist()
-            rows = [row[:n] for row, n in zip(scores.argmax(2).tolist(), lengths, strict=True)]
+            paths = [row[:length] for row, length in zip(rows, lengths, strict=True)]
         else:
-            rows = viterbi(scores, mask, self.crf.transitions)
-        labels = ([self.names[number] for number in row] for row in rows)
-        return [convert_labels(row, self.file_scheme) for row in labels]
+            paths = viterbi(scores, mask, self.crf.transitions)
+        predictions = []
+        for path in paths:
+            labels = [self.names[number] for number in path]
+            predictions.append(convert_labels(labels, self.file_scheme))
+        return predictions
+
+    def _scores(self, examples: Sequence[Example], inputs: Inputs) -> tuple[Tensor, Tensor]:
+        """Return the label scores, (batch, token, label), and the token mask."""
+        batch = inputs.batch([example.sentences[0] for example in examples])
+        states = self.encode(self.representation(batch), batch)
+        return self.output(states), batch.mask
 
 
 class NerTask(Task):
@@ -92,17 +100,23 @@ class NerTask(Task):
     reads_text = True
 
     def fill(self, split: Split, *, labelled: bool) -> None:
-        path, text_format = split.path, format_of(split.path, InputSettings())
+        path = split.path
+        text_format = format_of(path, InputSettings())
         if text_format == "jsonl":
             raise ValueError("expected columns, found JSON lines")
-        reading = InputSettings(format="conllu" if text_format == "conllu" else "conll")
-        columns: list[int | None] = [None]
-        if labelled:  # column 2 is read to refuse a token without a label as the last column
+        if text_format != "conllu":
+            text_format = "conll"
+        columns: list[int | None] = [None]  # that of the tokens
+        if labelled:
             wanted = self.settings.label_column
-            columns += [label_column(path, reading.format, wanted, "label_column"), 2]
-        rows = read_columns(path, reading, columns, parameter="label_column")
-        for sentence, *others in rows:
-            target = others[0].tokens if others else None
+            columns.append(label_column(path, text_format, wanted, "label_column"))
+            columns.append(
+                2
+            )  # so that a token that is the last column, without a label, is refused
+        settings = InputSettings(format=text_format)
+        for sentences in read_columns(path, settings, columns, parameter="label_column"):
+            sentence = sentences[0]
+            target = sentences[1].tokens if labelled else None
             split.examples.append(Example(split.add(sentence.tokens), sentence.where, target))
 
     def labels_of(self, example: Example) -> Iterable[str]:
@@ -114,12 +128,13 @@ class NerTask(Task):
     def collect_labels(self, train: Split) -> dict[str, Any]:
         """Return `scheme`, None for plain labels, and `names`, those of labels or span types."""
         super().collect_labels(train)
-        found = {label for example in train.examples for label in example.target}
-        scheme = find_scheme(found)
+        labels = {label for example in train.examples for label in example.target}
+        scheme = find_scheme(labels)
         if scheme is None:
-            return {"scheme": None, "names": sorted(found)}
+            return {"scheme": None, "names": sorted(labels)}
         _require_span_labels(train.examples)
-        return {"scheme": scheme, "names": sorted({label[2:] for label in found - {OUTSIDE}})}
+        types = {label[2:] for label in labels if label != OUTSIDE}
+        return {"scheme": scheme, "names": sorted(types)}
 
     def score(self, examples: Sequence[Example], predictions: Sequence[Labels]) -> Scores:
         gold = [example.target for example in examples]
@@ -140,5 +155,6 @@ def _require_span_labels(examples: Sequence[Example]) -> None:
     for example in examples:
         for label in example.target:
             if not is_span_label(label):
-                what = f"{example.where}: label `{label}` is neither O nor a label such as B-PER"
-                raise InputError(what, "label all spans in BIO, BIOES or BIOUL")
+                problem = f"label `{label}` is neither O nor a label such as B-PER"
+                hint = "label all spans in BIO, BIOES or BIOUL"
+                raise InputError(problem, hint, where=example.where)

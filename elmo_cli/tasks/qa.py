@@ -8,7 +8,7 @@ import string
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -41,6 +41,13 @@ class Question(Example):
     offsets: Sequence[Range]
     span: Range | None
 
+    def text_of(self, span: Range) -> str:
+        """Return the text from the first to the last token of a span of the context."""
+        first, last = span
+        begin, _ = self.offsets[first]
+        _, end = self.offsets[last]
+        return self.context[begin:end]
+
 
 @dataclass(frozen=True)
 class QaSettings(TaskSettings):
@@ -56,69 +63,90 @@ class QaSettings(TaskSettings):
     max_answer: int = at_least(1, 15)
 
 
+class _EncodedSentences(NamedTuple):
+    """The states of sentences, (batch, token, dim), their lengths, (batch,), and the mask."""
+
+    states: Tensor
+    lengths: Tensor
+    mask: Tensor
+
+
 class BiDAF(TaskModel):
     """Attention between context and question in both directions, then a span of the context.
 
     Source: Seo et al. 2017; the layer after the attention is that of Clark and Gardner 2018.
     """
 
-    def build(self) -> None:
-        settings, size = self.settings, self.state_dim
-        hidden = settings.hidden
-        self.of_context, self.of_question = (nn.Linear(size, 1, bias=False) for _ in range(2))
-        self.of_both = nn.Parameter(torch.ones(size) / size**0.5)
-        self.merge = nn.Linear(4 * size + settings.match_feature, 2 * hidden)
-        self.modelling = BiLSTM(2 * hidden, hidden, settings.layers, settings.dropout)
-        self.end_encoder = BiLSTM(4 * hidden, hidden)
-        self.start, self.end = (nn.Linear(4 * hidden, 1, bias=False) for _ in range(2))
-
     def build_encoder(self, dim: int) -> nn.Module:
         self.highways = nn.Sequential(*(Highway(dim) for _ in range(self.settings.highways)))
         return BiLSTM(dim, self.settings.hidden)
 
-    def scores(self, examples: Sequence[Question], inputs: Inputs) -> tuple[Tensor, Tensor]:
-        """Return the scores of context tokens as first and as last, (batch, token)."""
-        contexts, questions = zip(*(example.sentences for example in examples), strict=True)
-        x, lengths, mask = self._encode(contexts, inputs)
-        y, _, question_mask = self._encode(questions, inputs)
-        similarity = self.of_context(x) + self.of_question(y).transpose(1, 2)
-        similarity = similarity + (x * self.of_both) @ y.transpose(1, 2)
-        similarity = similarity.masked_fill(~question_mask[:, None], MASKED)
-        attended = torch.softmax(similarity, 2) @ y
-        summary = masked_softmax(similarity.amax(2), mask)[:, None] @ x
-        features = [x, attended, x * attended, x * summary]
-        if self.settings.match_feature:
-            features.append(_matches(examples, inputs)[..., None])
-        merged = self.dropout(torch.relu(self.merge(torch.cat(features, -1))))
-        modelled = self.dropout(self.modelling(merged, lengths))
-        both = torch.cat([merged, modelled], -1)
-        ends = self.dropout(self.end_encoder(both, lengths))
-        scores = (self.start(both)[..., 0], self.end(torch.cat([merged, ends], -1))[..., 0])
-        start, end = (one.masked_fill(~mask, MASKED) for one in scores)
-        return start, end
-
-    def _encode(self, numbers: Sequence[int], inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the states, lengths and mask of sentences; repeated ones are computed once."""
-        distinct = list(dict.fromkeys(numbers))
-        batch = inputs.batch(distinct)
-        rows = torch.tensor([distinct.index(number) for number in numbers], device=inputs.device)
-        return (
-            self.encode(self.highways(self.representation(batch)), batch)[rows],
-            batch.lengths[rows],
-            batch.mask[rows],
-        )
+    def build(self) -> None:
+        settings = self.settings
+        dim = self.state_dim
+        hidden = settings.hidden
+        self.of_context = nn.Linear(dim, 1, bias=False)
+        self.of_question = nn.Linear(dim, 1, bias=False)
+        self.of_both = nn.Parameter(torch.ones(dim) / dim**0.5)
+        self.merge = nn.Linear(4 * dim + settings.match_feature, 2 * hidden)
+        self.modelling = BiLSTM(2 * hidden, hidden, settings.layers, settings.dropout)
+        self.end_encoder = BiLSTM(4 * hidden, hidden)
+        self.start = nn.Linear(4 * hidden, 1, bias=False)
+        self.end = nn.Linear(4 * hidden, 1, bias=False)
 
     def loss(self, examples: Sequence[Question], inputs: Inputs) -> Tensor:
         start, end = self.scores(examples, inputs)
-        first, last = torch.tensor([one.span for one in examples], device=start.device).T
-        return nn.functional.cross_entropy(start, first) + nn.functional.cross_entropy(end, last)
+        spans = torch.tensor([example.span for example in examples], device=start.device)
+        first, last = spans.T
+        start_loss = nn.functional.cross_entropy(start, first)
+        end_loss = nn.functional.cross_entropy(end, last)
+        return start_loss + end_loss
 
     def predict(self, examples: Sequence[Question], inputs: Inputs) -> list[str]:
-        spans = best_spans(*self.scores(examples, inputs), self.settings.max_answer)
-        return [
-            one.context[one.offsets[first][0] : one.offsets[last][1]]
-            for one, (first, last) in zip(examples, spans, strict=True)
-        ]
+        start, end = self.scores(examples, inputs)
+        spans = best_spans(start, end, self.settings.max_answer)
+        return [example.text_of(span) for example, span in zip(examples, spans, strict=True)]
+
+    def scores(self, examples: Sequence[Question], inputs: Inputs) -> tuple[Tensor, Tensor]:
+        """Return the scores of context tokens as first and as last, (batch, token)."""
+        contexts = [example.sentences[0] for example in examples]
+        questions = [example.sentences[1] for example in examples]
+        context = self._encode_distinct(contexts, inputs)
+        question = self._encode_distinct(questions, inputs)
+        mask = context.mask
+
+        features = self._attend(context, question)
+        if self.settings.match_feature:
+            features.append(_matches(examples, inputs)[..., None])
+        merged = self.dropout(torch.relu(self.merge(torch.cat(features, -1))))
+        modelled = self.dropout(self.modelling(merged, context.lengths))
+        for_start = torch.cat([merged, modelled], -1)  # (batch, token, 4 * hidden)
+        ends = self.dropout(self.end_encoder(for_start, context.lengths))
+        start = self.start(for_start)[..., 0]
+        end = self.end(torch.cat([merged, ends], -1))[..., 0]
+        return start.masked_fill(~mask, MASKED), end.masked_fill(~mask, MASKED)
+
+    def _encode_distinct(self, numbers: Sequence[int], inputs: Inputs) -> _EncodedSentences:
+        """Encode sentences; those that occur several times are computed once."""
+        distinct = list(dict.fromkeys(numbers))
+        batch = inputs.batch(distinct)
+        rows = torch.tensor([distinct.index(number) for number in numbers], device=inputs.device)
+        states = self.encode(self.highways(self.representation(batch)), batch)
+        return _EncodedSentences(states[rows], batch.lengths[rows], batch.mask[rows])
+
+    def _attend(self, context: _EncodedSentences, question: _EncodedSentences) -> list[Tensor]:
+        """Return the features of context tokens, each (batch, token, dim)."""
+        x = context.states
+        y = question.states
+        similarity = self.of_context(x) + self.of_question(y).transpose(1, 2)
+        similarity = similarity + (x * self.of_both) @ y.transpose(
+            1, 2
+        )  # (batch, x token, y token)
+        similarity = similarity.masked_fill(~question.mask[:, None], MASKED)
+        attended = torch.softmax(similarity, 2) @ y
+        weights = masked_softmax(similarity.amax(2), context.mask)  # (batch, token)
+        summary = weights[:, None] @ x  # (batch, 1, dim)
+        return [x, attended, x * attended, x * summary]
 
 
 def best_spans(start: Tensor, end: Tensor, max_length: int) -> list[Range]:
@@ -127,9 +155,13 @@ def best_spans(start: Tensor, end: Tensor, max_length: int) -> list[Range]:
     The scores of tokens as first and as last are (batch, token).
     """
     padded = nn.functional.pad(end, (0, max_length - 1), value=-torch.inf)
-    best = (start[..., None] + padded.unfold(1, max_length, 1)).flatten(1).argmax(1)
-    found = (divmod(i, max_length) for i in best.tolist())
-    return [(first, first + n_more) for first, n_more in found]
+    end_of_spans = padded.unfold(1, max_length, 1)  # (batch, first token, further tokens)
+    scores = start[..., None] + end_of_spans
+    spans = []
+    for number in scores.flatten(1).argmax(1).tolist():
+        first, n_further = divmod(number, max_length)
+        spans.append((first, first + n_further))
+    return spans
 
 
 def normalize(answer: str) -> str:
@@ -140,9 +172,12 @@ def normalize(answer: str) -> str:
 
 def token_f1(predicted: str, answer: str) -> float:
     """Return the token F1 of two answers, from 0 to 1."""
-    ours, theirs = (normalize(text).split() for text in (predicted, answer))
-    n_common = sum((Counter(ours) & Counter(theirs)).values())
-    return 2 * n_common / (len(ours) + len(theirs)) if n_common else 0.0
+    predicted_tokens = normalize(predicted).split()
+    answer_tokens = normalize(answer).split()
+    n_common = (Counter(predicted_tokens) & Counter(answer_tokens)).total()
+    if n_common == 0:  # also if an answer has no tokens
+        return 0.0
+    return 2 * n_common / (len(predicted_tokens) + len(answer_tokens))
 
 
 class QaTask(Task):
@@ -172,17 +207,18 @@ class QaTask(Task):
         """Return None: answers are spans of the context."""
 
     def score(self, examples: Sequence[Question], predictions: Sequence[str]) -> Scores:
-        f1 = exact = 0.0
-        for example, found in zip(examples, predictions, strict=True):
-            f1 += max(token_f1(found, one) for one in example.target)
-            exact += normalize(found) in map(normalize, example.target)
+        f1 = 0.0
+        n_exact = 0
+        for example, prediction in zip(examples, predictions, strict=True):
+            f1 += max(token_f1(prediction, answer) for answer in example.target)
+            n_exact += normalize(prediction) in map(normalize, example.target)
         n = max(1, len(examples))
-        values = {"f1": 100 * f1 / n, "exact_match": 100 * exact / n}
+        values = {"f1": 100 * f1 / n, "exact_match": 100 * n_exact / n}
         return Scores("f1", values, note="the best of a question's answers counts, as for SQuAD")
 
     def format_lines(self, split: Split, predictions: Sequence[str], form: str) -> Iterator[str]:
         """Yield an object that maps question ids to answers, as the script of SQuAD reads it."""
-        ids = (example.id for example in split.examples)
+        ids = [example.id for example in split.examples]
         answers = dict(zip(ids, predictions, strict=True))
         yield json.dumps(answers, ensure_ascii=False, indent=1) + "\n"
 
@@ -192,25 +228,36 @@ def _read_paragraph(split: Split, paragraph: Any, labelled: bool) -> None:
     context = paragraph["context"]
     offsets = [match.span() for match in _TOKEN.finditer(context)]
     shared = split.add([context[begin:end] for begin, end in offsets])
-    for found in paragraph["qas"]:
+    for fields in paragraph["qas"]:
         split.where = f"{split.path}, question {len(split.examples) + 1}"
-        name = str(found["id"])
+        name = str(fields["id"])
         split.where = f"{split.path}, question {name}"
-        own = split.add(_TOKEN.findall(found["question"]))
-        answers = found["answers"] if labelled else []
+        own = split.add(_TOKEN.findall(fields["question"]))
+        answers = fields["answers"] if labelled else []
         spans = [_find_span(answer, context, offsets) for answer in answers]
         if labelled and not spans:
             raise ValueError("the question has no answer")
-        target, span = tuple(one["text"] for one in answers), spans[0] if spans else None
-        question = Question((*shared, *own), split.where, target, name, context, offsets, span)
+        question = Question(
+            sentences=(*shared, *own),
+            where=split.where,
+            target=tuple(answer["text"] for answer in answers),
+            id=name,
+            context=context,
+            offsets=offsets,
+            span=spans[0] if spans else None,
+        )
         split.examples.append(question)
 
 
 def _find_span(answer: Any, context: str, offsets: Sequence[Range]) -> Range:
     """Return the first and last token of an answer; ValueError if it is not at its offset."""
-    text, begin = answer["text"], answer["answer_start"]
+    text = answer["text"]
+    begin = answer["answer_start"]
     end = begin + len(text)
-    covered = [i for i, (first, last) in enumerate(offsets) if first < end and last > begin]
+    covered = []  # tokens that overlap with the answer
+    for number, (token_begin, token_end) in enumerate(offsets):
+        if token_begin < end and token_end > begin:
+            covered.append(number)
     if not covered or context[begin:end] != text:
         raise ValueError(f"the answer {text[:40]!r} is not at character {begin} of its context")
     return covered[0], covered[-1]
@@ -220,6 +267,7 @@ def _matches(examples: Sequence[Question], inputs: Inputs) -> Tensor:
     """Return 1 where a context token is in the question, ignoring case, (batch, token)."""
     matches = []
     for example in examples:
-        context, question = ([t.lower() for t in inputs.sentences[i]] for i in example.sentences)
-        matches.append(torch.tensor([float(token in question) for token in context]))
+        context, question = (inputs.sentences[number] for number in example.sentences)
+        words = [token.lower() for token in question]
+        matches.append(torch.tensor([float(token.lower() in words) for token in context]))
     return nn.utils.rnn.pad_sequence(matches, batch_first=True).to(inputs.device)

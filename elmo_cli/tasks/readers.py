@@ -18,7 +18,8 @@ from elmo_cli.text.lines import LineReader
 from elmo_cli.text.sentence import Tokens, token_problem
 from elmo_cli.text.tokenizer import EnglishTokenizer
 
-BEGIN, END = "#begin document", "#end document"
+BEGIN = "#begin document"
+END = "#end document"
 _OBJECT = re.compile(r"\s*\{\s*\"")  # the start of a JSON object
 _tokenizer = cache(EnglishTokenizer)
 
@@ -28,6 +29,18 @@ class ColumnsRow(NamedTuple):
 
     where: str
     cells: list[str]
+
+
+class ColumnsDocument(NamedTuple):
+    """A document of a file of columns, as in CoNLL-2012.
+
+    Attributes:
+        heading: the text after its `#begin document`, by default the path of the file.
+        sentences: the rows of each sentence.
+    """
+
+    heading: str
+    sentences: list[list[ColumnsRow]]
 
 
 @dataclass
@@ -51,15 +64,13 @@ class Split:
         """Whether the file contains JSON lines, according to its suffix or its first line."""
         first = next(self._lines, "")
         self._lines = chain([first], self._lines)
-        return format_of(self.path, InputSettings()) == "jsonl" or bool(_OBJECT.match(first))
+        has_suffix = format_of(self.path, InputSettings()) == "jsonl"
+        return has_suffix or _OBJECT.match(first) is not None
 
     def add(self, *sentences: Sequence[str]) -> tuple[int, ...]:
         """Append sentences, and return their indices; ValueError for an invalid sentence."""
         for tokens in sentences:
-            if not tokens:
-                raise ValueError("a sentence has no tokens")
-            for problem in filter(None, map(token_problem, tokens)):
-                raise ValueError(f"a token {problem}")
+            _check_tokens(tokens)
         first = len(self.sentences)
         self.sentences += map(tuple, sentences)
         return tuple(range(first, len(self.sentences)))
@@ -71,7 +82,8 @@ class Split:
     def _read_lines(self) -> Iterator[str]:
         settings = InputSettings(format="plain")  # whatever the file suffix
         check_inputs(self.path, settings)
-        for number, line in enumerate(LineReader(self.path, settings, InputReport()).lines(), 1):
+        reader = LineReader(self.path, settings, InputReport())
+        for number, line in enumerate(reader.lines(), 1):
             self.where = f"{self.path}, line {number}"
             yield line or ""
 
@@ -79,29 +91,48 @@ class Split:
         """Yield the objects of a file of JSON lines; ValueError if a line is not an object."""
         for line in self.lines():
             if line.strip():
-                found = parse_json(line)
-                if not isinstance(found, dict):
+                value = parse_json(line)
+                if not isinstance(value, dict):
                     raise ValueError("JSON, but not an object")
-                yield found
+                yield value
 
-    def documents(self) -> Iterator[tuple[str, list[list[ColumnsRow]]]]:
-        """Yield the documents of a file of columns, as in CoNLL-2012.
-
-        A document is the text after its `#begin document`, by default the path, and the rows of
-        each sentence. Blank lines separate sentences.
-        """
+    def documents(self) -> Iterator[ColumnsDocument]:
+        """Yield the documents of a file of columns; blank lines separate sentences."""
         heading = self.path
-        sentences: list[list[ColumnsRow]] = [[]]
-        for line in chain(self.lines(), [BEGIN]):
-            if line.strip() and not line.startswith((BEGIN, END)):
-                cells = line.split("\t") if "\t" in line else line.split()
-                sentences[-1].append(ColumnsRow(self.where, [cell.strip() for cell in cells]))
-            elif sentences[-1]:
-                sentences.append([])
+        sentences: list[list[ColumnsRow]] = []
+        rows: list[ColumnsRow] = []  # of the sentence that is being read
+        for line in self.lines():
+            is_row = line.strip() and not line.startswith((BEGIN, END))
+            if is_row:
+                rows.append(ColumnsRow(self.where, _split_cells(line)))
+                continue
+            if rows:
+                sentences.append(rows)
+                rows = []
             if line.startswith(BEGIN):
-                if found := [rows for rows in sentences if rows]:
-                    yield heading, found
-                heading, sentences = line.removeprefix(BEGIN).strip(), [[]]
+                if sentences:
+                    yield ColumnsDocument(heading, sentences)
+                heading = line.removeprefix(BEGIN).strip()
+                sentences = []
+        if rows:
+            sentences.append(rows)
+        if sentences:
+            yield ColumnsDocument(heading, sentences)
+
+
+def _check_tokens(tokens: Sequence[str]) -> None:
+    """Raise a ValueError if a sentence has no tokens or one that a sentence cannot have."""
+    if not tokens:
+        raise ValueError("a sentence has no tokens")
+    for token in tokens:
+        problem = token_problem(token)
+        if problem:
+            raise ValueError(f"a token {problem}")
+
+
+def _split_cells(line: str) -> list[str]:
+    cells = line.split("\t") if "\t" in line else line.split()
+    return [cell.strip() for cell in cells]
 
 
 def parse_json(text: str) -> Any:
@@ -127,8 +158,11 @@ def member(
     Returns None if there is none. ValueError if a value is `required`, but is missing or not of one
     of the kinds.
     """
-    given = (members.get(name) for name in names)
-    value = next((one for one in given if one not in (None, "")), None)
+    value = None
+    for name in names:
+        if members.get(name) not in (None, ""):
+            value = members[name]
+            break
     if required and type(value) not in kinds:
         raise ValueError(f"no valid {' or '.join(names)}")
     return value

@@ -73,35 +73,42 @@ def with_settings(settings: TaskSettings, changes: Mapping[str, Any]) -> TaskSet
     Raises:
         SettingError: a name is unknown or a value is invalid.
     """
-    known, changed = as_flat(settings), dict[str, Any]()
+    known = as_flat(settings)
+    changed: dict[str, Any] = {}
     for name, value in changes.items():
         if name not in known:
             raise SettingError(name, "no such setting", suggest(name, known))
-        changed[name.replace(".", "_")] = _parsed(value, known[name])
+        changed[_field_name(name)] = _parsed(value, known[name])
     try:
         return replace(settings, **changed)
     except SettingError as error:
-        raise SettingError(_dotted(error.name), error.problem, error.hint) from None
+        raise SettingError(_setting_name(error.name), error.problem, error.hint) from None
 
 
 def as_flat(settings: TaskSettings) -> dict[str, Any]:
     """Return all settings by name, in the form that `with_settings` takes."""
-    return {_dotted(name): value for name, value in vars(settings).items()}
+    return {_setting_name(field): value for field, value in vars(settings).items()}
 
 
-def _dotted(field: str) -> str:
+def _setting_name(field: str) -> str:
     return field.replace("elmo_", "elmo.")
+
+
+def _field_name(setting: str) -> str:
+    return setting.replace(".", "_")
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
     """Return the hint for an unknown name: a similar one, or all of them."""
-    near = get_close_matches(name, known, 1)
-    return f"did you mean `{near[0]}`?" if near else f"choose one of {', '.join(known)}"
+    similar = get_close_matches(name, known, 1)
+    if similar:
+        return f"did you mean `{similar[0]}`?"
+    return f"choose one of {', '.join(known)}"
 
 
-def _parsed(value: Any, before: Any) -> Any:
+def _parsed(value: Any, default: Any) -> Any:
     """Parse the text of a number or a truth value; what is neither stays, and is refused later."""
-    if isinstance(value, str) and isinstance(before, (int, float)):
+    if isinstance(value, str) and isinstance(default, (int, float)):
         with suppress(ValueError, SyntaxError):
             return literal_eval(value.capitalize())  # "true" as True
     return value

@@ -25,15 +25,16 @@ class SimilarityModel(Esim):
 
     def loss(self, examples: Sequence[Example], inputs: Inputs) -> Tensor:
         """Return the mean squared error of standardized scores."""
-        found = self.scores(examples, inputs)[:, 0]
-        scores = torch.tensor([example.target for example in examples], device=found.device)
+        outputs = self.scores(examples, inputs)[:, 0]
+        scores = torch.tensor([example.target for example in examples], device=outputs.device)
         expected = (scores - self.labels["mean"]) / self.labels["deviation"]
-        return nn.functional.mse_loss(found, expected)
+        return nn.functional.mse_loss(outputs, expected)
 
     def predict(self, examples: Sequence[Example], inputs: Inputs) -> list[float]:
-        found = self.scores(examples, inputs)[:, 0]
-        mean, deviation = self.labels["mean"], self.labels["deviation"]
-        return [mean + deviation * value for value in found.tolist()]
+        outputs = self.scores(examples, inputs)[:, 0]
+        mean = self.labels["mean"]
+        deviation = self.labels["deviation"]
+        return [mean + deviation * output for output in outputs.tolist()]
 
 
 class SimilarityTask(EntailmentTask):
@@ -51,22 +52,24 @@ class SimilarityTask(EntailmentTask):
         return score
 
     def labels_of(self, example: Example) -> Iterable[str]:
-        return ()
+        return []
 
     def collect_labels(self, train: Split) -> dict[str, float]:
         """Return the mean and the standard deviation of the scores."""
         scores = torch.tensor([example.target for example in train.examples], dtype=torch.float64)
         if len(set(scores.tolist())) < 2:
-            what = f"{train.path}: all scores are {scores[0].item():g}"
-            raise InputError(what, "train on pairs with different scores")
+            problem = f"all scores are {scores[0].item():g}"
+            raise InputError(problem, "train on pairs with different scores", where=train.path)
         return {"mean": scores.mean().item(), "deviation": scores.std(correction=0).item()}
 
     def score(self, examples: Sequence[Example], predictions: Sequence[float]) -> Scores:
         """Return Pearson's r in percent, 0 if all scores are equal, and the mean squared error."""
         gold = torch.tensor([example.target for example in examples], dtype=torch.float64)
-        found = torch.tensor(predictions, dtype=torch.float64)
-        r = nn.functional.cosine_similarity(gold - gold.mean(), found - found.mean(), 0).item()
-        values = {"pearson": 100 * r, "mse": (gold - found).square().mean().item()}
+        predicted = torch.tensor(predictions, dtype=torch.float64)
+        from_means = (gold - gold.mean(), predicted - predicted.mean())
+        r = nn.functional.cosine_similarity(*from_means, 0).item()
+        mse = (gold - predicted).square().mean().item()
+        values = {"pearson": 100 * r, "mse": mse}
         return Scores("pearson", values, note="pearson is 100 r")
 
     def to_json(self, example: Example, sentences: list[Tokens], prediction: float) -> Json:

@@ -7,7 +7,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, ClassVar
 
 import torch
@@ -27,13 +26,15 @@ from elmo_cli.tasks.labels import (
     score_spans,
     spans_of,
 )
-from elmo_cli.tasks.readers import Split, member, tokens_of
+from elmo_cli.tasks.readers import ColumnsRow, Split, member, tokens_of
 from elmo_cli.tasks.settings import TaskSettings, probability
 from elmo_cli.tasks.task import Example, Scores, Task, TaskModel
 
 _SCHEME = "BIO"
 _PREDICATE = "V"
-_TOKEN, _FRAMESET, _FIRST_ROLES = 3, 7, 11  # columns of CoNLL-2012, from 0
+_TOKEN = 3  # columns of CoNLL-2012, from 0
+_FRAMESET = 7
+_FIRST_ROLES = 11  # one column per predicate, up to the last but one
 _ROLES = re.compile(r"((\*|\([^()*\s]+\*( \*)*\)) )+")  # a column of roles, joined by spaces
 _CONTINUED = re.compile(r"^[CR]-")
 _NOTE = "spans of arguments without V; C-X is a separate span; frames without arguments are scored"
@@ -69,34 +70,27 @@ class RoleTagger(TaskModel):
 
     transitions: Tensor
 
-    def build(self) -> None:
-        settings, size = self.settings, self.encoder.dim
-        self.names = labels_of_types(self.labels, _SCHEME)
-        is_bilstm = settings.encoder == "bilstm"
-        self.pair = nn.Linear(2 * size, size) if is_bilstm else None
-        self.dropout = layers.SequenceDropout(settings.encoder_dropout)
-        self.output = nn.Linear(self.state_dim, len(self.names))
-        forbidden = ~torch.tensor(allowed_transitions(self.names, _SCHEME))
-        self.register_buffer("transitions", forbidden * layers.MASKED, persistent=False)
-
     def build_encoder(self, dim: int) -> nn.Module:
         settings = self.settings
         self.mark = nn.Embedding(2, settings.predicate_dim)
         encoder = layers.BiLSTM if settings.encoder == "bilstm" else layers.AlternatingLSTM
-        size, p = dim + settings.predicate_dim, settings.encoder_dropout
-        return encoder(size, settings.hidden, settings.layers, p)
+        return encoder(
+            dim + settings.predicate_dim,
+            settings.hidden,
+            settings.layers,
+            settings.encoder_dropout,
+        )
 
-    def _scores(self, frames: Sequence[Frame], inputs: Inputs) -> tuple[Tensor, Tensor]:
-        """Return the label scores, (batch, token, label), and the token mask."""
-        batch = inputs.batch([frame.sentences[0] for frame in frames])
-        predicates = torch.tensor([[f.predicate] for f in frames], device=batch.mask.device)
-        is_predicate = torch.zeros_like(batch.words).scatter(1, predicates, 1)
-        marked = torch.cat([self.representation(batch), self.mark(is_predicate)], -1)
-        states = self.dropout(self.encoder(marked, batch.lengths))
-        if self.pair is not None:
-            at_predicate = states.take_along_dim(predicates[..., None], 1).expand_as(states)
-            states = torch.relu(self.pair(torch.cat([states, at_predicate], -1)))
-        return self.output(self.representation.at_output(states, batch)), batch.mask
+    def build(self) -> None:
+        settings = self.settings
+        dim = self.encoder.dim
+        self.names = labels_of_types(self.labels, _SCHEME)
+        is_bilstm = settings.encoder == "bilstm"
+        self.pair = nn.Linear(2 * dim, dim) if is_bilstm else None
+        self.dropout = layers.SequenceDropout(settings.encoder_dropout)
+        self.output = nn.Linear(self.state_dim, len(self.names))
+        is_forbidden = ~torch.tensor(allowed_transitions(self.names, _SCHEME))
+        self.register_buffer("transitions", is_forbidden * layers.MASKED, persistent=False)
 
     def loss(self, frames: Sequence[Frame], inputs: Inputs) -> Tensor:
         scores, _ = self._scores(frames, inputs)
@@ -108,6 +102,21 @@ class RoleTagger(TaskModel):
         scores, mask = self._scores(frames, inputs)
         paths = layers.viterbi(torch.log_softmax(scores, -1), mask, self.transitions)
         return [tuple(self.names[number] for number in path) for path in paths]
+
+    def _scores(self, frames: Sequence[Frame], inputs: Inputs) -> tuple[Tensor, Tensor]:
+        """Return the label scores, (batch, token, label), and the token mask."""
+        batch = inputs.batch([frame.sentences[0] for frame in frames])
+        positions = [[frame.predicate] for frame in frames]
+        predicates = torch.tensor(positions, device=batch.mask.device)  # (batch, 1)
+        is_predicate = torch.zeros_like(batch.words).scatter(1, predicates, 1)
+        marked = torch.cat([self.representation(batch), self.mark(is_predicate)], -1)
+        states = self.dropout(self.encoder(marked, batch.lengths))  # (batch, token, dim)
+        if self.pair is not None:
+            at_predicate = states.take_along_dim(predicates[..., None], 1)  # (batch, 1, dim)
+            pairs = torch.cat([states, at_predicate.expand_as(states)], -1)
+            states = torch.relu(self.pair(pairs))
+        scores = self.output(self.representation.at_output(states, batch))
+        return scores, batch.mask
 
 
 class SrlTask(Task):
@@ -123,27 +132,32 @@ class SrlTask(Task):
     }
 
     def fill(self, split: Split, *, labelled: bool) -> None:
-        (_read_json if split.is_jsonl else _read_conll)(split, labelled)
+        if split.is_jsonl:
+            _read_json(split, labelled)
+        else:
+            _read_columns(split, labelled)
 
     def labels_of(self, frame: Frame) -> Iterable[str]:
         """Return the roles of the arguments, without C- and R-."""
-        return (_CONTINUED.sub("", span.type) for span in _arguments(frame.target))
+        return [_CONTINUED.sub("", span.type) for span in _arguments(frame.target)]
 
     def collect_labels(self, train: Split) -> list[str]:
         """Return the roles, including V."""
         super().collect_labels(train)
-        return sorted({span.type for one in train.examples for span in spans_of(one.target)})
+        return sorted({span.type for frame in train.examples for span in spans_of(frame.target)})
 
     def score(self, examples: Sequence[Frame], predictions: Sequence[Labels]) -> Scores:
-        gold = (_arguments(frame.target) for frame in examples)
-        return score_spans(gold, map(_arguments, predictions), _NOTE)
+        gold = [_arguments(frame.target) for frame in examples]
+        predicted = [_arguments(labels) for labels in predictions]
+        return score_spans(gold, predicted, _NOTE)
 
     def format_lines(self, split: Split, predictions: Sequence[Labels], form: str) -> Iterator[str]:
         """Yield one object per sentence, with its frames."""
         frames = defaultdict(list)
         for frame, labels in zip(split.examples, predictions, strict=True):
             fields = {"predicate": frame.predicate, "tags": " ".join(labels)}
-            frames[frame.sentences[0]].append(fields)
+            sentence = frame.sentences[0]
+            frames[sentence].append(fields)
         for number, tokens in enumerate(split.sentences):
             line = {"tokens": tokens, "frames": frames[number]}
             yield json.dumps(line, ensure_ascii=False) + "\n"
@@ -155,53 +169,79 @@ def _arguments(labels: Labels) -> list[Span]:
 
 def _read_json(split: Split, labelled: bool) -> None:
     for line in split.json_lines():
-        numbers = split.add(tokens_of(member(line, "tokens", kinds=(list, str))))
-        for frame in member(line, "frames", kinds=(list,)):
-            fields = _parse_frame(frame, len(split.sentences[-1]), labelled)
-            split.examples.append(Frame(numbers, split.where, *fields))
+        tokens = tokens_of(member(line, "tokens", kinds=(list, str)))
+        numbers = split.add(tokens)
+        for value in member(line, "frames", kinds=(list,)):
+            predicate, labels = _parse_frame(value, len(tokens), labelled)
+            frame = Frame(sentences=numbers, where=split.where, target=labels, predicate=predicate)
+            split.examples.append(frame)
 
 
-def _parse_frame(frame: Any, n_tokens: int, labelled: bool) -> tuple[Labels | None, int]:
-    fields = frame if isinstance(frame, dict) else {}
-    predicate, tags = fields.get("predicate"), fields.get("tags")
+def _parse_frame(value: Any, n_tokens: int, labelled: bool) -> tuple[int, Labels | None]:
+    """Return the position of the predicate and the labels; ValueError if the frame is invalid."""
+    fields = value if isinstance(value, dict) else {}
+    predicate = fields.get("predicate")
+    tags = fields.get("tags")
     labels = tags.split() if isinstance(tags, str) else tags
-    is_valid = labels is None and not labelled
-    if isinstance(labels, list) and len(labels) == n_tokens:
-        is_valid = all(isinstance(label, str) and is_span_label(label) for label in labels)
-    if not is_valid or type(predicate) is not int or not 0 <= predicate < n_tokens:
-        raise ValueError(f"the frame {json.dumps(frame)[:80]} does not fit the {n_tokens} tokens")
-    return None if labels is None else convert_labels(labels, _SCHEME), predicate
+    has_labels = _are_labels(labels, n_tokens) or (labels is None and not labelled)
+    if not has_labels or type(predicate) is not int or not 0 <= predicate < n_tokens:
+        raise ValueError(f"the frame {json.dumps(value)[:80]} does not fit the {n_tokens} tokens")
+    return predicate, None if labels is None else convert_labels(labels, _SCHEME)
 
 
-def _read_conll(split: Split, labelled: bool) -> None:
+def _are_labels(value: Any, n_tokens: int) -> bool:
+    """Whether a value is a list of one label per token."""
+    if not isinstance(value, list) or len(value) != n_tokens:
+        return False
+    return all(isinstance(label, str) and is_span_label(label) for label in value)
+
+
+def _read_columns(split: Split, labelled: bool) -> None:
     """Read CoNLL-2012 columns, in which each predicate has a column of roles, including its V."""
-    for sentence in chain.from_iterable(sentences for _, sentences in split.documents()):
-        lines, rows = zip(*sentence, strict=True)
-        split.where = lines[0]
-        if len(set(map(len, rows))) > 1 or len(rows[0]) <= _FRAMESET:
-            raise ValueError("the rows of the sentence do not have the columns of CoNLL-2012")
-        columns = list(zip(*rows, strict=True))
-        numbers = split.add(columns[_TOKEN])
-        roles: dict[int, Labels | None] = {}  # of each predicate
-        if any("(V*" in cell for cell in columns[-1]):
-            raise ValueError("the last column has roles; add a column with coreference or -")
-        for number, column in enumerate(columns[_FIRST_ROLES:-1], _FIRST_ROLES + 1):
-            labels = _parse_roles(column)
-            if labels is None or labels.index("B-V") in roles:
-                raise ValueError(f"column {number} does not contain the roles of a predicate")
-            roles[labels.index("B-V")] = labels
-        if not roles and not labelled:
-            roles = {i: None for i, frameset in enumerate(columns[_FRAMESET]) if frameset != "-"}
-        split.examples += [Frame(numbers, lines[i], one, i) for i, one in roles.items()]
+    for document in split.documents():
+        for rows in document.sentences:
+            _read_rows(split, rows, labelled)
+
+
+def _read_rows(split: Split, rows: Sequence[ColumnsRow], labelled: bool) -> None:
+    """Add a sentence and its frames."""
+    split.where = rows[0].where
+    n_columns = len(rows[0].cells)
+    if n_columns <= _FRAMESET or any(len(row.cells) != n_columns for row in rows):
+        raise ValueError("the rows of the sentence do not have the columns of CoNLL-2012")
+    columns = [[row.cells[k] for row in rows] for k in range(n_columns)]
+    numbers = split.add(columns[_TOKEN])
+    if any("(V*" in cell for cell in columns[-1]):
+        raise ValueError("the last column has roles; add a column with coreference or -")
+    roles: dict[int, Labels | None] = {}  # of each predicate
+    for k in range(_FIRST_ROLES, n_columns - 1):
+        labels = _parse_roles(columns[k])
+        if labels is None or labels.index("B-V") in roles:
+            raise ValueError(f"column {k + 1} does not contain the roles of a predicate")
+        roles[labels.index("B-V")] = labels
+    if not roles and not labelled:
+        predicates = [i for i, frameset in enumerate(columns[_FRAMESET]) if frameset != "-"]
+        roles = dict.fromkeys(predicates)
+    for predicate, target in roles.items():
+        frame = Frame(
+            sentences=numbers, where=rows[predicate].where, target=target, predicate=predicate
+        )
+        split.examples.append(frame)
 
 
 def _parse_roles(column: Sequence[str]) -> Labels | None:
     """Return the labels of a column of brackets, `(ARG0*`, `*`, `*)`, `(V*)`; None if invalid."""
+    is_valid = _ROLES.fullmatch(" ".join(column) + " ") is not None
     labels: list[str] = []
-    role = ""
+    role = ""  # of the argument that is open
     for cell in column:
         role = cell.strip("(*)") or role
-        labels.append(f"{'B' if cell.startswith('(') else 'I'}-{role}" if role else OUTSIDE)
-        role = "" if cell.endswith(")") else role
-    is_valid = _ROLES.fullmatch(" ".join(column) + " ") and "B-V" in labels
-    return tuple(labels) if is_valid else None
+        if not role:
+            labels.append(OUTSIDE)
+        elif cell.startswith("("):
+            labels.append(f"B-{role}")
+        else:
+            labels.append(f"I-{role}")
+        if cell.endswith(")"):
+            role = ""
+    return tuple(labels) if is_valid and "B-V" in labels else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,8 @@ from elmo_cli.text.input import InputReport, InputSettings, read_sentences
 from elmo_cli.text.sentence import Tokens
 
 Json = dict[str, Any]  # an object, as `json.dumps` takes it
+# Settings of the readers of texts, which `elmo train` does not have.
+_READER_SETTINGS = {"format", "column", "encoding"}
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,11 @@ class Scores:
     by_type: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     note: str = ""
 
+    @property
+    def main_value(self) -> float:
+        """The score that selects the best epoch."""
+        return self.values[self.main]
+
     def to_dict(self) -> Json:
         """Return the content of scores.json."""
         return {"main": self.main, **self.values, "by_type": self.by_type, "note": self.note}
@@ -77,7 +83,9 @@ class TaskModel(nn.Module, ABC):
 
     def __init__(self, settings: Any, labels: Any, representation: TokenRepresentation) -> None:
         super().__init__()
-        self.settings, self.labels, self.representation = settings, labels, representation
+        self.settings = settings
+        self.labels = labels
+        self.representation = representation
         self.encoder = self.build_encoder(representation.dim)
         self.dropout = SequenceDropout(settings.dropout)
         self.state_dim: int = self.encoder.dim + representation.output_dim
@@ -145,17 +153,17 @@ class Task(ABC):
             if not split.examples:
                 split.where = path
                 raise ValueError("contains no example")
-        except InputError as error:  # its hint may name options that `elmo train` does not have
-            has_option = re.search("`(format|column|encoding|max_tokens)=", error.hint)
-            hint = self.format_hint if has_option else error.hint
-            raise InputError(error.message, hint) from error
+        except InputError as error:
+            if _READER_SETTINGS.isdisjoint(error.parameters):
+                raise
+            raise InputError(error.problem, self.format_hint, where=error.where) from error
         except ElmoError:
             raise
         except ValueError as error:
-            raise InputError(f"{split.where}: {error}", self.format_hint) from error
+            raise InputError(str(error), self.format_hint, where=split.where) from error
         except (AttributeError, KeyError, TypeError) as error:  # JSON with another structure
-            what = f"{split.where}: a field is missing or of the wrong type ({error})"
-            raise InputError(what, self.format_hint) from error
+            problem = f"a field is missing or of the wrong type ({error})"
+            raise InputError(problem, self.format_hint, where=split.where) from error
         return split
 
     @abstractmethod
@@ -172,7 +180,8 @@ class Task(ABC):
         split = Split(", ".join(paths))
         for sentence in read_sentences(paths, text, report):
             if sentence.tokens:
-                split.examples.append(Example(split.add(sentence.tokens), sentence.where, None))
+                numbers = split.add(sentence.tokens)
+                split.examples.append(Example(numbers, sentence.where, target=None))
         return split
 
     def labels_of(self, example: Any) -> Iterable[str]:
@@ -184,10 +193,11 @@ class Task(ABC):
 
         The result is plain JSON. InputError if the data are unsuitable for training.
         """
-        names = sorted({name for example in train.examples for name in self.labels_of(example)})
+        names = sorted(_labels_of_split(self, train))
         if len(names) < 2:
-            what = f"{train.path}: fewer than two labels ({', '.join(names) or 'none'})"
-            raise InputError(what, "train on examples with at least two labels")
+            problem = f"fewer than two labels ({', '.join(names) or 'none'})"
+            hint = "train on examples with at least two labels"
+            raise InputError(problem, hint, where=train.path)
         return names
 
     @abstractmethod
@@ -207,8 +217,8 @@ class Task(ABC):
         for example, prediction in zip(split.examples, predictions, strict=True):
             sentences = [split.sentences[number] for number in example.sentences]
             if form == "jsonl":
-                found = self.to_json(example, sentences, prediction)
-                yield json.dumps(found, ensure_ascii=False) + "\n"
+                line = self.to_json(example, sentences, prediction)
+                yield json.dumps(line, ensure_ascii=False) + "\n"
             else:
                 yield self.to_text(example, sentences, prediction) + "\n"
 
@@ -226,27 +236,40 @@ def load_task(
         SettingError: a setting is unknown or invalid.
     """
     if name not in TASKS:
-        raise UsageError(f"`{name}`: no such task", suggest(name, TASKS))
+        raise UsageError("no such task", suggest(name, TASKS), where=f"`{name}`")
     try:
         module = import_module(f"{__package__}.{name}")
     except ImportError as error:
         hint = "`pip install '.[tasks]'` in a clone"
-        raise UsageError(f"{name}: {error.name} is not installed", hint) from None
+        raise UsageError(f"{error.name} is not installed", hint, where=name) from None
     task: type[Task] = getattr(module, f"{name.capitalize()}Task")
-    chosen: dict[str, Any] = {}
-    if preset is not None:
-        if preset not in task.presets:
-            what = f"`preset={preset}`: no such preset for this task"
-            raise UsageError(what, suggest(preset, task.presets))
-        chosen = dict(one.split("=") for one in task.presets[preset].split())
-    return task(with_settings(task.settings_class(), {**chosen, **(changes or {})}))
+    chosen = _preset_settings(task, preset) if preset is not None else {}
+    chosen.update(changes or {})
+    return task(with_settings(task.settings_class(), chosen))
+
+
+def _preset_settings(task: type[Task], preset: str) -> dict[str, Any]:
+    """Return the settings of a preset, by name, as text."""
+    if preset not in task.presets:
+        problem = "no such preset for this task"
+        raise UsageError(problem, suggest(preset, task.presets), where=f"`preset={preset}`")
+    settings = {}
+    for pair in task.presets[preset].split():
+        name, value = pair.split("=")
+        settings[name] = value
+    return settings
 
 
 def check_labels(task: Task, train: Split, split: Split) -> None:
     """Raise an InputError for a label that is missing from the training data."""
-    known = {label for example in train.examples for label in task.labels_of(example)}
+    known = _labels_of_split(task, train)
     for example in split.examples:
         for label in task.labels_of(example):
             if label not in known:
-                what = f"{example.where}: label `{label}` does not occur in the training data"
-                raise InputError(what, "correct it, or move the example to the training data")
+                problem = f"label `{label}` does not occur in the training data"
+                hint = "correct it, or move the example to the training data"
+                raise InputError(problem, hint, where=example.where)
+
+
+def _labels_of_split(task: Task, split: Split) -> set[str]:
+    return {label for example in split.examples for label in task.labels_of(example)}

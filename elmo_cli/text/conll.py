@@ -137,7 +137,12 @@ def _split_into_sentences(
             n_lines = plural(len(lines), "line")
             problem = f"a sentence of more than {n_tokens}, with comments {n_lines}"
             first_line = lines[0][0]
-            raise InputError(problem, _TOO_LONG_HINT, where=reader.where(first_line))
+            raise InputError(
+                problem,
+                _TOO_LONG_HINT,
+                where=reader.where(first_line),
+                parameters=("max_tokens",),
+            )
         if line is None or line.strip():
             lines.append((number, line))
     if lines:
@@ -164,7 +169,7 @@ def _read_sentences(
                 rows = list(read_tokens(lines))
                 tokens = _tokens_of_rows(rows, reader.settings.max_tokens)
             except LineError as error:
-                reader.reject(error.line, error.problem, error.hint)
+                reader.reject(error.line, error.problem, error.hint, error.parameters)
                 is_refused = True
         if is_refused:
             documents.advance(yielded=False)
@@ -204,7 +209,7 @@ def _tokens_of_rows(rows: list[tuple[int, str]], max_tokens: int) -> list[str]:
         raise LineError(problem, "add its words", line=rows[0][0])
     if len(tokens) > max_tokens:
         problem = f"a sentence of more than {plural(max_tokens, 'token')}"
-        raise LineError(problem, _TOO_LONG_HINT, line=rows[0][0])
+        raise LineError(problem, _TOO_LONG_HINT, line=rows[0][0], parameters=("max_tokens",))
     return tokens
 
 
@@ -216,14 +221,20 @@ def _read_conllu_tokens(reader: LineReader, lines: NumberedLines) -> NumberedTok
             if reader.settings.column is None and _OTHER_COLUMNS.match(line):
                 hint = f"give its number, such as `{reader.column_parameter}=3`"
                 problem = f"{shortened(line)!r}: FORM is not column 2"
-                raise InputError(problem, hint, where=reader.where(number))
+                raise InputError(
+                    problem,
+                    hint,
+                    where=reader.where(number),
+                    parameters=(reader.column_parameter,),
+                )
             continue
         cells = line.split("\t")
         conllu_id = _CONLLU_ID.fullmatch(cells[0])
         if len(cells) == 1 or conllu_id is None:
             problem = "is not a row of CoNLL-U, which begins with a number and a tab"
             hint = "for other columns `format='conll'`, for one sentence per line `format='plain'`"
-            raise LineError(f"{shortened(line)!r} {problem}", hint, line=number)
+            problem = f"{shortened(line)!r} {problem}"
+            raise LineError(problem, hint, line=number, parameters=("format",))
         if conllu_id["more"]:
             yield number, ""
             continue
@@ -233,7 +244,8 @@ def _read_conllu_tokens(reader: LineReader, lines: NumberedLines) -> NumberedTok
             problem = f"ID {found!r} instead of {n_words}; is a blank line missing?"
             with_column = f"`format='conll'` with `{reader.column_parameter}=2`"
             hint = f"{with_column} reads the words and ignores their IDs"
-            raise LineError(problem, hint, line=number)
+            parameters = ("format", reader.column_parameter)
+            raise LineError(problem, hint, line=number, parameters=parameters)
         yield number, _cell(reader, cells, column, number)
 
 
@@ -282,7 +294,7 @@ def _detect_columns(reader: LineReader, head: Sequence[SentenceLines]) -> _Numbe
             f"`{name}=1` this one; or `format='conllu'`"
         )
         first_row = rows[0][0]
-        raise InputError(problem, hint, where=reader.where(first_row))
+        raise InputError(problem, hint, where=reader.where(first_row), parameters=(name, "format"))
     return columns
 
 
@@ -357,7 +369,8 @@ def _read_tokens(
             numbers = (
                 f"the number of columns is {len(cells)}, not {width} as in the rows next to it"
             )
-            raise LineError(f"{shortened(line)!r}: {numbers}", _RAGGED_HINT, line=number)
+            problem = f"{shortened(line)!r}: {numbers}"
+            raise LineError(problem, _RAGGED_HINT, line=number, parameters=("format",))
         if is_hash and width > 1 and (not columns.has_tabs or line[1:2] == " "):
             problem = "is read as a row, not as a comment; delete it if it is one"
             message = f"{reader.where(number)}: {shortened(line)!r} {problem}"
@@ -381,5 +394,6 @@ def _cell(reader: LineReader, cells: list[str], column: int, number: int) -> str
         name = reader.column_parameter
         missing = f"`{name}={column}` is missing: the number of columns is {len(cells)}"
         problem = f"column {column} is empty" if has_column else missing
-        raise LineError(problem, f"`{name}` chooses another; -1 is the last", line=number)
+        hint = f"`{name}` chooses another; -1 is the last"
+        raise LineError(problem, hint, line=number, parameters=(name,))
     return token

@@ -47,20 +47,24 @@ def read_sentences(
     paths: Name | Sequence[Name],
     settings: InputSettings | None = None,
     report: InputReport | None = None,
+    *,
+    name: str | None = None,
 ) -> Iterator[Sentence]:
     """Yield the sentences of text files in order; memory does not grow with their number.
 
     Args:
         paths: names of files or pipes, compressed or not, "-" for standard input; or one name.
         report: receives warnings and counts; complete after the last sentence.
+        name: what messages call the text, by default the path of each file.
     Raises:
         UsageError: settings that contradict the format of a file, or no name at all.
         InputError: a file that can't be read, or a line in it; it names the file and the line.
     """
     settings = settings or InputSettings()
     report = report if report is not None else InputReport()
-    names = check_inputs(paths, settings)
-    return _checked(_numbered(names, settings, report), settings, report)
+    checked_paths = check_inputs(paths, settings)
+    sentences = _numbered(checked_paths, settings, report, name)
+    return _checked(sentences, settings, report)
 
 
 def read_columns(
@@ -157,13 +161,14 @@ def _check_path(path: str) -> None:
 
 
 def _numbered(
-    names: list[str], settings: InputSettings, report: InputReport
+    paths: list[str], settings: InputSettings, report: InputReport, name: str | None
 ) -> Generator[Sentence, None, None]:
     key = 0
-    for name in names:
-        report.sources.append((name, key))
-        read = _READERS[format_of(name, settings)]
-        key = yield from read(LineReader(name, settings, report), key)
+    for path in paths:
+        report.sources.append((path, key))
+        read = _READERS[format_of(path, settings)]
+        reader = LineReader(path, settings, report, name=name)
+        key = yield from read(reader, key)
     report.n_keys = key
 
 

@@ -41,20 +41,23 @@ class LineReader:
     """The lines of a file, a pipe, or standard input ("-"), each yielded or refused.
 
     Attributes:
-        name: of the file.
+        path: of the file.
+        name: what messages call the file, by default its path.
         settings, report: as of `read_sentences`.
         column_parameter: what messages call `settings.column`.
     """
 
     def __init__(
         self,
-        name: str,
+        path: str,
         settings: InputSettings,
         report: InputReport,
         *,
+        name: str | None = None,
         column_parameter: str = "column",
     ) -> None:
-        self.name = name
+        self.path = path
+        self.name = path if name is None else name
         self.settings = settings
         self.report = report
         self.column_parameter = column_parameter
@@ -64,7 +67,11 @@ class LineReader:
         """A reader of another column of the file, from a copy of its lines."""
         settings = replace(self.settings, column=column)
         reader = LineReader(
-            self.name, settings, InputReport(), column_parameter=self.column_parameter
+            self.path,
+            settings,
+            InputReport(),
+            name=self.name,
+            column_parameter=self.column_parameter,
         )
         reader._lines = lines
         return reader
@@ -86,7 +93,7 @@ class LineReader:
         return self._lines
 
     def _read_lines(self) -> Iterator[str | None]:
-        chunks = read_chunks(self.name, self.report)
+        chunks = read_chunks(self.path, self.report)
         encoding = self.settings.encoding
         if not _extends_ascii(encoding):
             chunks = self._recoded(chunks, encoding)
@@ -101,7 +108,8 @@ class LineReader:
                 text = line.decode(encoding).removeprefix("\ufeff")  # `cat` keeps all marks
             except UnicodeDecodeError as error:
                 byte = f"0x{line[error.start]:02X} at byte {error.start + 1}"
-                self.reject(number, f"{byte} is not {encoding.upper()}", _ENCODING_HINT)
+                problem = f"{byte} is not {encoding.upper()}"
+                self.reject(number, problem, _ENCODING_HINT, ("encoding",))
                 yield None
             else:
                 yield self._checked(text, number) if "\r" in text or "\0" in text else text
@@ -118,18 +126,23 @@ class LineReader:
             return True
         if n_tokens > max_tokens:
             hint = "split the sentence, or raise the limit (`max_tokens`)"
-            self.reject(line, f"more than {plural(max_tokens, 'token')}", hint)
+            problem = f"more than {plural(max_tokens, 'token')}"
+            self.reject(line, problem, hint, ("max_tokens",))
             return False
         self.report.blank_lines += 1
         if self.settings.blank == "error":
             hint = "`blank='keep'` gives it an empty array, `blank='skip'` leaves it out"
-            self.reject(line, "blank, a sentence without tokens", hint)
+            self.reject(line, "blank, a sentence without tokens", hint, ("blank",))
         return self.settings.blank == "keep"
 
-    def reject(self, line: int, problem: str, hint: str) -> None:
-        """Raise an InputError that names the line, from 1; with `on_error` "skip" report it."""
+    def reject(self, line: int, problem: str, hint: str, parameters: tuple[str, ...] = ()) -> None:
+        """Raise an InputError that names the line, from 1; with `on_error` "skip" report it.
+
+        Args:
+            parameters: settings that the hint says to change.
+        """
         if self.settings.on_error == "stop":
-            raise InputError(problem, hint, where=self.where(line))
+            raise InputError(problem, hint, where=self.where(line), parameters=parameters)
         self.report.skipped.append((self.name, line, problem))
 
     def _recoded(self, chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
@@ -139,7 +152,9 @@ class LineReader:
                 yield piece.encode()
         except UnicodeError as error:
             problem = f"not {encoding.upper()} ({error})"
-            raise InputError(problem, _ENCODING_HINT, where=self.name) from None
+            raise InputError(
+                problem, _ENCODING_HINT, where=self.name, parameters=("encoding",)
+            ) from None
 
     def _without_bom(self, chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
         """The text without a byte order mark; one that contradicts `encoding` is refused."""
@@ -149,7 +164,8 @@ class LineReader:
         if has_swapped_mark or (has_utf8_mark and encoding != "utf-8"):
             problem = f"`encoding={self.settings.encoding!r}` contradicts the byte order mark"
             marked = "utf-8" if has_utf8_mark else "utf-16"
-            raise InputError(problem, f"`encoding={marked!r}`", where=self.name)
+            hint = f"`encoding={marked!r}`"
+            raise InputError(problem, hint, where=self.name, parameters=("encoding",))
         yield head.removeprefix(codecs.BOM_UTF8)
         yield from chunks
 
@@ -158,7 +174,8 @@ class LineReader:
         text = text.removesuffix("\r")
         if "\0" in text:
             position = text.index("\0") + 1
-            self.reject(number, f"a NUL at character {position}", _ENCODING_HINT)
+            problem = f"a NUL at character {position}"
+            self.reject(number, problem, _ENCODING_HINT, ("encoding",))
             return None
         if "\r" in text:
             position = text.index("\r") + 1

@@ -157,10 +157,19 @@ class LineError(Exception):
         problem: what is wrong, as in an `ElmoError`.
         hint: what to do, "" where that is not known.
         line: its number from 1, 0 where that is not known.
+        parameters: settings that the hint says to change.
     """
 
-    def __init__(self, problem: str, hint: str = "", *, line: int = 0) -> None:
+    def __init__(
+        self,
+        problem: str,
+        hint: str = "",
+        *,
+        line: int = 0,
+        parameters: tuple[str, ...] = (),
+    ) -> None:
         super().__init__(problem)
         self.problem = problem
         self.hint = hint
         self.line = line
+        self.parameters = parameters

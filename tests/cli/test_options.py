@@ -15,7 +15,7 @@ from elmo_cli.cli.main import COMMANDS, cli
 from elmo_cli.errors import UsageError
 
 REFUSED = (UsageError, click.BadParameter)
-_NOT_YET = {"pretrain", "finetune", "train", "evaluate", "predict"}  # without a class of options
+_NOT_YET = {"pretrain", "finetune"}  # without a class of options
 
 
 def parameters() -> list[tuple[click.Context, click.Parameter]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from test_models import TREES
+from data_files import TREES
 from tiny_models import assert_refused, build, read
 
 from elmo_cli.errors import InputError
@@ -41,7 +41,7 @@ SENTENCES = [("A", "bright", "day"), ("(", "gr/e*y", "2\u00a01/2"), ("So",)]
 def test_files_are_read(name: str, text: str, labels: list, sentences: list) -> None:
     split = read("classification", name, text, labelled=None not in labels)
     assert [example.target for example in split.examples] == labels
-    expected = [tuple(one.split()) if isinstance(one, str) else one for one in sentences]
+    expected = [tuple(text.split()) if isinstance(text, str) else text for text in sentences]
     assert split.sentences == expected
     assert [example.sentences for example in split.examples] == [(i,) for i in range(len(labels))]
 
@@ -110,7 +110,7 @@ def test_subtrees_are_cut_from_the_states_of_the_sentence(model_name: str) -> No
     model, inputs = build(ClassificationTask(), split, model=model_name)
     assert isinstance(model.eval(), Classifier)
     with torch.no_grad():
-        states, sentences = model._encode([split.examples[2], split.examples[0]], inputs)
+        states, sentences = model._encode_sentences([split.examples[2], split.examples[0]], inputs)
         spans = torch.tensor([[0, 3, 5], [1, 0, 1], *sentences.tolist()])
         found = model._scores(states, spans)
         for score, (row, start, end) in zip(found, spans.tolist(), strict=True):
@@ -128,7 +128,8 @@ def test_biattention_is_that_of_the_paper() -> None:
     split = read("classification", "a.txt", TREES)
     model, inputs = build(ClassificationTask(), split, model="bcn")
     assert isinstance(model.eval(), Classifier)
-    encoder, batch = model.encoder, inputs.batch([0])
+    encoder = model.encoder
+    batch = inputs.batch([0])
     with torch.no_grad():
         x = model.representation(batch)
         states = encoder.encoder(torch.relu(encoder.reading(x)), batch.lengths)[0]

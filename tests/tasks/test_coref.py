@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from data_files import COREF_DOCUMENT, COREF_DOCUMENTS, COREF_SENTENCES, COREF_SIZES, LATER_CLUSTERS
 from scorch import scores as scorch
 from tiny_models import assert_refused, build, read
 from torch.nn import functional
@@ -24,27 +25,19 @@ from elmo_cli.tasks.task import load_task
 from elmo_cli.text.input import InputSettings
 
 TASK = CorefTask()
-SENTENCES = ["Ada saw her dog .", "It saw Ada .", "Rain fell ."]
 CLUSTERS = {((0, 0), (2, 2), (7, 7)), ((2, 3), (5, 5)), ((9, 9),)}
 CELLS = "(0) - (0)|(1 1) - | (1) - (0) - | (2) - -"
-LATER = [[[2, 3], [5, 5]], [[9, 9]]]
-JSON = {
-    "doc_key": "nw/a_0",
-    "sentences": [one.split() for one in SENTENCES],
-    "clusters": [[[0, 0], [2, 2], [7, 7]], *LATER],
-}
-OTHER = {"sentences": [["Ben", "slept"], ["He", "was", "old"]], "clusters": [[[0, 0], [2, 2]]]}
-DOCUMENTS = f"{json.dumps(JSON)}\n{json.dumps(OTHER)}\n"
-SIZES = {"span_dim": 12, "scorer_dim": 10, "max_width": 3, "spans_per_token": 1.0}
 
 
 def rows(cells: str, columns: str = "nw/a\t0\t{i}\t{token}\tX\t{cell}") -> str:
     """The sentences with a last column, separated by blank lines."""
     sentences = []
-    for text, one in zip(SENTENCES, cells.split(" | "), strict=True):
-        pairs = enumerate(zip(text.split(), one.split(" "), strict=True))
-        lines = [columns.format(i=i, token=token, cell=cell) for i, (token, cell) in pairs]
-        sentences.append("".join(f"{line}\n" for line in lines))
+    for text, cells_of_sentence in zip(COREF_SENTENCES, cells.split(" | "), strict=True):
+        pairs = zip(text.split(), cells_of_sentence.split(" "), strict=True)
+        lines = []
+        for i, (token, cell) in enumerate(pairs):
+            lines.append(columns.format(i=i, token=token, cell=cell) + "\n")
+        sentences.append("".join(lines))
     return "\n".join(sentences)
 
 
@@ -53,7 +46,7 @@ CONLL = f"#begin document (nw/a); part 000\n{rows(CELLS)}\n#end document\n"
 
 def changed(**fields: object) -> str:
     """A line of JSON with other fields."""
-    return json.dumps(JSON | fields)
+    return json.dumps(COREF_DOCUMENT | fields)
 
 
 def as_set(clusters: Clusters | None) -> set:
@@ -70,14 +63,14 @@ def as_set(clusters: Clusters | None) -> set:
         ("a.conll", rows(CELLS.replace(" -", " "), "a\t0\t{i}\t{token}\t_\t{cell}")),
         ("a.conll", rows(CELLS.replace("(0)|(1", "(1|(0)"))),
         ("a.conll", rows(CELLS.replace("(0", "(ada").replace("1)", "dog)").replace("(1", "(dog"))),
-        ("a.jsonl", json.dumps(JSON)),
+        ("a.jsonl", json.dumps(COREF_DOCUMENT)),
         # A mention in two clusters joins them, as in e2e-coref.
-        ("a.json", changed(clusters=[[[0, 0], [2, 2]], *LATER, [[7, 7], [0, 0]]])),
+        ("a.json", changed(clusters=[[[0, 0], [2, 2]], *LATER_CLUSTERS, [[7, 7], [0, 0]]])),
     ],
 )
 def test_clusters_are_read(name: str, text: str) -> None:
     split = read("coref", name, text)
-    assert [" ".join(tokens) for tokens in split.sentences] == SENTENCES
+    assert [" ".join(tokens) for tokens in split.sentences] == COREF_SENTENCES
     (document,) = split.examples
     assert document.sentences == (0, 1, 2)
     assert as_set(document.target) == CLUSTERS
@@ -87,8 +80,8 @@ def test_clusters_are_read(name: str, text: str) -> None:
 
 def test_entities_of_two_documents_are_apart() -> None:
     split = read("coref", "a.conll", CONLL + CONLL.replace("part 000", "part 001"))
-    assert [one.sentences for one in split.examples] == [(0, 1, 2), (3, 4, 5)]
-    assert [as_set(one.target) for one in split.examples] == [CLUSTERS, CLUSTERS]
+    assert [document.sentences for document in split.examples] == [(0, 1, 2), (3, 4, 5)]
+    assert [as_set(document.target) for document in split.examples] == [CLUSTERS, CLUSTERS]
     lines = TASK.format_lines(split, [[], []], "jsonl")
     headings = [json.loads(line)["doc_key"] for line in lines]
     assert headings == ["(nw/a); part 000", "(nw/a); part 001"]
@@ -132,9 +125,9 @@ def test_scipy_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_blank_lines_separate_documents_of_text() -> None:
     Path("a.txt").write_text("Ada saw her dog .\nIt saw Ada .\n\n\nRain fell .\n")
     split = TASK.read_text(["a.txt"], InputSettings())
-    assert [" ".join(tokens) for tokens in split.sentences] == SENTENCES
-    assert [one.sentences for one in split.examples] == [(0, 1), (2,)]
-    assert [one.heading for one in split.examples] == ["document_1", "document_2"]
+    assert [" ".join(tokens) for tokens in split.sentences] == COREF_SENTENCES
+    assert [document.sentences for document in split.examples] == [(0, 1), (2,)]
+    assert [document.heading for document in split.examples] == ["document_1", "document_2"]
 
 
 def test_mentions_of_an_entity_may_touch() -> None:
@@ -158,7 +151,10 @@ def test_predictions_are_read_back() -> None:
     predicted = [[[0, 3], [2, 2]], [[2, 3], [5, 5], [5, 7], [5, 8]]]
     fields = json.loads(line)
     fields["clusters"].sort()
-    assert fields == JSON | {"doc_key": "(nw/a); part 000", "predicted_clusters": predicted}
+    assert fields == COREF_DOCUMENT | {
+        "doc_key": "(nw/a); part 000",
+        "predicted_clusters": predicted,
+    }
 
 
 @pytest.mark.parametrize(
@@ -173,16 +169,16 @@ def test_predictions_are_read_back() -> None:
 )
 def test_links_make_clusters(links: list, is_mention: list[int], clusters: set) -> None:
     found = join_links([(i, i) for i in range(4)], links, list(map(bool, is_mention)))
-    assert as_set(found) == {tuple((i, i) for i in one) for one in clusters}
+    assert as_set(found) == {tuple((i, i) for i in cluster) for cluster in clusters}
 
 
 @pytest.fixture
 def split() -> Split:
-    return read("coref", "a.jsonl", DOCUMENTS)
+    return read("coref", "a.jsonl", COREF_DOCUMENTS)
 
 
 def test_batches_change_no_score(split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
-    model, inputs = build(TASK, split, **SIZES)
+    model, inputs = build(TASK, split, **COREF_SIZES)
     assert isinstance(model, SpanRanker)
     model.eval()
     numbers = split.examples[0].sentences
@@ -194,7 +190,8 @@ def test_batches_change_no_score(split: Split, monkeypatch: pytest.MonkeyPatch) 
 
 def test_spans_and_their_vectors() -> None:
     layer = SpanVectors(5, 6, CorefSettings(span_dim=4, max_width=3))
-    x, states = torch.randn(12, 5), torch.randn(12, 6)
+    x = torch.randn(12, 5)
+    states = torch.randn(12, 6)
     vectors, spans = layer(x, states, torch.tensor([4] * 5 + [8] * 4 + [11] * 3))
     ends = [5] * 5 + [9] * 4 + [12] * 3
     assert spans == [(i, j) for i, end in enumerate(ends) for j in range(i, min(i + 3, end))]
@@ -207,31 +204,33 @@ def test_spans_and_their_vectors() -> None:
 
 
 def test_antecedents_precede_their_spans(split: Split) -> None:
-    model, inputs = build(TASK, split, **SIZES, max_antecedents=2)
+    model, inputs = build(TASK, split, **COREF_SIZES, max_antecedents=2)
     assert isinstance(model, SpanRanker)
     found = model.candidates(split.examples[0].sentences, inputs)
     assert found.kept.tolist() == sorted(set(found.kept.tolist()))
     rows = torch.arange(len(found.kept))[:, None]
     is_before = found.antecedents < rows
     assert (found.antecedents[:, :1] == rows).all()
-    assert (found.scores[:, 1:][~is_before[:, 1:]] == -1e4).all()
+    assert (found.antecedent_scores[:, 1:][~is_before[:, 1:]] == -1e4).all()
     assert is_before.sum() == rows.clamp(max=2).sum()
 
 
 def test_the_loss_is_that_of_links_and_mentions(split: Split) -> None:
-    sizes = SIZES | {"spans_per_token": 3.0}  # all spans
+    sizes = COREF_SIZES | {"spans_per_token": 3.0}  # all spans
     model, inputs = build(TASK, split, **sizes, window_tokens=5)
     assert isinstance(model.eval(), SpanRanker)
-    (document, _), expected = split.examples, set()
+    document = split.examples[0]
+    expected = set()
     for numbers, start in (((0,), 0), ((1, 2), 5)):  # the windows of five tokens or more
         found = model.candidates(numbers, inputs)
         spans = [(first + start, last + start) for first, last in found.spans]
         owner = {span: cluster for cluster in document.target for span in cluster}
         entity = [owner.get(span) for span in spans]
-        signed = zip(entity, found.mention, strict=True)
-        loss = sum(functional.softplus(-score if one else score) for one, score in signed)
+        loss = torch.zeros(())
+        for cluster, score in zip(entity, found.mention_scores, strict=True):
+            loss = loss + functional.softplus(score if cluster is None else -score)
         kept = [entity[i] for i in found.kept.tolist()]
-        for i, scores in enumerate(found.scores):
+        for i, scores in enumerate(found.antecedent_scores):
             ranked = list(zip(found.antecedents[i].tolist(), scores, strict=True))
             true = [score for j, score in ranked if j < i and kept[j] == kept[i] is not None]
             loss = loss + scores.logsumexp(0) - torch.stack(true or [scores[0]]).logsumexp(0)
@@ -242,7 +241,7 @@ def test_the_loss_is_that_of_links_and_mentions(split: Split) -> None:
 @pytest.mark.parametrize("is_in_train", [True, False])
 def test_single_mentions_follow_the_training_data(split: Split, is_in_train: bool) -> None:
     train = split if is_in_train else Split(split.path, split.sentences, split.examples[1:])
-    model, inputs = build(TASK, train, **SIZES)
+    model, inputs = build(TASK, train, **COREF_SIZES)
     assert isinstance(model, SpanRanker)
     with torch.no_grad():
         model.mention[-2].bias += 10
@@ -254,7 +253,11 @@ def test_single_mentions_follow_the_training_data(split: Split, is_in_train: boo
 
 def clusters(text: str) -> list[frozenset]:
     """Clusters of mentions of one token, such as "1 2, 3"."""
-    return [frozenset((int(i), int(i)) for i in one.split()) for one in text.split(",") if one]
+    return [
+        frozenset((int(i), int(i)) for i in numbers.split())
+        for numbers in text.split(",")
+        if numbers
+    ]
 
 
 SPLIT = "1 2 3, 4 5", "1 2, 3 4 5"
@@ -306,8 +309,9 @@ def random_clusters(random: np.random.Generator) -> list[frozenset]:
 )
 def test_scores_are_those_of_scorch(seed: int, metric: str, oracle: object) -> None:
     random = np.random.default_rng(seed)
-    true, predicted = random_clusters(random), random_clusters(random)
+    true = random_clusters(random)
+    predicted = random_clusters(random)
     found = score_clusters([(true, predicted)]).by_type[metric]
-    recall, precision, f1 = (100 * float(one) for one in oracle(true, predicted))
-    expected = {"precision": precision, "recall": recall, "f1": f1}
+    recall, precision, f1 = oracle(true, predicted)
+    expected = {"precision": 100 * precision, "recall": 100 * recall, "f1": 100 * f1}
     assert found == pytest.approx(expected)

@@ -7,38 +7,31 @@ from typing import Any
 
 import pytest
 import torch
-from test_coref import DOCUMENTS as CLUSTERS
-from test_coref import SIZES
-from test_qa import DATA as ANSWERS
+from data_files import COREF_DOCUMENTS, COREF_SIZES, QUESTIONS, TREES
 from tiny_models import build, read, train_on
 
 from elmo_cli.tasks.labels import convert_labels
 from elmo_cli.tasks.settings import as_flat
 from elmo_cli.tasks.task import load_task
 
-TREES = """\
-(+ (0 a) (+ (+ fine) (0 day)))
-(- (0 a) (- (- grey) (0 day)))
-(- (0 it) (- (0 is) (- (- (0 not) (+ fine)) (0 (0 to) \
-(0 (0 go) (0 (0 out) (0 (0 in) (0 (0 rain) (0 .)))))))))
-(+ fine)
-(0 .)
-"""
-
 
 def columns(*labels: str) -> str:
     """Sentences of tokens w0, w1 and so on, with these labels."""
-    rows = ([f"w{i + j} {x}" for i, x in enumerate(one.split())] for j, one in enumerate(labels))
-    return "\n\n".join("\n".join(sentence) for sentence in rows) + "\n"
+    sentences = []
+    for number, of_sentence in enumerate(labels):
+        rows = [f"w{number + i} {label}" for i, label in enumerate(of_sentence.split())]
+        sentences.append("\n".join(rows))
+    return "\n\n".join(sentences) + "\n"
 
 
 def frames(*tags: str) -> str:
     """Frames of tokens w0, w1 and so on, with these tags."""
     lines = []
-    for one in tags:
-        tokens = [f"w{i}" for i in range(len(one.split()))]
-        found = {"predicate": one.split().index("B-V"), "tags": one}
-        lines.append(json.dumps({"tokens": tokens, "frames": [found]}) + "\n")
+    for of_frame in tags:
+        labels = of_frame.split()
+        tokens = [f"w{i}" for i in range(len(labels))]
+        frame = {"predicate": labels.index("B-V"), "tags": of_frame}
+        lines.append(json.dumps({"tokens": tokens, "frames": [frame]}) + "\n")
     return "".join(lines)
 
 
@@ -51,9 +44,11 @@ def pairs(name: str, *targets: object) -> str:
         ("so", "a cat sleeps"),
         ("a cat", "no cat sleeps here at all"),
     ]
-    both = zip(texts, targets, strict=True)
-    lines = (json.dumps({"premise": a, "hypothesis": b, name: t}) for (a, b), t in both)
-    return "".join(f"{line}\n" for line in lines)
+    lines = []
+    for (premise, hypothesis), target in zip(texts, targets, strict=True):
+        pair = {"premise": premise, "hypothesis": hypothesis, name: target}
+        lines.append(json.dumps(pair) + "\n")
+    return "".join(lines)
 
 
 BIO = columns("B-X I-X O", "O", "O O B-Y I-Y I-Y B-Y O", "B-Y", "I-X O")
@@ -69,8 +64,8 @@ DATA = {  # name -> task, file and content
     "trees": ("classification", "a.txt", TREES),
     "pairs": ("entailment", "a.jsonl", pairs("label", "yes", "maybe", "no", "maybe", "no")),
     "scores": ("similarity", "a.jsonl", pairs("score", 1, 5, 2, 4, 3)),
-    "answers": ("qa", "a.json", ANSWERS),
-    "clusters": ("coref", "a.jsonl", CLUSTERS),
+    "answers": ("qa", "a.json", QUESTIONS),
+    "clusters": ("coref", "a.jsonl", COREF_DOCUMENTS),
 }
 MODELS = [  # data, settings
     ("bio", {"crf_scheme": "BIO"}),
@@ -85,7 +80,7 @@ MODELS = [  # data, settings
     ("pairs", {"layers": 2}),
     ("scores", {}),
     ("answers", {"highways": 2, "layers": 2}),
-    ("clusters", {**SIZES, "scorer_layers": 2}),
+    ("clusters", {**COREF_SIZES, "scorer_layers": 2}),
 ]
 WITHOUT_DROPOUT = {"dropout": 0.0, "elmo.dropout": 0.0}
 
@@ -131,9 +126,13 @@ def test_the_gradient_reaches_all_parameters(
     _, split, model, inputs = build_from(data, **settings, **{"elmo.where": where})
     model.train()
     model.loss(split.examples, inputs).backward()
-    named = model.named_parameters()
-    found = {name for name, one in named if one.grad is None or not one.grad.abs().sum()}
-    assert found <= {"pooling.attention.bias"}  # a softmax over tokens does not depend on it
+    without_gradient = set()
+    for name, parameter in model.named_parameters():
+        if parameter.grad is None or parameter.grad.abs().sum() == 0:
+            without_gradient.add(name)
+    assert without_gradient <= {
+        "pooling.attention.bias"
+    }  # a softmax over tokens does not depend on it
 
 
 @pytest.mark.parametrize(

@@ -3,61 +3,46 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from data_files import CONTEXT, QUESTIONS
 from tiny_models import assert_refused, build, read
 
 from elmo_cli.tasks.qa import QaTask, _matches, best_spans
 from elmo_cli.tasks.readers import Split
 
 TASK = QaTask()
-CONTEXT = "The ferry left Bergen at 9.30, in heavy rain; it reached Åsgård on the 20th."
-
-
-def question(name: str, text: str, *answers: str) -> dict[str, Any]:
-    found = [{"text": one, "answer_start": CONTEXT.index(one)} for one in answers]
-    return {"id": name, "question": text, "answers": found}
-
-
-QUESTIONS = [
-    question("q1", "Where did the ferry leave?", "Bergen"),
-    question("q2", "When did it leave?", "9.30", "at 9.30"),
-    question("q3", "What did it reach?", "Åsgård"),
-    question("q4", "Which day?", "20"),
-]
-OTHER = {"context": "Rain fell.", "qas": [{"id": "q5", "question": "What fell?"}]}
-OTHER["qas"][0]["answers"] = [{"text": "Rain", "answer_start": 0}]
-PARAGRAPHS = [{"context": CONTEXT, "qas": QUESTIONS}, OTHER]
-DATA = json.dumps({"data": [{"paragraphs": PARAGRAPHS}]}, ensure_ascii=False)
 
 
 @pytest.fixture
 def split() -> Split:
-    return read("qa", "a.json", DATA)
+    return read("qa", "a.json", QUESTIONS)
 
 
 def test_questions_are_read(split: Split) -> None:
     assert [len(tokens) for tokens in split.sentences] == [20, 6, 5, 5, 3, 3, 3]
     assert " ".join(split.sentences[0][-9:]) == "rain ; it reached Åsgård on the 20th ."
-    assert [one.sentences for one in split.examples] == [(0, 1), (0, 2), (0, 3), (0, 4), (5, 6)]
-    assert [one.id for one in split.examples] == ["q1", "q2", "q3", "q4", "q5"]
+    assert [question.sentences for question in split.examples] == [
+        (0, 1),
+        (0, 2),
+        (0, 3),
+        (0, 4),
+        (5, 6),
+    ]
+    assert [question.id for question in split.examples] == ["q1", "q2", "q3", "q4", "q5"]
     assert split.examples[1].target == ("9.30", "at 9.30")
-    for one in split.examples:
-        first, last = one.span
-        covered = one.context[one.offsets[first][0] : one.offsets[last][1]]
-        assert covered == {"20": "20th"}.get(one.target[0], one.target[0])
+    covered = [question.text_of(question.span) for question in split.examples]
+    assert covered == ["Bergen", "9.30", "Åsgård", "20th", "Rain"]
     start = CONTEXT.index("30")
-    changed = DATA.replace('"Bergen", "answer_start": 15', f'"30", "answer_start": {start}')
+    changed = QUESTIONS.replace('"Bergen", "answer_start": 15', f'"30", "answer_start": {start}')
     assert read("qa", "c.json", changed).examples[0].span == (7, 7)  # of the tokens 9 . 30
-    again = read("qa", "b.json", DATA.replace('"answers"', '"other"'), labelled=False)
+    again = read("qa", "b.json", QUESTIONS.replace('"answers"', '"other"'), labelled=False)
     assert again.sentences == split.sentences
-    assert {(one.target, one.span) for one in again.examples} == {((), None)}
+    assert {(question.target, question.span) for question in again.examples} == {((), None)}
 
 
 @pytest.mark.parametrize(
@@ -78,7 +63,7 @@ def test_questions_are_read(split: Split) -> None:
 )
 def test_bad_files_are_refused(old: str, new: str, where: str) -> None:
     path = "a.json"
-    assert_refused("qa", path, DATA.replace(old, new), re.escape(f"{path}{where}"))
+    assert_refused("qa", path, QUESTIONS.replace(old, new), re.escape(f"{path}{where}"))
 
 
 @pytest.mark.parametrize(
