@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -39,27 +39,60 @@ _MOST_THREADS = 1024
 
 
 @dataclass(frozen=True)
-class TextOptions:
-    """The values of `input_options`, `blank_lines_option` and `--max-sentence-length`."""
+class RawInputOptions:
+    """The values of `raw_input_options`."""
+
+    encoding: str
+    on_error: str
+
+
+@dataclass(frozen=True)
+class InputOptions(RawInputOptions):
+    """The values of `input_options`."""
 
     format: str
     tokenize: bool
-    encoding: str
     column: int | None
-    blank: str
-    max_tokens: int
-    on_error: str
 
-    def input_settings(self) -> InputSettings:
-        """How the text is to be read."""
+    def input_settings(self, *, max_characters: int = 50) -> InputSettings:
+        """How the text is to be read, by a model with so many characters per token."""
         return InputSettings(
             format=self.format,
             tokenize=self.tokenize,
             encoding=self.encoding,
             column=self.column,
-            blank=self.blank,
-            max_tokens=self.max_tokens,
             on_error=self.on_error,
+            max_characters=max_characters,
+        )
+
+
+@dataclass(frozen=True)
+class TextOptions(InputOptions):
+    """The values of `input_options`, `blank_lines_option` and `--max-sentence-length`."""
+
+    blank: str
+    max_tokens: int
+
+    def input_settings(self, *, max_characters: int = 50) -> InputSettings:
+        """How the text is to be read, by a model with so many characters per token."""
+        settings = super().input_settings(max_characters=max_characters)
+        return replace(settings, blank=self.blank, max_tokens=self.max_tokens)
+
+
+@dataclass(frozen=True)
+class LabelOptions:
+    """The values of `label_options`."""
+
+    label_format: str
+    label_column: str | None
+    encoding: str
+
+    def label_settings(self) -> LabelSettings:
+        """How label files are to be read."""
+        from elmo_cli.analysis.labelled_vectors import LabelSettings
+
+        return LabelSettings(
+            format=self.label_format, encoding=self.encoding, column=self.label_column
         )
 
 
@@ -76,6 +109,53 @@ class ModelOptions:
         from elmo_cli.pretrained.load import ModelSource
 
         return ModelSource(self.model, self.options, self.weights)
+
+
+@dataclass(frozen=True)
+class LanguageModelOptions:
+    """The values of `language_model_options`."""
+
+    softmax: str | None
+    vocabulary: str | None
+
+
+@dataclass(frozen=True)
+class VocabularySizeOptions:
+    """The values of `vocabulary_size_options`."""
+
+    vocabulary_size: int | None
+    min_count: int
+
+
+@dataclass(frozen=True)
+class ProcessorOptions:
+    """The values of `processor_options`."""
+
+    device: str
+    threads: int | None
+
+
+@dataclass(frozen=True)
+class ResumableOptions:
+    """The values of `--resume` and `overwrite_option` of a training run."""
+
+    resume: bool
+    overwrite: bool
+
+    def mode(self) -> str:
+        """The mode for `RunFolder.open`; a UsageError for options that contradict `--resume`."""
+        if self.resume:
+            refuse_options(["overwrite", "prepare"], "with --resume")
+            return "resume"
+        return "overwrite" if self.overwrite else "new"
+
+
+@dataclass(frozen=True)
+class PlotOptions:
+    """The values of `plot_output(required=True)`."""
+
+    output: str
+    overwrite: bool
 
 
 def given_options() -> dict[str, Any]:
