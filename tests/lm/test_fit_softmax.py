@@ -19,7 +19,9 @@ from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 
 CORPUS = Corpus.read(SENTENCES * 4)
-DOMAIN = Domain(CORPUS, CORPUS, CORPUS, "sentences", {}, 1.0)
+DOMAIN = Domain(
+    train=CORPUS, validation=CORPUS, test=CORPUS, unit="sentences", sources={}, overlap=1.0
+)
 VOCABULARY = CORPUS.vocabulary()
 SETTINGS = TrainSettings(batch_size=2, bptt=10, max_epochs=1, dropout=0.0)
 

@@ -39,7 +39,7 @@ from elmo_cli.pretrained.model_files import (
     VOCABULARY_FILE,
 )
 from elmo_cli.pretrained.warm_state import write_warm_state
-from elmo_cli.text.input import InputReport, check_inputs
+from elmo_cli.text.input import InputReport, InputSettings, check_inputs
 from elmo_cli.training.reporter import SILENT, Reporter
 from elmo_cli.training.run_folder import FITTED_FILE, RECORD_FILE, RunFolder
 from elmo_cli.weightfile.read import read_softmax
@@ -80,7 +80,8 @@ def finetune(job: FinetuneJob, *, reporter: Reporter = SILENT) -> FinetuneResult
             reporter.message(f"not read: {', '.join(texts.not_read)}")
         report, width = InputReport(), source.bilm.options.max_characters
         reporter.reading(names, report)
-        domain = read_domain(texts, job.reading, max_characters=width, report=report)
+        reading = replace(job.reading or InputSettings(), max_characters=width)
+        domain = read_domain(texts, reading, seed=job.settings.seed, report=report)
         reporter.input_notes(report)
         halves = [describe_text(domain.describe()[half]) for half in ("validation", "test")]
         held_out = f"{halves[0]}, choose the weights, and {halves[1]}, only measure them"
