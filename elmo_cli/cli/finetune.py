@@ -12,7 +12,8 @@ from elmo_cli.cli.click_options import command, flag, setting, settings, togethe
 from elmo_cli.lm.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from elmo_cli.lm.finetune.job import FinetuneJob, FinetuneResult
+    from elmo_cli.lm.finetune.job import FinetuneJob
+    from elmo_cli.lm.finetune.result import FinetuneResult
 
 # Options with the names of fields of a job; the latter ones only if they are given.
 _SAME = ("domain", "heldout", "softmax", "vocabulary", "fit_softmax")
@@ -41,7 +42,8 @@ _training_options = together(
             "Stop after reading the text this many times.", default=3.0),
     settings(
         TrainSettings, "Length",
-        ("--max-seconds SECONDS", "Stop after this many seconds, fitting and measuring included."),
+        ("--max-seconds SECONDS",
+         "Stop after this many seconds of training, over all parts of the run."),
         ("--max-steps N", "Stop after N weight updates."),
     ),
     lm_training.training_options("0.001 for adamw, less below 1000 steps; 0.05 for adagrad"),
@@ -107,7 +109,7 @@ def _job(values: dict[str, Any], given: dict[str, Any]) -> FinetuneJob:
 
 
 def _why_not_improved(result: FinetuneResult) -> str:
-    from elmo_cli.lm.finetune.job import why_source
+    from elmo_cli.lm.finetune.card import why_source
 
     what = f"{why_source(result)}: {result.output} contains the biLM of {result.model}"
     if result.improved is None:
@@ -117,7 +119,7 @@ def _why_not_improved(result: FinetuneResult) -> str:
 
 
 def _print(result: FinetuneResult) -> None:
-    from elmo_cli.lm.finetune.job import comparison_table, describe_text
+    from elmo_cli.lm.finetune.card import comparison_table, describe_text
 
     columns = ("", "forward", "backward", "average", "bits per byte")
     console.table(columns, comparison_table(result))

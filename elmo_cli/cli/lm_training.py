@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +26,8 @@ from elmo_cli.training.reporter import Reporter
 if TYPE_CHECKING:
     from elmo_cli.training.reporter import Estimate
 
-_MUCH_UNKNOWN = 0.5
+_MUCH_UNKNOWN = 0.5  # fraction of the tokens of a text
+_FIRST_LINE_S = 1.5
 
 
 def run_folder_options(contents: str, resume: str) -> Option:
@@ -84,11 +87,25 @@ class ConsoleReporter(console.ProgressDisplay, Reporter):
 
     def __init__(self, text: str, *, is_estimate: bool = False) -> None:
         super().__init__(None, "", is_estimate=is_estimate)
-        self._text, self.notes = text, InputReport()
+        self._text = text
+        self.notes = InputReport()
+        self._first_line = threading.Timer(_FIRST_LINE_S, self._print_first_line)
+        self._first_line.daemon = True
 
     def __enter__(self) -> ConsoleReporter:
         self.progress("starting", 0, None)
+        self._first_line.start()
         return self
+
+    def __exit__(self, *error: object) -> None:
+        self._first_line.cancel()
+        super().__exit__(*error)
+
+    def _print_first_line(self) -> None:
+        """Show without a terminal, where the next line follows after 15 s, that a run is alive."""
+        text = self.text()
+        if text and not console.is_terminal(sys.stderr):
+            console.note(text)
 
     def message(self, text: str) -> None:
         console.note(text)

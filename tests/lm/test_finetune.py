@@ -20,14 +20,19 @@ from make_weights import MODELS, write_model
 from test_kill import start
 from tiny_run import log
 
-from elmo_cli.errors import OutputError
+from elmo_cli.cli import lm_training
+from elmo_cli.errors import InputError, OutputError
 from elmo_cli.lm.corpus import Corpus
+from elmo_cli.lm.finetune.card import describe_text
 from elmo_cli.lm.finetune.domain import DomainTexts, read_domain
-from elmo_cli.lm.finetune.job import FinetuneResult, describe_text, finetune_settings
+from elmo_cli.lm.finetune.fit_softmax import fit_softmax
+from elmo_cli.lm.finetune.job import finetune_settings, with_evaluations_in_time
+from elmo_cli.lm.finetune.result import FinetuneResult
 from elmo_cli.lm.language_model import load_language_model
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.perplexity import perplexity
 from elmo_cli.lm.settings import TrainSettings
+from elmo_cli.model.bilm import NextTokenSoftmax
 from elmo_cli.pretrained.load import load
 from elmo_cli.pretrained.warm_state import warm_state
 from elmo_cli.text.vocabulary import Vocabulary
@@ -262,6 +267,96 @@ def test_time_limit_is_that_of_training(tune: Tune, source: Path, tmp_path: Path
     found = tune("--max-seconds", "900", "--resume", out=out)
     assert "before: perplexity" not in found["err"]  # which is known
     assert (found["tokens"], found["improved"]) == (TOKENS, True)
+    assert found["seconds"] == log(out)[-1]["seconds"]
+
+
+def test_time_of_a_fit_is_not_that_of_training(
+    tune: Tune, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a model that needs a fit would be trained for less time than the user asked for."""
+
+    def slow_fit(*args: Any, **settings: Any) -> NextTokenSoftmax:
+        time.sleep(1.5)
+        return fit_softmax(*args, **settings)
+
+    monkeypatch.setattr("elmo_cli.lm.finetune.run.fit_softmax", slow_fit)
+    words = ("--softmax-tokens", "100", "--max-steps", "100000", "--max-epochs", "100000")
+    found = tune(*words, "--patience", "100000", "--max-seconds", "1", model=tiny)
+    assert found["seconds"] == pytest.approx(1, abs=0.4)
+    assert found["tokens"] > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "phases"),
+    [
+        (
+            "",
+            "measure the model before training; train for at most 8 steps or 3 epochs; measure the "
+            "trained model",
+        ),
+        (
+            "--fit-softmax --max-seconds 150.5",
+            "measure the model with its own softmax; fit a softmax to at most 300,000 tokens; "
+            "measure the model before training; train for at most 150.5 s, 8 steps or 3 epochs; "
+            "measure the trained model",
+        ),
+        (
+            "--fit-softmax --vocabulary /types.txt --softmax-tokens 2000",
+            "fit a softmax to at most 2,000 tokens; measure the model before training; train for "
+            "at most 8 steps or 3 epochs; measure the trained model",
+        ),
+    ],
+    ids=["a model with a softmax", "another softmax", "another vocabulary"],
+)
+def test_plan_is_printed_before_long_work(
+    words: str,
+    phases: str,
+    source: Path,
+    domain: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A user who sees that a fit comes first can leave it out before it has taken an hour."""
+
+    def stop(*args: Any, **settings: Any) -> None:
+        raise InputError("reading has begun")
+
+    monkeypatch.setattr("elmo_cli.lm.finetune.run.read_domain", stop)
+    (tmp_path / "types.txt").write_text("<S>\n</S>\n<UNK>\nthe\n")
+    given = [str(tmp_path / word[1:]) if word[0] == "/" else word for word in words.split()]
+    done = elmo(*command(domain, source, tmp_path / "out", *given))
+    assert f"plan: {phases}" in done.err.splitlines()
+    assert "reading has begun" in done.err
+
+
+def test_first_line_is_printed_at_once(
+    source: Path, domain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a terminal, a run that loads a large model would seem to hang."""
+
+    def locate_slowly(*args: Any) -> None:
+        time.sleep(0.5)
+        raise InputError("locating has ended")
+
+    monkeypatch.setattr(lm_training, "_FIRST_LINE_S", 0.05)
+    monkeypatch.setattr("elmo_cli.lm.finetune.run.locate", locate_slowly)
+    done = elmo(*command(domain, source, tmp_path / "out"))
+    assert done.err.splitlines() == ["starting", "error: locating has ended"]
+
+
+def test_resumed_run_plans_only_what_is_left(finished: Path, tune: Tune) -> None:
+    err = tune("--resume", "--max-steps", "9", out=finished)["err"]
+    assert "plan: train for at most 9 steps or 3 epochs; measure the trained model" in err
+
+
+@pytest.mark.parametrize(
+    ("max_seconds", "interval"), [(None, 100), (10_000.0, 100), (150.0, 15), (0.001, 1)]
+)
+def test_a_time_limit_has_evaluations(max_seconds: float | None, interval: int) -> None:
+    """Of a large text, the limit may end the run before a tenth of an epoch has passed."""
+    settings = TrainSettings(batch_size=4, max_seconds=max_seconds, eval_steps=100)
+    found = with_evaluations_in_time(settings, tokens_per_s=32.0)  # a step has 80 tokens
+    assert found.eval_steps == interval
 
 
 def test_each_epoch_is_evaluated() -> None:
@@ -413,11 +508,27 @@ def test_another_run_is_not_continued(
     assert digests(finished) == before
     (finished / "checkpoint.pt").unlink()
     refused(attempt("--resume --max-steps 20"), 1, "checkpoint.pt: missing", "`--overwrite`")
-    for content in ("{", "[" * 200_000, "{}", '{"run": {}, "train": [], "other": 1}'):
+    for content in ("{", "[" * 200_000, "{}", "[]", '{"run": {}, "train": 3, "before": 1}'):
         (finished / "finetune.json").write_text(content)
         before = digests(finished)
         refused(attempt("--resume --max-steps 20"), 1, "finetune.json", "`--overwrite`")
         assert digests(finished) == before
+
+
+def test_record_of_another_version_is_not_continued(
+    attempt: Callable[..., Done], finished: Path
+) -> None:
+    """Its seconds counted the fit too, and its figures were measured on a part of the text."""
+    path = finished / "finetune.json"
+    record = json.loads(path.read_text())
+    record |= {"seconds": 12.5, "samples": {"test": 500}, "measuring_s": 0.25}
+    path.write_text(json.dumps(record))
+    refused(
+        attempt("--resume --max-steps 20"),
+        1,
+        "finetune.json: written by another version of elmo, with measuring_s, samples, seconds",
+        "hint: resume the run with that version; `--overwrite` starts over",
+    )
 
 
 def test_run_that_failed_after_its_fit_is_resumed(
