@@ -80,8 +80,6 @@ _text_options = settings(
     TextSettings, "Input",
     ("--train-tokens-per-file N",
      "Read at most N tokens from each TEXT, so that large files do not dominate."),
-    ("--treebank-fraction P", "Fraction of documents whose quotes and brackets are written as in "
-     "treebanks (`` '' -LRB- -RRB-)."),
 )
 # fmt: on
 

@@ -184,25 +184,3 @@ def test_documents_in_treebank_spelling_are_spread_evenly() -> None:
         chosen = [is_in_treebank_spelling(n, fraction) for n in range(4000)]
         for start in range(0, 4000, 200):
             assert abs(sum(chosen[start : start + 200]) - 200 * fraction) <= 3
-
-
-@pytest.mark.parametrize(
-    ("n_documents", "fraction", "n_spelled"),
-    [(1, 0.125, 0), (1, 0.5, 0), (3, 0.25, 1), (2, 0.9, 2), (8, 0.125, 1), (2, 0.5, 1)],
-)
-def test_a_document_is_spelled_in_one_way(
-    n_documents: int, fraction: float, n_spelled: int, tmp_path: Path
-) -> None:
-    """A text without blank lines is one document; too few documents are reported."""
-    path = tmp_path / "a.txt"
-    path.write_text('" a "\n( b )\n\n' * n_documents)
-    notes = InputReport()
-    corpus = read_corpus([str(path)], treebank_fraction=fraction, notes=notes)
-    tokens = [token for token in words(corpus).split() if token not in ("<S>", "</S>")]
-    documents = [" ".join(tokens[k : k + 6]) for k in range(0, len(tokens), 6)]
-    assert documents.count("`` a '' -LRB- b -RRB-") == n_spelled
-    assert documents.count('" a " ( b )') == n_documents - n_spelled
-    is_too_few = (n_documents < 8 and fraction != 0.5) or n_documents == 1
-    assert [f"{n_spelled} of {n_documents} have treebank" in one for one in notes.warnings] == (
-        [True] if is_too_few else []
-    )

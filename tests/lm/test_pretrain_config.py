@@ -39,7 +39,6 @@ NAN, INF = math.nan, math.inf
         ("char_filters", (1024, 0), 2048),
         ("vocabulary_size", (3,), 4),
         ("threads", (0, 1025), 1024),
-        ("treebank_fraction", (-0.1, 1.1, NAN), 1),
         ("train_tokens_per_file", (0,), 1),
         ("tokenize", ("yes",), True),
     ],
@@ -150,6 +149,15 @@ def test_recipe_with_a_wrong_setting_is_refused(content: Any, message: str, tmp_
         assert caught.value.hint == "did you mean `batch-size`?"
 
 
+def test_recipe_with_a_treebank_fraction_says_how_to_prepare_the_text(tmp_path: Path) -> None:
+    """Ignoring it would train a model that has seen one spelling only."""
+    path = write(tmp_path / RECIPE_FILE, {"texts": ["a.txt"], "treebank-fraction": 0.125})
+    with pytest.raises(UsageError, match="written into the text beforehand") as caught:
+        PretrainConfig.read(path)
+    assert caught.value.message.startswith(f'{path}: unknown key "treebank-fraction"')
+    assert "`python -m benchmarks.model_card.treebank_text DATA -o FOLDER" in caught.value.hint
+
+
 def test_written_recipe_reads_back(tmp_path: Path) -> None:
     """The recipe next to a model is how others train it again."""
     given = {"texts": (str(tmp_path / "a.txt"), "-"), "keep_best": True, "dropout": 0.0}
@@ -170,7 +178,7 @@ def test_written_recipe_reads_back(tmp_path: Path) -> None:
 def test_bundled_recipe_is_readable() -> None:
     config = PretrainConfig.read(BUNDLED, data_dir=Path("data"))
     assert config.init_from == "elmo-en"
-    assert config.text.texts == ("data/train/*-001.txt.xz",)
+    assert config.text.texts == ("data/train/*-001.txt",)
     assert (config.training.batch_size, config.training.dtype) == (96, "float16")
 
 
