@@ -170,7 +170,8 @@ def _default_rate(settings: TrainSettings, epoch_steps: int) -> float:
         n_steps = min(n_steps, settings.max_steps)
     if settings.max_epochs is not None and epoch_steps > 0:
         n_steps = min(n_steps, settings.max_epochs * epoch_steps)
-    return rate * (n_steps / _FULL_RATE_STEPS) ** 0.5
+    factor: float = (n_steps / _FULL_RATE_STEPS) ** 0.5
+    return rate * factor
 
 
 def with_evaluations_in_time(settings: TrainSettings, tokens_per_s: float) -> TrainSettings:

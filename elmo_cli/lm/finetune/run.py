@@ -1,4 +1,17 @@
-"""Fine-tuning: measure a biLM on a domain, train it, measure it again, write model and card."""
+"""Fine-tuning: measure a biLM on a domain, train it, measure it again, write model and card.
+
+A run has four phases, the methods of `FinetuneRun`:
+
+1. `start` records what the run starts with. It fails if the text is shorter than one batch, or if
+   the run to resume started with something else.
+2. `model_before_training` fits a softmax if the model has none, and measures the frozen biLM on the
+   test text. The fitted softmax is in `FITTED_FILE`, the figures are in the record.
+3. `train` trains all weights. It fails if the training diverges, and stops after Ctrl-C.
+4. `finish` measures the best weights on the test text and writes warm state, result and card.
+
+Wherever a run ends after `start`, even by `kill -9`, mode "resume" continues it: if the record has
+the figures of phase 2, with phase 3, from its last checkpoint if there is one.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +94,7 @@ def finetune(job: FinetuneJob, *, reporter: Reporter = SILENT) -> FinetuneResult
         run.start()
         model = run.model_before_training()
         progress = run.train(model)
-        return run.finish(model, progress)
+        return run.finish(progress)
 
 
 def _new_or_saved_record(job: FinetuneJob, files: ModelFiles, texts: DomainTexts) -> FinetuneRecord:
@@ -234,7 +247,7 @@ class FinetuneRun:
         trainer.train()
         return trainer.progress
 
-    def finish(self, model: LanguageModel, progress: TrainingProgress) -> FinetuneResult:
+    def finish(self, progress: TrainingProgress) -> FinetuneResult:
         """Measure the model in the folder, which is the source if no step was better."""
         path = self._folder.path
         is_improved = progress.best_step > 0
