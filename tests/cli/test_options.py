@@ -26,7 +26,7 @@ def test_numbers_are_finite(value: str) -> None:
     """NaN passes every comparison with a bound, and is no JSON in the recipe of a run."""
     floats = [pair for pair in parameters() if isinstance(pair[1].type, FloatParamType)]
     names = {parameter.opts[0] for _, parameter in floats}
-    assert {"--train-tokens-per-file", "--learning-rate", "--gpus-per-worker"} <= names
+    assert {"--dropout", "--learning-rate", "--gpus-per-worker"} <= names
     for context, parameter in floats:
         with pytest.raises(click.BadParameter, match=r"finite|in the range"):
             parameter.type_cast_value(context, value)
