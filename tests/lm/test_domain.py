@@ -332,9 +332,13 @@ def test_named_held_out_files_are_not_trained_on(tmp_path: Path) -> None:
         (folder / name).write_text("x\n")
     (tmp_path / "other.txt").symlink_to(folder / "b.txt")
     named = str(tmp_path / "other.txt")
-    a, dev = str(folder / "a.txt"), str(folder / "dev.txt")
-    assert find_texts([str(folder)], [named]) == DomainTexts((a,), (named,), (), (dev,))
-    assert find_texts([str(folder), dev]) == DomainTexts((a, str(folder / "b.txt")), (dev,))
+    a = str(folder / "a.txt")
+    b = str(folder / "b.txt")
+    dev = str(folder / "dev.txt")
+    assert find_texts([str(folder)], [named]) == DomainTexts(
+        train=(a,), heldout=(named,), not_read=(dev,)
+    )
+    assert find_texts([str(folder), dev]) == DomainTexts(train=(a, b), heldout=(dev,))
     assert find_texts([dev]).train == (dev,)
 
 

@@ -31,8 +31,15 @@ def fit(
 ) -> tuple[NextTokenSoftmax, list[dict[str, Any]]]:
     """The softmax, and what is reported after each pass."""
     lines: list[dict[str, Any]] = []
-    chosen = replace(SETTINGS, **settings)
-    return fit_softmax(bilm, VOCABULARY, DOMAIN, chosen, max_tokens, lines.append), lines
+    softmax = fit_softmax(
+        bilm,
+        VOCABULARY,
+        DOMAIN,
+        replace(SETTINGS, **settings),
+        max_tokens,
+        report=lines.append,
+    )
+    return softmax, lines
 
 
 def average(bilm: BiLM, softmax: NextTokenSoftmax) -> float:
@@ -70,7 +77,8 @@ def test_tokens_limit_a_fit(tiny_bilm: BiLM) -> None:
 def test_best_pass_is_kept_and_the_learning_rate_falls(
     tiny_bilm: BiLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_pass, rates = module._SoftmaxFit.run_pass, list[float]()
+    run_pass = module._SoftmaxFit.run_pass
+    rates = list[float]()
 
     def spied(self: Any, *args: Any) -> None:
         rates.append(self.optimizer.param_groups[0]["lr"])
