@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-browser test-ray coverage bench bench-plain bench-cluster bench-train bench-paired paper fuzz check format pretrain card dist clean
+.PHONY: help install demo test test-all test-browser test-ray coverage bench bench-plain bench-cluster bench-train bench-paired paper fuzz check format texts pretrain card dist clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -85,13 +85,18 @@ paper: install  ## reproduce tables and figures of the paper: DATA=folder WORK=f
 	$(BIN)/python -m benchmarks.paper.report --pictures $(WORK)/pictures
 
 OUT ?= elmo-en-next
+TEXTS ?= $(OUT)-texts
+texts: install  ## write tokenized copies of the texts of the bundled model, with both spellings of quotes: DATA=folder [TEXTS=elmo-en-next-texts]
+	$(CARD).treebank_text $(DATA) -o $(TEXTS)
+
 SECONDS ?= 3600
 SEED ?= 19
-pretrain: install  ## continue training the bundled model: DATA=folder [SECONDS=3600] [OUT=elmo-en-next] [SEED=19]
-	$(BIN)/elmo pretrain -o $(OUT) --data-dir $(DATA) --max-seconds $(SECONDS) \
+pretrain: install  ## write the texts and continue training the bundled model: DATA=folder [SECONDS=3600] [OUT=elmo-en-next] [SEED=19]
+	$(if $(wildcard $(OUT)/checkpoint.pt),,$(CARD).treebank_text $(DATA) -o $(TEXTS))
+	$(BIN)/elmo pretrain -o $(OUT) --data-dir $(TEXTS) --max-seconds $(SECONDS) \
 		$(if $(wildcard $(OUT)/checkpoint.pt),--resume,--recipe weights/elmo-en/recipe.json --seed $(SEED))
 
-card: install  ## measure a model for its card: DATA=folder WORK=folder [MODEL=elmo-en] [TRAIN="texts of the 5-gram"]
+card: install  ## measure a model for its card: DATA=folder WORK=folder [MODEL=elmo-en] [TRAIN="elmo-en-next-texts/train/*.txt", for the 5-gram]
 	$(CARD).perplexity --data $(DATA) --work $(WORK) $(if $(MODEL),-m $(MODEL)) $(if $(TRAIN),--train $(TRAIN))
 	$(CARD).pos --data $(DATA) --work $(WORK) $(if $(MODEL),-m $(MODEL))
 	$(CARD).word_senses --data $(DATA) --work $(WORK) $(if $(MODEL),-m $(MODEL))

@@ -3,7 +3,8 @@
     python -m benchmarks.model_card.perplexity --data DATA --work WORK [-m MODEL] [--train TEXT…]
 
 `elmo perplexity` measures the biLM. The 5-gram is measured where --train names the tokenized text
-that the model was trained on; it has the vocabulary of the model. It is compared with the forward
+that the model was trained on (for the bundled model, the copies that `treebank_text.py` writes); it
+has the vocabulary of the model. It is compared with the forward
 perplexity: a sentence of n tokens has n + 1 predictions, `</S>` the last, and a token that is not
 in the vocabulary is `<UNK>`, in the training text too.
 
@@ -44,12 +45,7 @@ def bilm_perplexity(model: str, genres: dict[str, Path]) -> dict[str, Figures]:
 def five_gram_perplexity(given: argparse.Namespace, genres: dict[str, Path]) -> dict[str, float]:
     """The perplexity of the 5-gram on each genre, and on all of them together."""
     vocabulary = Vocabulary.read(locate(given.model).vocabulary)
-    train = read_text(
-        given.train,
-        vocabulary,
-        tokens_per_file=given.text_tokens,
-        treebank_fraction=given.treebank,
-    )
+    train = read_text(given.train, vocabulary, tokens_per_file=given.text_tokens)
     orders = kneser_ney.estimate(train, vocabulary)
     logs = {}
     for name, path in genres.items():
@@ -60,14 +56,15 @@ def five_gram_perplexity(given: argparse.Namespace, genres: dict[str, Path]) -> 
 
 
 def read_text(
-    paths: Sequence[Path], vocabulary: Vocabulary, *, tokenize: bool = False, **settings: Any
+    paths: Sequence[Path],
+    vocabulary: Vocabulary,
+    *,
+    tokenize: bool = False,
+    tokens_per_file: int | None = None,
 ) -> kneser_ney.Text:
-    """Text files in the ids of a vocabulary.
-
-    Args:
-        settings: `tokens_per_file` and `treebank_fraction` of `read_corpus`.
-    """
-    corpus = read_corpus(list(map(str, paths)), InputSettings(tokenize=tokenize), **settings)
+    """Text files in the ids of a vocabulary; `tokens_per_file` as for `read_corpus`."""
+    reading = InputSettings(tokenize=tokenize)
+    corpus = read_corpus([str(path) for path in paths], reading, tokens_per_file=tokens_per_file)
     words = corpus.ids(vocabulary).astype(np.int32)[corpus.tokens]
     starts = np.repeat(corpus.starts[:-1], np.diff(corpus.starts))
     return kneser_ney.Text(words, (np.arange(len(words)) - starts).astype(np.int32))
@@ -90,9 +87,6 @@ def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--train", type=Path, nargs="+", metavar="TEXT", help="tokenized")
     parser.add_argument("--text-tokens", type=int, metavar="N", help="from each of these at most")
-    parser.add_argument(
-        "--treebank", type=float, default=0.0, metavar="FRACTION", help="as for `elmo pretrain`"
-    )
     given = parser.parse_args()
     paths = sorted((given.data / "pretrain" / "heldout").glob("*.txt.xz"))
     if not paths:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,11 +12,8 @@ from elmo_cli.cli.click_options import command, flag, setting, settings, togethe
 from elmo_cli.lm.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from elmo_cli.lm.finetune.job import FinetuneJob, FinetuneResult
-
-# Options with the names of fields of a job; the latter ones only if they are given.
-_SAME = ("domain", "heldout", "softmax", "vocabulary", "fit_softmax")
-_FITTING = ("softmax_tokens", "vocabulary_size", "min_count")
+    from elmo_cli.lm.finetune.job import FinetuneJob
+    from elmo_cli.lm.finetune.result import FinetuneResult
 
 # fmt: off
 _text_options = together(
@@ -41,12 +38,28 @@ _training_options = together(
             "Stop after reading the text this many times.", default=3.0),
     settings(
         TrainSettings, "Length",
-        ("--max-seconds SECONDS", "Stop after this many seconds, fitting and measuring included."),
+        ("--max-seconds SECONDS",
+         "Stop after this many seconds of training, over all parts of the run."),
         ("--max-steps N", "Stop after N weight updates."),
     ),
     lm_training.training_options("0.001 for adamw, less below 1000 steps; 0.05 for adagrad"),
 )
 # fmt: on
+
+
+@dataclass(frozen=True)
+class FinetuneOptions(
+    lm_training.RunFolderOptions,
+    lm_training.TrainingOptions,
+    options.ModelOptions,
+    options.LanguageModelOptions,
+    options.VocabularySizeOptions,
+):
+    """The values of all options of `elmo finetune`; each field is an option of the same name."""
+
+    domain: tuple[str, ...]
+    fit_softmax: bool
+    softmax_tokens: int
 
 
 @command
@@ -72,66 +85,97 @@ def finetune(**values: Any) -> None:
       elmo finetune --domain data/ -o tuned/ --max-seconds 7200 --resume
       elmo embed corpus.txt -o corpus.hdf5 -m tuned/
     """
+    chosen = FinetuneOptions(**values)
     with lm_training.ConsoleReporter("the validation text") as reporter:
         from elmo_cli.lm.finetune.run import finetune as run_finetune
 
-        job = _job(values, options.given_options())
-        options.use_threads(values["threads"])
-        options.warn_of_slow_bf16(job.settings.precision, job.device)
+        job = _job(chosen)
+        options.use_threads(chosen.threads)
+        options.warn_of_slow_bf16(chosen.precision, job.device)
         result = run_finetune(job, reporter=reporter)
     lm_training.warn_of_unknown(result.unknown_fraction, "the tokens of the test text")
     console.print_result(asdict(result), partial(_print, result))
     if not result.improved:
         reporter.message(_why_not_improved(result))
     elif result.ratio > 1:
-        what = "warning: fine-tuning improved the validation text, but not the test text; "
-        reporter.message(f"{what}the domain is perhaps too small")
+        reporter.message(
+            "warning: fine-tuning improved the validation text, but not the test text; "
+            "the domain is perhaps too small"
+        )
     console.exit_if_skipped(reporter.notes)
 
 
-def _job(values: dict[str, Any], given: dict[str, Any]) -> FinetuneJob:
+def _job(chosen: FinetuneOptions) -> FinetuneJob:
     from elmo_cli.engine.runtime import select_device
     from elmo_cli.lm.finetune.job import FinetuneJob
 
-    names = [one.name for one in fields(TrainSettings) if one.name in values]
-    same = {name: values[name] for name in _SAME} | {name: given.get(name) for name in _FITTING}
+    given = options.given_options()  # the library refuses these three where they have no effect
+    softmax_tokens = chosen.softmax_tokens if "softmax_tokens" in given else None
+    vocabulary_size = chosen.vocabulary_size if "vocabulary_size" in given else None
+    min_count = chosen.min_count if "min_count" in given else None
     return FinetuneJob(
-        **same,
-        output=Path(values["output"]),
-        settings=TrainSettings(**{name: values[name] for name in names}),
-        model=options.model_source(values),
-        reading=options.input_settings(values),
-        device=select_device(values["device"]),
-        mode=options.run_mode(values),
+        domain=chosen.domain,
+        heldout=chosen.heldout,
+        output=Path(chosen.output),
+        settings=_train_settings(chosen),
+        model=chosen.model_source(),
+        softmax=chosen.softmax,
+        vocabulary=chosen.vocabulary,
+        fit_softmax=chosen.fit_softmax,
+        softmax_tokens=softmax_tokens,
+        vocabulary_size=vocabulary_size,
+        min_count=min_count,
+        reading=chosen.input_settings(),
+        device=select_device(chosen.device),
+        mode=chosen.mode(),
+    )
+
+
+def _train_settings(chosen: FinetuneOptions) -> TrainSettings:
+    return TrainSettings(
+        batch_size=chosen.batch_size,
+        gradient_accumulation_steps=chosen.gradient_accumulation_steps,
+        optimizer=chosen.optimizer,
+        learning_rate=chosen.learning_rate,
+        dropout=chosen.dropout,
+        negative_samples=chosen.negative_samples,
+        max_seconds=chosen.max_seconds,
+        max_steps=chosen.max_steps,
+        max_epochs=chosen.max_epochs,
+        patience=chosen.patience,
+        precision=chosen.precision,
+        dtype=chosen.dtype,
+        seed=chosen.seed,
     )
 
 
 def _why_not_improved(result: FinetuneResult) -> str:
-    from elmo_cli.lm.finetune.job import why_source
+    from elmo_cli.lm.finetune.card import why_source
 
-    what = f"{why_source(result)}: {result.output} contains the biLM of {result.model}"
+    problem = f"{why_source(result)}: {result.output} contains the biLM of {result.model}"
     if result.improved is None:
-        return f"{what}; `--resume` with a longer --max-seconds trains"
-    lower = result.learning_rate / 4
-    return f"{what}; try `--overwrite --learning-rate {lower:.1g}`, or more text"
+        return f"{problem}; `--resume` with a longer --max-seconds trains"
+    lower_rate = result.learning_rate / 4
+    return f"{problem}; try `--overwrite --learning-rate {lower_rate:.1g}`, or more text"
 
 
 def _print(result: FinetuneResult) -> None:
-    from elmo_cli.lm.finetune.job import comparison_table, describe_text
+    from elmo_cli.lm.finetune.card import comparison_table, describe_text
 
     columns = ("", "forward", "backward", "average", "bits per byte")
     console.table(columns, comparison_table(result))
-    heldout, vocabulary, chosen = result.heldout, result.vocabulary, result.chosen
-    after = f"perplexity after / before: {result.ratio:.3f}, " if result.improved else ""
+    test_text = describe_text(result.heldout["test"])
+    validation_text = describe_text(result.heldout["validation"])
+    ratio = f"perplexity after / before: {result.ratio:.3f}, " if result.improved else ""
     console.say(
-        f"{after}measured on the test text, which chose nothing: {describe_text(heldout['test'])}",
-        f"{result.unknown_fraction:.2%} of its tokens are not among the {vocabulary['types']:,} "
-        f"types of the vocabulary ({vocabulary['source']})",
+        f"{ratio}measured on the test text, which chose nothing: {test_text}",
+        f"{result.unknown_fraction:.2%} of its tokens are not among the "
+        f"{result.vocabulary['types']:,} types of the vocabulary ({result.vocabulary['source']})",
     )
     if result.improved is not None:
         console.say(
-            f"the weights of step {chosen['step']:,} were chosen on the validation text, with "
-            f"perplexity {chosen['perplexity']:.2f}: {describe_text(heldout['validation'])}",
+            f"the weights of step {result.chosen['step']:,} were chosen on the validation text, "
+            f"with perplexity {result.chosen['perplexity']:.2f}: {validation_text}",
             f"{result.output}: trained on {result.tokens:,} tokens, {result.epochs:.2f} epochs, in "
             f"{result.seconds:,.0f} s",
         )

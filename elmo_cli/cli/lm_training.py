@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
+import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console, options
@@ -24,7 +27,35 @@ from elmo_cli.training.reporter import Reporter
 if TYPE_CHECKING:
     from elmo_cli.training.reporter import Estimate
 
-_MUCH_UNKNOWN = 0.5
+_MUCH_UNKNOWN = 0.5  # fraction of the tokens of a text
+_FIRST_LINE_S = 1.5
+
+
+@dataclass(frozen=True)
+class RunFolderOptions(options.ResumableOptions):
+    """The values of `run_folder_options`."""
+
+    output: str
+    dtype: str
+
+
+@dataclass(frozen=True)
+class TrainingOptions(options.InputOptions, options.ProcessorOptions):
+    """The values of `training_options`, `common_options` and other options of both commands."""
+
+    heldout: tuple[str, ...]
+    patience: int | None
+    max_seconds: float | None
+    max_steps: int | None
+    max_epochs: float | None
+    optimizer: str
+    learning_rate: float | None
+    batch_size: int
+    gradient_accumulation_steps: int
+    dropout: float
+    negative_samples: int | None
+    seed: int
+    precision: str
 
 
 def run_folder_options(contents: str, resume: str) -> Option:
@@ -47,8 +78,13 @@ def heldout_option(description: str) -> Option:
 
 def patience_option(default: int | None = None) -> Option:
     """Option for the number of evaluations without improvement after which a run stops."""
-    what = "Stop after N evaluations without a better held-out perplexity."
-    return setting(TrainSettings, "Evaluation", "--patience N", what, default=default)
+    return setting(
+        TrainSettings,
+        "Evaluation",
+        "--patience N",
+        "Stop after N evaluations without a better held-out perplexity.",
+        default=default,
+    )
 
 
 def training_options(learning_rate: str) -> Option:
@@ -70,10 +106,14 @@ def training_options(learning_rate: str) -> Option:
     # fmt: on
 
 
-_precision = "Precision of matrix products: float32 or bf16."
 common_options: Option = together(
     options.processor_options,
-    setting(TrainSettings, "Compute", "--precision NAME", _precision),
+    setting(
+        TrainSettings,
+        "Compute",
+        "--precision NAME",
+        "Precision of matrix products: float32 or bf16.",
+    ),
     options.input_options,
     options.general_options,
 )
@@ -84,21 +124,33 @@ class ConsoleReporter(console.ProgressDisplay, Reporter):
 
     def __init__(self, text: str, *, is_estimate: bool = False) -> None:
         super().__init__(None, "", is_estimate=is_estimate)
-        self._text, self.notes = text, InputReport()
+        self._text = text
+        self.notes = InputReport()
+        self._first_line = threading.Timer(_FIRST_LINE_S, self._print_first_line)
+        self._first_line.daemon = True
 
     def __enter__(self) -> ConsoleReporter:
         self.progress("starting", 0, None)
+        self._first_line.start()
         return self
+
+    def __exit__(self, *error: object) -> None:
+        self._first_line.cancel()
+        super().__exit__(*error)
+
+    def _print_first_line(self) -> None:
+        """Show without a terminal, where the next line follows after 15 s, that a run is alive."""
+        text = self.text()
+        if text and not console.is_terminal(sys.stderr):
+            console.note(text)
 
     def message(self, text: str) -> None:
         console.note(text)
 
     def reading(self, paths: Sequence[str], notes: InputReport) -> None:
-        sizes = [os.path.getsize(path) for path in paths if os.path.isfile(path)]
-        total = sum(sizes) if sizes and len(sizes) == len(paths) else None
         self.begin("reading", "bytes")
         self.poll = lambda: notes.bytes_read
-        self.update(0, total)
+        self.update(0, _total_size(paths))
 
     def input_notes(self, notes: InputReport) -> None:
         self.notes = notes
@@ -107,7 +159,8 @@ class ConsoleReporter(console.ProgressDisplay, Reporter):
 
     def progress(self, what: str, done: float, total: float | None, detail: str = "") -> None:
         if what != self.label:
-            self.begin(what, "tokens" if total or done else "")
+            has_count = bool(total or done)
+            self.begin(what, "tokens" if has_count else "")
         self.update(done, total, detail)
 
     def estimate(self, estimate: Estimate) -> None:
@@ -119,17 +172,29 @@ class ConsoleReporter(console.ProgressDisplay, Reporter):
         )
 
     def log_line(self, line: dict[str, Any]) -> None:
-        begin = f"fit, pass {line['fit_pass']}" if "fit_pass" in line else f"step {line['step']:,}"
-        if measured := line.get("heldout"):
-            self.message(
-                f"{begin}, {line['tokens']:,} tokens, {line['seconds']:,.0f} s: perplexity "
-                f"{measured['average']:.1f} on {self._text} (forward {measured['forward']:.1f}, "
-                f"backward {measured['backward']:.1f})"
-            )
+        """Print an evaluation; `line` is one of the log, or of the fit of a softmax."""
+        measured = line.get("heldout")
+        if not measured:
+            return
+        position = f"step {line['step']:,}" if "step" in line else f"fit, pass {line['fit_pass']}"
+        self.message(
+            f"{position}, {line['tokens']:,} tokens, {line['seconds']:,.0f} s: perplexity "
+            f"{measured['average']:.1f} on {self._text} (forward {measured['forward']:.1f}, "
+            f"backward {measured['backward']:.1f})"
+        )
+
+
+def _total_size(paths: Sequence[str]) -> int | None:
+    """The bytes of some files; None if one of them is a pipe."""
+    if not paths or not all(os.path.isfile(path) for path in paths):
+        return None
+    return sum(os.path.getsize(path) for path in paths)
 
 
 def warn_of_unknown(fraction: float, tokens: str) -> None:
     """Warn if most of some tokens, described for the message, are not in the vocabulary."""
     if fraction > _MUCH_UNKNOWN:
-        what = f"the vocabulary lacks {fraction:.0%} of {tokens}; is it in the language of the "
-        console.warn(f"{what}text, and does raw text need `--tokenize`?")
+        console.warn(
+            f"the vocabulary lacks {fraction:.0%} of {tokens}; is it in the language of the text, "
+            "and does raw text need `--tokenize`?"
+        )

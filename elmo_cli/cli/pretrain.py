@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,10 +81,38 @@ _text_options = settings(
     TextSettings, "Input",
     ("--train-tokens-per-file N",
      "Read at most N tokens from each TEXT, so that large files do not dominate."),
-    ("--treebank-fraction P", "Fraction of documents whose quotes and brackets are written as in "
-     "treebanks (`` '' -LRB- -RRB-)."),
 )
 # fmt: on
+
+
+@dataclass(frozen=True)
+class PretrainOptions(
+    lm_training.RunFolderOptions,
+    lm_training.TrainingOptions,
+    options.VocabularySizeOptions,
+):
+    """The values of all options of `elmo pretrain`; each field is an option of the same name."""
+
+    texts: tuple[str, ...]
+    prepare: bool
+    recipe: str | None
+    data_dir: str | None
+    train_tokens_per_file: int | None
+    heldout_tokens_per_file: int | None
+    eval_seconds: float
+    eval_steps: int | None
+    keep_best: bool
+    log_steps: int
+    warmup_steps: int
+    bptt: int
+    shuffle: str
+    max_grad_norm: float
+    init_from: str | None
+    options_file: str | None
+    lstm_dim: int
+    projection_dim: int
+    char_filters: int
+    vocabulary: str | None
 
 
 @command
@@ -93,7 +122,7 @@ _text_options = settings(
 @_model_options
 @lm_training.common_options
 @_text_options
-def pretrain(**given: Any) -> None:
+def pretrain(**values: Any) -> None:
     """Train a biLM from scratch and write it as a model folder.
 
     TEXT is a text file, plain or compressed (.gz, .xz). Training stops at the first limit that is
@@ -110,9 +139,13 @@ def pretrain(**given: Any) -> None:
       elmo pretrain raw/*.txt.xz --tokenize -o model/ --max-seconds 3600 --prepare
       torchrun --nproc-per-node 4 -m elmo_cli pretrain news.txt -o model/ --max-epochs 10
     """
-    mode, config = options.run_mode(given), _config(options.given_options(), given)
-    folder, prepare = Path(given["output"]), given["prepare"]
-    console.mode.quiet |= os.environ.get("RANK", "0") != "0"
+    chosen = PretrainOptions(**values)
+    mode = chosen.mode()
+    config = _config(chosen)
+    folder = Path(chosen.output)
+    is_first_process = os.environ.get("RANK", "0") == "0"  # set by torchrun
+    if not is_first_process:
+        console.mode.quiet = True
     with lm_training.ConsoleReporter("the held-out text") as reporter:
         from elmo_cli.lm.distributed import process_group
         from elmo_cli.lm.pretrain import pretrain
@@ -120,33 +153,48 @@ def pretrain(**given: Any) -> None:
         options.use_threads(config.threads)
         with process_group(config.device) as group:
             options.warn_of_slow_bf16(config.training.precision, group.device)
-            how: dict[str, Any] = {"reporter": reporter, "group": group}
-            progress = pretrain(config, folder, mode, prepare_only=prepare, **how)
+            progress = pretrain(
+                config,
+                folder,
+                mode,
+                prepare_only=chosen.prepare,
+                reporter=reporter,
+                group=group,
+            )
     if group.is_first:
-        facts = {"model": str(folder), "steps": progress.step, "epochs": round(progress.epochs, 3)}
-        facts |= {"tokens": progress.tokens, "seconds": round(progress.seconds, 1)}
-        console.print_result({**facts, "heldout": progress.exported.get("heldout")})
-    reporter.message(f"{folder}: {_end(config, folder, progress, prepare=prepare)}")
+        console.print_result(
+            {
+                "model": str(folder),
+                "steps": progress.step,
+                "epochs": round(progress.epochs, 3),
+                "tokens": progress.tokens,
+                "seconds": round(progress.seconds, 1),
+                "heldout": progress.exported.get("heldout"),
+            }
+        )
+    reporter.message(f"{folder}: {_end(config, folder, progress, is_prepared=chosen.prepare)}")
     console.exit_if_skipped(reporter.notes)
 
 
-def _config(given: dict[str, Any], values: dict[str, Any]) -> PretrainConfig:
+def _config(chosen: PretrainOptions) -> PretrainConfig:
     """Return the settings of the command line, completed by those of a recipe if one exists."""
-    data_dir = Path(values["data_dir"]) if values["data_dir"] else None
-    own = Path(values["output"]) / RECIPE_FILE
-    base = PretrainConfig(data_dir=data_dir)
-    if values["recipe"]:
-        base = PretrainConfig.read(Path(values["recipe"]), data_dir=data_dir)
-    elif values["resume"] and own.exists():
-        base = PretrainConfig.read(own, data_dir=data_dir)
-    elif not values["resume"]:
+    data_dir = Path(chosen.data_dir) if chosen.data_dir else None
+    recipe_of_run = Path(chosen.output) / RECIPE_FILE
+    config = PretrainConfig(data_dir=data_dir)
+    if chosen.recipe:
+        config = PretrainConfig.read(Path(chosen.recipe), data_dir=data_dir)
+    elif chosen.resume and recipe_of_run.exists():
+        config = PretrainConfig.read(recipe_of_run, data_dir=data_dir)
+    elif not chosen.resume:
         options.refuse_options(["data_dir"], "without --recipe")
-    return base.updated(given)
+    return config.updated(options.given_options())
 
 
-def _end(config: PretrainConfig, folder: Path, progress: TrainingProgress, *, prepare: bool) -> str:
+def _end(
+    config: PretrainConfig, folder: Path, progress: TrainingProgress, *, is_prepared: bool
+) -> str:
     """Describe how a run ended."""
-    if prepare:
+    if is_prepared:
         size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
         return f"{size:,.1f} MB; `elmo pretrain -o {folder} --resume` trains"
     if not progress.step:

@@ -18,10 +18,9 @@ from elmo_cli.messages import shorten_list
 from elmo_cli.text.characters import BEGIN, END, CharacterIds
 from elmo_cli.text.input import InputReport, InputSettings, check_inputs, read_sentences
 from elmo_cli.text.sentence import Sentence
-from elmo_cli.text.treebank import is_in_treebank_spelling, treebank_spelling
 from elmo_cli.text.vocabulary import TypeCounts, Vocabulary
 
-_LARGE_OVERLAP = 0.1
+_LARGE_OVERLAP = 0.1  # fraction of the held-out sentences
 
 
 @dataclass(frozen=True)
@@ -88,40 +87,31 @@ class Corpus:
         """Number the types of sentences, leaving out those without tokens.
 
         Args:
-            begins: numbers of the first sentences of documents, not counting those without tokens;
-                may be filled while `sentences` is read.
+            begins: numbers of the first sentences of documents, not counting those without tokens.
             max_characters: ids that the model reads per token.
             name: of the text, for the TrainingError if there is no sentence.
         """
-        numbers: dict[str, int] = {BEGIN: 0, END: 1}
-        tokens, starts = array("i"), array("q", [0])
-        for sentence in sentences:
-            if len(sentence):
-                numbered = [numbers.setdefault(token, len(numbers)) for token in sentence]
-                tokens.extend([0, *numbered, 1])
-                starts.append(len(tokens))
-        if len(starts) == 1:
-            raise TrainingError(f"{name}: contains no sentences", "give a text with tokens in it")
-        return cls(
-            np.asarray(tokens, np.int32),
-            np.asarray(starts, np.int64),
-            tuple(numbers),
-            CharacterIds(max_characters).tokens(numbers).astype(np.int16),
-            np.asarray([*begins, len(starts) - 1], np.int64),
-        )
+        builder = _CorpusBuilder()
+        document_starts = set(begins)
+        for tokens in sentences:
+            if len(tokens):
+                builder.add(tokens, starts_document=builder.n_sentences in document_starts)
+        return builder.finish(max_characters=max_characters, name=name)
 
     def select(self, wanted: BoolArray) -> Corpus:
         """Return the wanted sentences, (sentence,) bool, as a corpus of their own."""
         lengths = np.diff(self.starts)
         tokens = self.tokens[np.repeat(wanted, lengths)]
-        document = np.repeat(np.arange(len(self.documents) - 1), np.diff(self.documents))[wanted]
         types, numbers = np.unique(tokens, return_inverse=True)  # <S> and </S> stay the first two
+        n_documents = len(self.documents) - 1
+        document_of_sentence = np.repeat(np.arange(n_documents), np.diff(self.documents))[wanted]
+        document_starts = np.flatnonzero(np.diff(document_of_sentence, prepend=-1))
         return Corpus(
-            numbers.astype(np.int32),
-            np.append(0, np.cumsum(lengths[wanted])),
-            tuple(self.types[k] for k in types),
-            self.characters[types],
-            np.append(np.flatnonzero(np.diff(document, prepend=-1)), len(document)),
+            tokens=numbers.astype(np.int32),
+            starts=np.append(0, np.cumsum(lengths[wanted])),
+            types=tuple(self.types[k] for k in types),
+            characters=self.characters[types],
+            documents=np.append(document_starts, len(document_of_sentence)),
         )
 
     def sample_evenly(self, n_tokens: int) -> Corpus:
@@ -147,11 +137,11 @@ class Corpus:
         Args:
             warn: receives a warning if types are left out that no vocabulary file can hold.
         """
-        counts = Counter(dict(zip(self.types, self.counts().tolist(), strict=True)))
-        found = TypeCounts(counts, self.n_sentences)
-        vocabulary = found.vocabulary(min_count=min_count, max_types=max_types)
-        if found.warning:
-            warn(f"warning: {found.warning}")
+        counts = dict(zip(self.types, self.counts().tolist(), strict=True))
+        type_counts = TypeCounts(Counter(counts), self.n_sentences)
+        vocabulary = type_counts.vocabulary(min_count=min_count, max_types=max_types)
+        if type_counts.warning:
+            warn(f"warning: {type_counts.warning}")
         return vocabulary
 
     def predicted_counts(self, vocabulary: Vocabulary) -> Float64Array:
@@ -166,12 +156,46 @@ class Corpus:
         return np.asarray([vocabulary.id(token) for token in self.types], np.int64)
 
 
+class _CorpusBuilder:
+    """Numbers the types of sentences that are added one by one."""
+
+    def __init__(self) -> None:
+        self.n_sentences = 0
+        self._numbers: dict[str, int] = {BEGIN: 0, END: 1}  # of the types
+        self._tokens = array("i")
+        self._starts = array("q", [0])
+        self._documents = array("q")
+
+    def add(self, tokens: Sequence[str], *, starts_document: bool) -> None:
+        """Add a sentence with at least one token."""
+        numbers = self._numbers
+        numbered = [numbers.setdefault(token, len(numbers)) for token in tokens]
+        self._tokens.extend([0, *numbered, 1])
+        self._starts.append(len(self._tokens))
+        if starts_document:
+            self._documents.append(self.n_sentences)
+        self.n_sentences += 1
+
+    def finish(self, *, max_characters: int, name: str) -> Corpus:
+        """Return the corpus; a TrainingError with the name of the text if it has no sentences."""
+        if self.n_sentences == 0:
+            raise TrainingError(
+                "contains no sentences", "give a text with tokens in it", where=name
+            )
+        return Corpus(
+            tokens=np.asarray(self._tokens, np.int32),
+            starts=np.asarray(self._starts, np.int64),
+            types=tuple(self._numbers),
+            characters=CharacterIds(max_characters).tokens(self._numbers).astype(np.int16),
+            documents=np.asarray([*self._documents, self.n_sentences], np.int64),
+        )
+
+
 def read_corpus(
     paths: Sequence[str],
     reading: InputSettings | None = None,
     *,
     tokens_per_file: int | None = None,
-    treebank_fraction: float = 0.0,
     notes: InputReport | None = None,
     keep_lines: bool = False,
 ) -> Corpus:
@@ -179,47 +203,34 @@ def read_corpus(
 
     Args:
         reading: settings of the readers; its `max_characters` are those of the model.
-        tokens_per_file, treebank_fraction: see `TextSettings`.
-        notes: of the readers; warns if there are too few documents for that fraction.
+        tokens_per_file: see `TextSettings`.
+        notes: of the readers.
         keep_lines: note file and line of each sentence.
     Raises:
         TrainingError: there is no sentence.
         InputError, UsageError: of `text.read_sentences`.
     """
-    reading, notes = reading or InputSettings(), notes or InputReport()
-    begins: list[int] = []
+    reading = reading or InputSettings()
+    notes = notes or InputReport()
+    builder = _CorpusBuilder()
     lines: list[tuple[str, int]] = []
-
-    def tokens() -> Iterator[tuple[str, ...]]:
-        number, starts, is_treebank = 0, True, False
-        for sentence in _read(paths, reading, tokens_per_file, notes):
-            starts = starts or sentence.starts_document
-            if not sentence.tokens:
-                continue
-            if starts:
-                is_treebank = is_in_treebank_spelling(len(begins), treebank_fraction)
-                begins.append(number)
-            if keep_lines:
-                lines.append((sentence.source, sentence.line))
-            yield treebank_spelling(sentence.tokens) if is_treebank else sentence.tokens
-            number, starts = number + 1, False
-
-    name, width = shorten_list(paths), reading.max_characters
-    corpus = Corpus.read(tokens(), begins=begins, max_characters=width, name=name)
-    n, fraction = len(begins), treebank_fraction
-    if 0 < fraction < 1 and n * min(fraction, 1 - fraction) < 1 - 1e-9:
-        n_treebank = sum(is_in_treebank_spelling(k, fraction) for k in range(n))
-        notes.warn(
-            "treebank",
-            f"{name}: too few documents for a treebank fraction of {fraction:g}: {n_treebank} of "
-            f"{n} have treebank spelling; a blank line ends a document",
-        )
+    starts_document = True
+    for sentence in _read(paths, reading, tokens_per_file, notes):
+        starts_document = starts_document or sentence.starts_document
+        if not sentence.tokens:
+            continue
+        builder.add(sentence.tokens, starts_document=starts_document)
+        starts_document = False
+        if keep_lines:
+            lines.append((sentence.source, sentence.line))
+    corpus = builder.finish(max_characters=reading.max_characters, name=shorten_list(paths))
     return replace(corpus, lines=lines)
 
 
 def _read(
     paths: Sequence[str], reading: InputSettings, tokens_per_file: int | None, notes: InputReport
 ) -> Iterator[Sentence]:
+    """Yield the sentences of all files, or of each up to the one with token `tokens_per_file`."""
     if tokens_per_file is None:
         yield from read_sentences(paths, reading, notes)
         return
@@ -234,30 +245,36 @@ def _read(
 
 def without(paths: Sequence[str], excluded: Sequence[str]) -> tuple[str, ...]:
     """Return the files that are not among the excluded ones, whatever paths name them."""
-    identities = set(map(_identity, excluded))
+    identities = {_identity(path) for path in excluded}
     return tuple(path for path in paths if _identity(path) not in identities)
 
 
 def _identity(path: str) -> tuple[int, int] | str:
+    """The device and inode of a file, or its name if it cannot be found."""
     try:
-        found = os.stat(0 if path == "-" else path)
+        status = os.stat(0 if path == "-" else path)
     except OSError:
         return path
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def overlap(heldout: Corpus, train: Corpus, report: InputReport) -> float:
     """Return the fraction of held-out sentences in the training text; warn if it is large."""
     hashes = list(_sentence_hashes(heldout))
     in_both = set(hashes).intersection(_sentence_hashes(train))  # of the smaller text
-    fraction = sum(content in in_both for content in hashes) / heldout.n_sentences
+    n_in_both = sum(content in in_both for content in hashes)
+    fraction = n_in_both / heldout.n_sentences
     if fraction > _LARGE_OVERLAP:
-        what = f"{fraction:.0%} of the held-out sentences are in the training text too; "
-        report.warn("shared", what + "figures on them say little about new text")
+        report.warn(
+            "shared",
+            f"{fraction:.0%} of the held-out sentences are in the training text too; "
+            "figures on them say little about new text",
+        )
     return fraction
 
 
 def _sentence_hashes(corpus: Corpus) -> Iterator[int]:
     type_hashes = np.asarray([hash(token) for token in corpus.types], np.int64)
     content = type_hashes[corpus.tokens]
-    return (hash(content[a:b].tobytes()) for a, b in pairwise(corpus.starts.tolist()))
+    for begin, end in pairwise(corpus.starts.tolist()):
+        yield hash(content[begin:end].tobytes())

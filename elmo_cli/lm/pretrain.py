@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from elmo_cli.errors import UsageError
@@ -49,49 +49,47 @@ def pretrain(
         SettingError: the resumed run started with another setting.
         InputError, TrainingError, ModelError, StoppedError: reading or training failed or stopped.
     """
-    group, settings = group or ProcessGroup(), config.training
+    group = group or ProcessGroup()
+    is_new = mode != "resume"
+    config.training.check(has_heldout=bool(config.text.heldout))
     with RunFolder(folder, "pretrain") as run_folder:
-        settings.check(has_heldout=bool(config.text.heldout))
         group.run_on_first(lambda: run_folder.open(mode, reads=_files_read(config, mode)))
-        is_new = mode != "resume"
         if is_new:
-            model, train, heldout = _new_model(config, reporter)
-            check_long_enough(train, settings, group.size)
+            start = _new_start(config, reporter)
+            check_long_enough(start.train, config.training, group.size)
         else:
-            model, train, heldout = _saved_model(config, folder)
-        found = f"text: {train.n_sentences:,} sentences, {train.n_tokens:,} tokens"
-        if heldout is not None:
-            found += f"; held out {heldout.n_tokens:,} tokens"
-        reporter.message(found)
-        if model.warning:
-            reporter.message(f"warning: {model.warning}")
-        step = TrainStep(model.to(group.device), train, settings, group)
-        trainer = Trainer(step, heldout, run_folder, reporter)
+            start = _saved_start(config, folder)
+        _report_start(start, reporter)
+
+        model = start.model.to(group.device)
+        step = TrainStep(model, start.train, config.training, group)
+        trainer = Trainer(step, start.heldout, run_folder, reporter)
         if not is_new:
             trainer.resume()
-
-        def begin() -> None:
-            if is_new:
-                run_folder.start()
-            config.write(folder)  # first, because it marks the folder of a run
-            if is_new:
-                write_options(model.bilm.options, folder)
-                model.vocabulary.write(folder / VOCABULARY_FILE)
-                save_corpora(folder / TEXT_FILE, train, heldout)
-            (folder / STATE_FILE).unlink(missing_ok=True)
-
-        group.run_on_first(begin)
+        group.run_on_first(lambda: _write_start(start, config, run_folder, is_new=is_new))
         if prepare_only:
             trainer.save()
             return trainer.progress
+
         reporter.estimate(trainer.estimate())
-        progress, n_before = trainer.progress, trainer.progress.step
+        n_steps_before = trainer.progress.step
         trainer.train()
         group.run_on_first(lambda: write_warm_state(folder))
-        if not is_new and progress.step == n_before:
-            what = "warning: no step was made, because a limit is reached; limits apply to the "
-            reporter.message(f"{what}whole run, so raise the limit to continue")
-        return progress
+        if not is_new and trainer.progress.step == n_steps_before:
+            reporter.message(
+                "warning: no step was made, because a limit is reached; limits apply to the whole "
+                "run, so raise the limit to continue"
+            )
+        return trainer.progress
+
+
+@dataclass(frozen=True)
+class _StartingPoint:
+    """What training starts from: the model and the texts."""
+
+    model: LanguageModel
+    train: Corpus
+    heldout: Corpus | None
 
 
 def _files_read(config: PretrainConfig, mode: str) -> list[Path]:
@@ -100,57 +98,95 @@ def _files_read(config: PretrainConfig, mode: str) -> list[Path]:
         return []
     if config.init_from is not None:
         return list(locate(config.init_from).paths)
-    return [] if config.vocabulary is None else [Path(config.vocabulary)]
+    if config.vocabulary is not None:
+        return [Path(config.vocabulary)]
+    return []
 
 
-def _new_model(
-    config: PretrainConfig, reporter: Reporter
-) -> tuple[LanguageModel, Corpus, Corpus | None]:
-    """Return the initial model, the training text and the held-out text."""
-    source = load_language_model(config.init_from) if config.init_from else None
-    options = source.bilm.options if source else _options(config)
-    types = Vocabulary.read(Path(config.vocabulary)) if config.vocabulary else None
+def _new_start(config: PretrainConfig, reporter: Reporter) -> _StartingPoint:
+    """Read the texts, and load the model to start from or make a new one."""
+    if config.init_from is not None:
+        model = load_language_model(config.init_from)
+        train, heldout = _read_text(config.text, model.bilm.options.max_characters, reporter)
+        return _StartingPoint(model, train, heldout)
+    options = _options(config)
+    vocabulary = None
+    if config.vocabulary is not None:
+        vocabulary = Vocabulary.read(Path(config.vocabulary))
     train, heldout = _read_text(config.text, options.max_characters, reporter)
-    if source is None:
-        types = types or train.vocabulary(
-            min_count=config.min_count, max_types=config.vocabulary_size, warn=reporter.message
+    if vocabulary is None:
+        vocabulary = train.vocabulary(
+            min_count=config.min_count,
+            max_types=config.vocabulary_size,
+            warn=reporter.message,
         )
-        counts = train.predicted_counts(types)
-        source = LanguageModel(*new_bilm(options, counts, seed=config.training.seed), types)
-    return source, train, heldout
+    return _StartingPoint(
+        _new_model(options, train, vocabulary, config.training.seed), train, heldout
+    )
 
 
-def _saved_model(
-    config: PretrainConfig, folder: Path
-) -> tuple[LanguageModel, Corpus, Corpus | None]:
+def _saved_start(config: PretrainConfig, folder: Path) -> _StartingPoint:
     """Return the untrained model and the texts of a run to resume; a checkpoint has the weights.
 
     Raises:
         SettingError: the run started with another setting.
     """
     config.check_same_run(PretrainConfig.read(folder / RECIPE_FILE, data_dir=config.data_dir))
-    # options.json cannot express a projection as wide as the cells, as AllenNLP's models have.
-    with as_resume_error(path := folder / CHECKPOINT_FILE):
+    path = folder / CHECKPOINT_FILE
+    with as_resume_error(path):
+        # options.json cannot express a projection as wide as the cells, as AllenNLP's models have.
         options = Options(**read_checkpoint(path)["run"]["options"])
-    types = Vocabulary.read(folder / VOCABULARY_FILE)
+    vocabulary = Vocabulary.read(folder / VOCABULARY_FILE)
     train, heldout = load_corpora(folder / TEXT_FILE, max_characters=options.max_characters)
-    bilm, softmax = new_bilm(options, train.predicted_counts(types), seed=config.training.seed)
-    return LanguageModel(bilm, softmax, types), train, heldout
+    return _StartingPoint(
+        _new_model(options, train, vocabulary, config.training.seed), train, heldout
+    )
+
+
+def _new_model(options: Options, train: Corpus, vocabulary: Vocabulary, seed: int) -> LanguageModel:
+    bilm, softmax = new_bilm(options, train.predicted_counts(vocabulary), seed=seed)
+    return LanguageModel(bilm, softmax, vocabulary)
+
+
+def _report_start(start: _StartingPoint, reporter: Reporter) -> None:
+    sizes = f"{start.train.n_sentences:,} sentences, {start.train.n_tokens:,} tokens"
+    if start.heldout is not None:
+        sizes += f"; held out {start.heldout.n_tokens:,} tokens"
+    reporter.message(f"text: {sizes}")
+    if start.model.warning:
+        reporter.message(f"warning: {start.model.warning}")
+
+
+def _write_start(
+    start: _StartingPoint, config: PretrainConfig, run_folder: RunFolder, *, is_new: bool
+) -> None:
+    """Write what a resumed run needs besides the checkpoint."""
+    folder = run_folder.path
+    if is_new:
+        run_folder.start()
+    config.write(folder)  # first, because it marks the folder of a run
+    if is_new:
+        write_options(start.model.bilm.options, folder)
+        start.model.vocabulary.write(folder / VOCABULARY_FILE)
+        save_corpora(folder / TEXT_FILE, start.train, start.heldout)
+    (folder / STATE_FILE).unlink(missing_ok=True)
 
 
 def _paths_to_train_on(text: TextSettings, reporter: Reporter) -> tuple[str, ...]:
     """Check the names of all texts before any is read; return those that are not held out."""
-    texts, heldout = text.texts, text.heldout
-    if not texts:
+    if not text.texts:
         raise UsageError("no text is given", "name text files, or `texts` in a recipe")
-    train = without(texts, heldout)
+    train = without(text.texts, text.heldout)
     if not train:
-        what = f"{shorten_list(texts)}: only held-out texts, so nothing is left to train on"
-        hint = "name texts to train on, or choose other held-out texts with `heldout`"
-        raise UsageError(what, hint)
-    check_inputs([*train, *heldout], text.reading)
-    if left_out := without(texts, train):
-        reporter.message(f"held out, so not trained on: {shorten_list(left_out)}")
+        raise UsageError(
+            "only held-out texts, so nothing is left to train on",
+            "name texts to train on, or choose other held-out texts with `heldout`",
+            where=shorten_list(text.texts),
+        )
+    check_inputs([*train, *text.heldout], text.reading)
+    held_out = without(text.texts, train)
+    if held_out:
+        reporter.message(f"held out, so not trained on: {shorten_list(held_out)}")
     return train
 
 
@@ -159,11 +195,12 @@ def _options(config: PretrainConfig) -> Options:
     if config.options_file is not None:
         return Options.from_file(config.options_file)
     filters = CHAR_FILTERS[config.char_filters]
+    n_filters = sum(count for _, count in filters)
     return Options(
         filters=filters,
         projection_dim=config.projection_dim,
         lstm_dim=config.lstm_dim,
-        has_cnn_projection=sum(count for _, count in filters) != config.projection_dim,
+        has_cnn_projection=n_filters != config.projection_dim,
         has_lstm_projection=config.lstm_dim != config.projection_dim,
     )
 
@@ -173,16 +210,15 @@ def _read_text(
 ) -> tuple[Corpus, Corpus | None]:
     """Read the training text and the held-out text."""
     paths = _paths_to_train_on(text, reporter)
-    notes, reading = InputReport(), replace(text.reading, max_characters=max_characters)
+    notes = InputReport()
+    reading = replace(text.reading, max_characters=max_characters)
     reporter.reading([*paths, *text.heldout], notes)
-    n_train, fraction = text.train_tokens_per_file, text.treebank_fraction
-    train = read_corpus(
-        paths, reading, tokens_per_file=n_train, treebank_fraction=fraction, notes=notes
-    )
+    train = read_corpus(paths, reading, tokens_per_file=text.train_tokens_per_file, notes=notes)
     heldout = None
     if text.heldout:
-        n_tokens = text.heldout_tokens_per_file
-        heldout = read_corpus(text.heldout, reading, tokens_per_file=n_tokens, notes=notes)
+        heldout = read_corpus(
+            text.heldout, reading, tokens_per_file=text.heldout_tokens_per_file, notes=notes
+        )
         overlap(heldout, train, notes)  # warns
     reporter.input_notes(notes)
     return train, heldout

@@ -7,7 +7,7 @@ from __future__ import annotations
 import glob
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
@@ -29,14 +29,20 @@ CHAR_FILTERS = {
 _READING = ("format", "tokenize", "encoding", "column", "on_error")
 _LISTS = ("texts", "heldout")  # file names or patterns, such as "train/*.txt.xz"
 _FILES = ("options_file", "vocabulary")
-_SIZES, _TYPES = ("lstm_dim", "projection_dim", "char_filters"), ("vocabulary_size", "min_count")
+_SIZES = ("lstm_dim", "projection_dim", "char_filters")
+_TYPES = ("vocabulary_size", "min_count")
 _WITHOUT_EFFECT = {  # setting -> settings that it makes ineffective
     "init_from": ("options_file", *_SIZES, "vocabulary", *_TYPES),
     "options_file": _SIZES,
     "vocabulary": _TYPES,
 }
 _NESTED = ("text", "reading", "training", "data_dir")
+_OF_THE_MACHINE = ("device", "threads")
 _EXAMPLE = 'a recipe is {"texts": ["news.txt"], "batch-size": 32, …}'
+_TREEBANK_HINT = (
+    "leave it out; `python -m benchmarks.model_card.treebank_text DATA -o FOLDER --fraction 0.125` "
+    "in a clone of the repository writes such texts"
+)
 
 
 @dataclass(frozen=True)
@@ -79,27 +85,29 @@ class PretrainConfig:
         """
         content = read_json(path, UsageError, _EXAMPLE)
         if not isinstance(content, dict):
-            raise UsageError(f"{path}: not a JSON object", _EXAMPLE)
-        home = data_dir or path.parent
+            raise UsageError("not a JSON object", _EXAMPLE, where=path)
+        folder = data_dir or path.parent
+        settings: dict[str, Any] = {}
         try:
-            values = {_known(key): value for key, value in content.items() if value is not None}
-            given = {name: _read_value(name, value, home) for name, value in values.items()}
-            return cls(data_dir=data_dir).updated(given)
+            for key, value in content.items():
+                name = _name_of_key(key)
+                if value is not None:
+                    settings[name] = _read_value(name, value, folder)
+            return cls(data_dir=data_dir).updated(settings)
         except UsageError as error:
-            raise UsageError(f"{path}: {error.message}", error.hint) from None
+            raise UsageError(error.message, error.hint, where=path) from None
 
     def write(self, folder: Path) -> None:
         """Write the settings as the recipe of the model in `folder`; raises OutputError."""
-        home = self.data_dir or folder
+        file_names_from = self.data_dir or folder
         values = self._values()
-        for other, _ in _without_effect(values):
-            values.pop(other, None)
-        recipe = {
-            _key(name): _written_value(name, value, home)
-            for name, value in values.items()
-            if name != "device"  # a setting of the machine, not of the run
-            if value is not None and value is not False and value != ()
-        }
+        without_effect = {name for name, _ in _without_effect(values)}
+        recipe: dict[str, Any] = {}
+        for name, value in values.items():
+            is_default = value is None or value is False or value == ()
+            # The device is a setting of the machine, not of the run.
+            if not is_default and name not in without_effect and name != "device":
+                recipe[_key_of_name(name)] = _written_value(name, value, file_names_from)
         # In ASCII, because file names may not be valid UTF-8.
         write_text(folder / RECIPE_FILE, [json.dumps(recipe, indent=2), "\n"])
 
@@ -114,105 +122,133 @@ class PretrainConfig:
         """
         values = {**self._values(), **given}
         if not given.keys().isdisjoint(LIMITS):
-            values |= {name: given.get(name) for name in LIMITS}
-        for other, name in _without_effect(values):
-            if other in given:
-                what = f"has no effect with `{name}={values[name]}`"
-                raise SettingError(other, what, "leave out one of them")
-            values.pop(other, None)
-
-        def made(owner: type, **more: Any) -> Any:
-            mine = {one.name: values[one.name] for one in fields(owner) if one.name in values}
-            return owner(**mine, **more)
-
-        text = made(TextSettings, reading=made(InputSettings))
-        parts = {"text": text, "training": made(TrainSettings), "data_dir": self.data_dir}
-        return PretrainConfig(**vars(made(PretrainConfig)) | parts)
+            for name in LIMITS:
+                values[name] = given.get(name)
+        for name, cause in _without_effect(values):
+            if name in given:
+                problem = f"has no effect with `{cause}={values[cause]}`"
+                raise SettingError(name, problem, "leave out one of them")
+            values.pop(name, None)
+        reading = InputSettings(**_values_of_fields(InputSettings, values))
+        text = TextSettings(**_values_of_fields(TextSettings, values), reading=reading)
+        training = TrainSettings(**_values_of_fields(TrainSettings, values))
+        own = _values_of_fields(PretrainConfig, values)
+        return PretrainConfig(**own, text=text, training=training, data_dir=self.data_dir)
 
     def check_same_run(self, saved: PretrainConfig) -> None:
         """Raise a SettingError if a setting differs that resuming `saved` must not change."""
-        mine = self._fixed()
+        fixed = self._fixed()
         for name, before in saved._fixed().items():
-            if mine[name] != before:
-                what = f"the run started with {before}, now {mine[name]}"
+            if fixed[name] != before:
+                problem = f"the run started with {before}, now {fixed[name]}"
                 if name in _LISTS:
-                    what = "the run started with other files"
+                    problem = "the run started with other files"
                 hint = f"leave out `{name}`, or start another run in a new folder"
-                raise SettingError(name, what, hint)
+                raise SettingError(name, problem, hint)
 
     def _values(self) -> dict[str, Any]:
-        reading = {name: getattr(self.text.reading, name) for name in _READING}
-        values = {**vars(self), **vars(self.text), **vars(self.training), **reading}
-        return {name: values[name] for name in _names()}
+        """All settings of a recipe by name."""
+        owners = {**vars(self.text.reading), **vars(self.training), **vars(self.text), **vars(self)}
+        return {name: owners[name] for name in _names()}
 
     def _fixed(self) -> dict[str, Any]:
-        free = (*NOT_FIXED, "device", "threads")
-        fixed = {name: value for name, value in self._values().items() if name not in free}
-        for name in ("init_from", *_FILES):  # whatever paths name the files
-            fixed[name] = fixed[name] and os.path.realpath(fixed[name])
-        return fixed | {name: [os.path.realpath(one) for one in fixed[name]] for name in _LISTS}
+        """The settings that a resumed run must not change, with the real paths of all files."""
+        values = self._values()
+        for name in (*NOT_FIXED, *_OF_THE_MACHINE):
+            del values[name]
+        for name in ("init_from", *_FILES):
+            values[name] = values[name] and os.path.realpath(values[name])
+        for name in _LISTS:
+            values[name] = [os.path.realpath(path) for path in values[name]]
+        return values
 
 
-def _without_effect(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield each ineffective setting with the setting that makes it so."""
-    for name, others in _WITHOUT_EFFECT.items():
-        if values.get(name):
-            yield from ((other, name) for other in others)
+def _values_of_fields(owner: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of the fields that a class of settings has, apart from nested settings."""
+    names = [field.name for field in fields(owner) if field.name not in _NESTED]
+    return {name: values[name] for name in names if name in values}
+
+
+def _without_effect(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return each ineffective setting with the setting that makes it so."""
+    pairs = []
+    for cause, names in _WITHOUT_EFFECT.items():
+        if values.get(cause):
+            pairs += [(name, cause) for name in names]
+    return pairs
 
 
 def _names() -> list[str]:
     """Return the names of the settings in a recipe."""
-    owners = (TextSettings, TrainSettings, PretrainConfig)
-    found = [one.name for owner in owners for one in fields(owner)]
-    return [*_READING, *(name for name in found if name not in _NESTED)]
+    names = list(_READING)
+    for owner in (TextSettings, TrainSettings, PretrainConfig):
+        names += [field.name for field in fields(owner) if field.name not in _NESTED]
+    return names
 
 
-def _key(name: str) -> str:
+def _key_of_name(name: str) -> str:
     return "input-format" if name == "format" else name.replace("_", "-")
 
 
-def _known(key: str) -> str:
-    """Return the name of the setting with this key."""
-    keys = {_key(name): name for name in _names()}
-    if key not in keys:
-        near = get_close_matches(key.lstrip("-").replace("_", "-"), keys, 1)
-        hint = f"did you mean `{near[0]}`?" if near else f"the keys are {', '.join(keys)}"
-        raise UsageError(f'unknown key "{key}"', hint)
-    return keys[key]
+def _name_of_key(key: str) -> str:
+    """Return the name of the setting with this key; a UsageError for an unknown key."""
+    names = {_key_of_name(name): name for name in _names()}
+    if key in names:
+        return names[key]
+    if key == "treebank-fraction":
+        problem = f'unknown key "{key}": treebank spelling is written into the text beforehand'
+        raise UsageError(problem, _TREEBANK_HINT)
+    similar = get_close_matches(key.lstrip("-").replace("_", "-"), names, 1)
+    hint = f"did you mean `{similar[0]}`?" if similar else f"the keys are {', '.join(names)}"
+    raise UsageError(f'unknown key "{key}"', hint)
 
 
-def _read_value(name: str, value: Any, home: Path) -> Any:
-    """Check the type of a value of a recipe, and join file names to `home`."""
+def _read_value(name: str, value: Any, folder: Path) -> Any:
+    """Check the type of a value of a recipe, and join file names to `folder`."""
     if name in _LISTS:
-        names = [value] if isinstance(value, str) else value
-        if not isinstance(names, list) or not all(one and isinstance(one, str) for one in names):
-            raise SettingError(name, "not a list of file names", f'"{name}": ["news.txt.gz"]')
-        return tuple(found for one in names for found in _expanded(one, home))
+        return tuple(_read_list(name, value, folder))
     is_path = name in _FILES or (name == "init_from" and not find_model(str(value)))
     if is_path and isinstance(value, str):
-        return os.path.join(home, value)
+        return os.path.join(folder, value)
     return value
 
 
-def _expanded(name: str, home: Path) -> Iterator[str]:
-    """Yield the files that match a name or pattern of a recipe; `-` is standard input."""
-    path = "-" if name == "-" else os.path.join(home, name)
-    pattern = os.path.join(glob.escape(str(home)), name)
-    found = [] if os.path.exists(path) else sorted(glob.glob(pattern, recursive=True))
-    yield from found or [path]
+def _read_list(name: str, value: Any, folder: Path) -> list[str]:
+    """Return the files of a list of names and patterns, or of a single one."""
+    patterns = value if isinstance(value, list) else [value]
+    files: list[str] = []
+    for pattern in patterns:
+        if not isinstance(pattern, str) or not pattern:
+            raise SettingError(name, "not a list of file names", f'"{name}": ["news.txt.gz"]')
+        files += _matching_files(pattern, folder)
+    return files
 
 
-def _written_value(name: str, value: Any, home: Path) -> Any:
+def _matching_files(pattern: str, folder: Path) -> list[str]:
+    """Return the files that a name or pattern of a recipe means; `-` is standard input."""
+    if pattern == "-":
+        return ["-"]
+    path = os.path.join(folder, pattern)
+    if os.path.exists(path):
+        return [path]
+    matches = glob.glob(os.path.join(glob.escape(str(folder)), pattern), recursive=True)
+    return sorted(matches) or [path]  # whatever reads it reports that it is missing
+
+
+def _written_value(name: str, value: Any, folder: Path) -> Any:
+    """Return a setting as a recipe has it, with file names relative to `folder`."""
     if name in _LISTS:
-        return [_relative(one, home) for one in value]
+        return [_relative(path, folder) for path in value]
     if name in _FILES:
-        return _relative(value, home)
+        return _relative(value, folder)
     if name != "init_from" or find_model(value):
         return value
-    path = _relative(value, home)
+    path = _relative(value, folder)
     return os.path.join(os.curdir, path) if find_model(path) else path
 
 
-def _relative(name: str, home: Path) -> str:
+def _relative(name: str, folder: Path) -> str:
     """Return a file name relative to a folder; `-` is standard input."""
-    return name if name == "-" else os.path.relpath(os.path.realpath(name), os.path.realpath(home))
+    if name == "-":
+        return name
+    return os.path.relpath(os.path.realpath(name), os.path.realpath(folder))

@@ -14,8 +14,15 @@ LIMITS = ("max_seconds", "max_steps", "max_epochs")
 _FULL_SOFTMAX = 8192  # number of types up to which the full softmax is the default
 _NEGATIVE_SAMPLES = 2048
 NOT_FIXED = (  # settings that a resumed run may change
-    *(*LIMITS, "learning_rate", "patience", "precision", "log_steps", "eval_seconds", "eval_steps"),
-    *("batch_size", "gradient_accumulation_steps"),  # their product is fixed, see `checkpoint`
+    *LIMITS,
+    "learning_rate",
+    "patience",
+    "precision",
+    "log_steps",
+    "eval_seconds",
+    "eval_steps",
+    "batch_size",  # the product of these two is fixed, see `checkpoint`
+    "gradient_accumulation_steps",
 )
 
 
@@ -80,18 +87,22 @@ class TrainSettings:
         Raises:
             UsageError: one of them is missing.
         """
-        if not any(getattr(self, name) for name in LIMITS):
-            what = "no limit is given: the training would never end"
-            raise UsageError(what, "`max_seconds=3600` trains for an hour")
-        if not has_heldout and (self.patience or self.keep_best):
-            name = "patience" if self.patience else "keep_best"
-            raise SettingError(name, "there is no held-out text", "`heldout` names one")
+        if self.max_seconds is None and self.max_steps is None and self.max_epochs is None:
+            problem = "no limit is given: the training would never end"
+            raise UsageError(problem, "`max_seconds=3600` trains for an hour")
+        if has_heldout:
+            return
+        if self.patience is not None:
+            raise SettingError("patience", "there is no held-out text", "`heldout` names one")
+        if self.keep_best:
+            raise SettingError("keep_best", "there is no held-out text", "`heldout` names one")
 
     def n_negatives(self, n_types: int) -> int:
         """Return the number of types to sample for the softmax; 0 for the full softmax."""
-        default = 0 if n_types <= _FULL_SOFTMAX else _NEGATIVE_SAMPLES
-        n_sampled = default if self.negative_samples is None else self.negative_samples
-        return n_sampled if n_types > n_sampled else 0
+        n_sampled = self.negative_samples
+        if n_sampled is None:
+            n_sampled = 0 if n_types <= _FULL_SOFTMAX else _NEGATIVE_SAMPLES
+        return n_sampled if n_sampled < n_types else 0
 
     @property
     def peak_rate(self) -> float:
@@ -117,8 +128,6 @@ class TextSettings:
         heldout: files that are used only for evaluation.
         train_tokens_per_file, heldout_tokens_per_file: number of tokens to read from each file;
             the last sentence is read to its end.
-        treebank_fraction: fraction of the documents of `texts` whose quotes and brackets are
-            written as in treebanks, so that the model has seen both spellings.
     """
 
     texts: tuple[str, ...] = ()
@@ -126,11 +135,11 @@ class TextSettings:
     reading: InputSettings = field(default_factory=InputSettings)
     train_tokens_per_file: int | None = at_least(1)
     heldout_tokens_per_file: int | None = at_least(1)
-    treebank_fraction: float = bounded(0.0, "a number from 0 to 1", lambda value: 0 <= value <= 1)
 
     def __post_init__(self) -> None:
         check_fields(self)
         check_fields(self.reading)
         if self.heldout_tokens_per_file and not self.heldout:
-            name, hint = "heldout_tokens_per_file", "`heldout` names one"
-            raise SettingError(name, "there is no held-out text", hint)
+            raise SettingError(
+                "heldout_tokens_per_file", "there is no held-out text", "`heldout` names one"
+            )

@@ -7,8 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-OPENING, CLOSING = "``", "''"
-_BRACKETS = dict(zip("()[]{}", ["-LRB-", "-RRB-", "-LSB-", "-RSB-", "-LCB-", "-RCB-"], strict=True))
+OPENING = "``"
+CLOSING = "''"
+_BRACKETS = {
+    "(": "-LRB-",
+    ")": "-RRB-",
+    "[": "-LSB-",
+    "]": "-RSB-",
+    "{": "-LCB-",
+    "}": "-RCB-",
+}
 _AFTER_A_QUOTE = frozenset(".,;:!?)]}")
 _GOLDEN_RATIO = 0.6180339887498949
 
@@ -28,13 +36,22 @@ def treebank_spelling(tokens: Sequence[str]) -> tuple[str, ...]:
     A quote opens and the next one closes; one at the end of the sentence, before its punctuation,
     closes what an earlier sentence has opened.
     """
-    spelled, is_open, last = [], False, len(tokens) - 1
-    while last > 0 and tokens[last] in _AFTER_A_QUOTE:
-        last -= 1
+    last = _last_before_punctuation(tokens)
+    is_open = False
+    spelled = list[str]()
     for position, token in enumerate(tokens):
         if token == '"':
-            is_open = not (is_open or position == last > 0)
+            closes_earlier_quote = position == last and last > 0
+            is_open = not is_open and not closes_earlier_quote
             spelled.append(OPENING if is_open else CLOSING)
         else:
             spelled.append(_BRACKETS.get(token, token))
     return tuple(spelled)
+
+
+def _last_before_punctuation(tokens: Sequence[str]) -> int:
+    """The position of the last token that is not punctuation after a quote; -1 of no tokens."""
+    last = len(tokens) - 1
+    while last > 0 and tokens[last] in _AFTER_A_QUOTE:
+        last -= 1
+    return last

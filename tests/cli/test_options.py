@@ -62,7 +62,7 @@ def test_numbers_are_finite(value: str) -> None:
             with pytest.raises(click.BadParameter, match=r"finite|in the range"):
                 parameter.type_cast_value(context, value)
             checked.add(parameter.opts[0])
-    assert {"--treebank-fraction", "--learning-rate", "--gpus-per-worker"} <= checked
+    assert {"--dropout", "--learning-rate", "--gpus-per-worker"} <= checked
 
 
 def test_no_value_is_empty() -> None:

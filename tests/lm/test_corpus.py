@@ -15,7 +15,6 @@ from elmo_cli.text.input import InputReport, InputSettings
 from elmo_cli.text.treebank import is_in_treebank_spelling, treebank_spelling
 from elmo_cli.text.vocabulary import Vocabulary
 
-LETTERS = [["a"], ["b"], ["c"]]
 SENTENCES = [["the", "cat", "sat"], [], ["a", "dog"], ["the", "dog", "sat", "on", "the", "cat"]]
 
 
@@ -41,24 +40,47 @@ def test_counts_and_ids(corpus: Corpus) -> None:
     assert corpus.predicted_counts(vocabulary).tolist() == [1.5, 1.5, 9, 2]
 
 
-def test_files_are_read_into_documents(tmp_path: Path) -> None:
-    """A document ends at a blank line and with its file; a limit ends with a sentence."""
-    one, two = tmp_path / "one.txt", tmp_path / "two.txt"
+@pytest.fixture
+def two_files(tmp_path: Path) -> list[str]:
+    one = tmp_path / "one.txt"
+    two = tmp_path / "two.txt"
     one.write_text("a b\nc\n\n\nd\n\n")
     two.write_text("\ne f\ng\n")
-    corpus = read_corpus([str(one), str(two)], keep_lines=True)
+    return [str(one), str(two)]
+
+
+def test_files_are_read_into_documents(two_files: list[str]) -> None:
+    """A document ends at a blank line and with its file."""
+    corpus = read_corpus(two_files)
     assert corpus.documents.tolist() == [0, 2, 3, 5]
     assert words(corpus) == "<S> a b </S> <S> c </S> <S> d </S> <S> e f </S> <S> g </S>"
-    lines = [(str(one), n) for n in (1, 2, 5)] + [(str(two), n) for n in (2, 3)]
-    assert corpus.lines == lines
-    assert not read_corpus([str(one)]).lines
-    expected = {2: "<S> a b </S> <S> e f </S>"}
-    expected[3] = "<S> a b </S> <S> c </S> <S> e f </S> <S> g </S>"
-    for n_tokens, found in expected.items():
-        assert words(read_corpus([str(one), str(two)], tokens_per_file=n_tokens)) == found
-    one.write_bytes(b"\xff\n\n")
+
+
+@pytest.mark.parametrize(
+    ("tokens_per_file", "expected"),
+    [
+        (2, "<S> a b </S> <S> e f </S>"),
+        (3, "<S> a b </S> <S> c </S> <S> e f </S> <S> g </S>"),
+    ],
+)
+def test_files_are_read_up_to_a_limit(
+    tokens_per_file: int, expected: str, two_files: list[str]
+) -> None:
+    assert words(read_corpus(two_files, tokens_per_file=tokens_per_file)) == expected
+
+
+def test_lines_are_noted_if_asked_for(two_files: list[str]) -> None:
+    one, two = two_files
+    lines = read_corpus(two_files, keep_lines=True).lines
+    assert lines == [(one, 1), (one, 2), (one, 5), (two, 2), (two, 3)]
+    assert not read_corpus(two_files).lines
+
+
+def test_file_without_sentences_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "one.txt"
+    path.write_bytes(b"\xff\n\n")
     with pytest.raises(TrainingError, match=r"one\.txt: contains no sentences"):
-        read_corpus([str(one)], InputSettings(on_error="skip"))
+        read_corpus([str(path)], InputSettings(on_error="skip"))
 
 
 def test_selected_sentences_keep_their_documents() -> None:
@@ -72,7 +94,7 @@ def test_selected_sentences_keep_their_documents() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("text", "other"),
     [
         ([["The", "dog"]], [["tHE", "DOG"]]),  # the same numbers and counts
         ([["a", "b"], ["c"]], [["a"], ["b", "c"]]),
@@ -80,12 +102,17 @@ def test_selected_sentences_keep_their_documents() -> None:
         ([["a"]], [["a"], ["a"]]),
     ],
 )
-def test_other_texts_have_other_fingerprints(one: list[list[str]], other: list[list[str]]) -> None:
-    """Otherwise a run would be resumed with another text, or with its documents reordered."""
-    assert Corpus.read(one).fingerprint != Corpus.read(other).fingerprint
-    assert Corpus.read(one).fingerprint == Corpus.read(one).fingerprint
-    documents = [Corpus.read(LETTERS, begins=begins).fingerprint for begins in ([0, 1], [0, 2])]
-    assert documents[0] != documents[1]
+def test_other_texts_have_other_fingerprints(text: list[list[str]], other: list[list[str]]) -> None:
+    """Otherwise a run would be resumed with another text."""
+    assert Corpus.read(text).fingerprint != Corpus.read(other).fingerprint
+    assert Corpus.read(text).fingerprint == Corpus.read(text).fingerprint
+
+
+def test_other_documents_have_another_fingerprint() -> None:
+    """Otherwise a run would be resumed with its documents reordered."""
+    letters = [["a"], ["b"], ["c"]]
+    corpus = Corpus.read(letters, begins=[0, 1])
+    assert corpus.fingerprint != Corpus.read(letters, begins=[0, 2]).fingerprint
 
 
 def test_overlap_is_counted_in_held_out_sentences(corpus: Corpus) -> None:
@@ -135,15 +162,11 @@ def flip_a_bit(path: Path) -> None:
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize(
-    "corrupt",
-    [
-        lambda path: np.savez(path, x=np.zeros(3)),
-        flip_a_bit,
-        Path.unlink,
-    ],
-    ids=["foreign", "flipped", "missing"],
-)
+def write_other_arrays(path: Path) -> None:
+    np.savez(path, x=np.zeros(3))
+
+
+@pytest.mark.parametrize("corrupt", [write_other_arrays, flip_a_bit, Path.unlink])
 def test_corrupt_stored_text_is_refused(
     corrupt: Callable[[Path], None], corpus: Corpus, tmp_path: Path
 ) -> None:
@@ -184,25 +207,3 @@ def test_documents_in_treebank_spelling_are_spread_evenly() -> None:
         chosen = [is_in_treebank_spelling(n, fraction) for n in range(4000)]
         for start in range(0, 4000, 200):
             assert abs(sum(chosen[start : start + 200]) - 200 * fraction) <= 3
-
-
-@pytest.mark.parametrize(
-    ("n_documents", "fraction", "n_spelled"),
-    [(1, 0.125, 0), (1, 0.5, 0), (3, 0.25, 1), (2, 0.9, 2), (8, 0.125, 1), (2, 0.5, 1)],
-)
-def test_a_document_is_spelled_in_one_way(
-    n_documents: int, fraction: float, n_spelled: int, tmp_path: Path
-) -> None:
-    """A text without blank lines is one document; too few documents are reported."""
-    path = tmp_path / "a.txt"
-    path.write_text('" a "\n( b )\n\n' * n_documents)
-    notes = InputReport()
-    corpus = read_corpus([str(path)], treebank_fraction=fraction, notes=notes)
-    tokens = [token for token in words(corpus).split() if token not in ("<S>", "</S>")]
-    documents = [" ".join(tokens[k : k + 6]) for k in range(0, len(tokens), 6)]
-    assert documents.count("`` a '' -LRB- b -RRB-") == n_spelled
-    assert documents.count('" a " ( b )') == n_documents - n_spelled
-    is_too_few = (n_documents < 8 and fraction != 0.5) or n_documents == 1
-    assert [f"{n_spelled} of {n_documents} have treebank" in one for one in notes.warnings] == (
-        [True] if is_too_few else []
-    )

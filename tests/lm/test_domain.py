@@ -5,31 +5,33 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
+from itertools import chain, pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from elmo_cli.errors import ElmoError, InputError, TrainingError, UsageError
 from elmo_cli.lm.corpus import Corpus
-from elmo_cli.lm.finetune.domain import Domain, DomainTexts, choose_halves, find_texts, read_domain
+from elmo_cli.lm.finetune.domain import Domain, DomainTexts, draw_halves, find_texts, read_domain
 from elmo_cli.text.input import InputReport, InputSettings
 
 WORDS = ["river", "bank", "water", "boat", "harbour", "day", "year", "long", "new", "old"]
-Texts = list[list[str]]
+Texts = list[list[str]]  # the sentences of documents
 
 
 def documents(n: int, seed: int = 1, n_sentences: int | None = None) -> Texts:
     """Documents of different sentences of 7 tokens, each of 1 to 8 sentences unless given."""
     rng = random.Random(seed)
-    return [
-        [" ".join(rng.choices(WORDS, k=7)) for _ in range(n_sentences or rng.randint(1, 8))]
-        for _ in range(n)
-    ]
+    texts = []
+    for _ in range(n):
+        n_own = n_sentences or rng.randint(1, 8)
+        texts.append([" ".join(rng.choices(WORDS, k=7)) for _ in range(n_own)])
+    return texts
 
 
-def joined(texts: Texts) -> Texts:
-    """All sentences as one document."""
-    return [[sentence for text in texts for sentence in text]]
+def all_sentences(texts: Texts) -> list[str]:
+    return [sentence for text in texts for sentence in text]
 
 
 def write(path: Path, texts: Texts) -> str:
@@ -38,109 +40,155 @@ def write(path: Path, texts: Texts) -> str:
 
 
 def sentences(corpus: Corpus) -> list[str]:
-    pairs = zip(corpus.starts[:-1] + 1, corpus.starts[1:] - 1, strict=True)
-    return [" ".join(corpus.types[k] for k in corpus.tokens[a:b]) for a, b in pairs]
+    found = []
+    for begin, end in pairwise(corpus.starts.tolist()):
+        tokens = corpus.tokens[begin + 1 : end - 1]  # without <S> and </S>
+        found.append(" ".join(corpus.types[k] for k in tokens))
+    return found
+
+
+def numbers_of_documents(corpus: Corpus, texts: Texts) -> list[int]:
+    """The documents of which the corpus has a sentence."""
+    own = set(sentences(corpus))
+    return [number for number, text in enumerate(texts) if own.intersection(text)]
 
 
 @pytest.fixture
 def split(tmp_path: Path) -> Callable[[Texts], Domain]:
-    return lambda texts: read_domain(DomainTexts((write(tmp_path / "a.txt", texts),)))
+    """Reads documents as a domain without held-out text."""
+
+    def read(texts: Texts) -> Domain:
+        return read_domain(DomainTexts((write(tmp_path / "a.txt", texts),)))
+
+    return read
 
 
-LARGE = [[f"{one} {k}" for k, one in enumerate(joined(documents(300))[0])]]
+class SplitCase(NamedTuple):
+    """A text without held-out text, and what of it is held out."""
+
+    texts: Texts
+    unit: str
+    n_units: int | None  # None for at least 2
+    least: float  # fraction of the tokens
+    most: float
+
+
+NUMBERED = [f"{sentence} {k}" for k, sentence in enumerate(all_sentences(documents(300)))]
 NOTES = [[f"note {k} ."] for k in range(30)]
-# text, unit, number of held-out units (None for at least 2), least and greatest fraction
-TABLE: dict[str, tuple[Texts, str, int | None, float, float]] = {
-    "1,500 documents": (documents(1500), "documents", None, 0.09, 0.11),
-    "24 documents": (documents(24, n_sentences=8), "documents", 6, 0.2, 0.25),
-    "8 documents": (documents(8, n_sentences=9), "documents", 2, 0.25, 0.25),
-    "4 documents": (documents(4, n_sentences=30), "documents", 2, 0.3, 0.35),
-    "3 documents": (documents(3, n_sentences=30), "sentences", None, 0.2, 0.3),
-    "1 document": (joined(documents(150)), "sentences", None, 0.2, 0.3),
-    "20 sentences": ([joined(documents(9))[0][:20]], "sentences", 6, 0.3, 0.35),
-    "notes and a large document": (NOTES + LARGE, "sentences", None, 0.2, 0.3),
+TWENTY = all_sentences(documents(9))[:20]
+CASES = {
+    "1,500 documents": SplitCase(documents(1500), "documents", None, least=0.09, most=0.11),
+    "24 documents": SplitCase(
+        documents(24, n_sentences=8), "documents", n_units=6, least=0.2, most=0.25
+    ),
+    "8 documents": SplitCase(
+        documents(8, n_sentences=9), "documents", n_units=2, least=0.25, most=0.25
+    ),
+    "4 documents": SplitCase(
+        documents(4, n_sentences=30), "documents", n_units=2, least=0.5, most=0.5
+    ),
+    "3 documents": SplitCase(
+        documents(3, n_sentences=30), "sentences", n_units=None, least=0.2, most=0.3
+    ),
+    "1 document": SplitCase(
+        [all_sentences(documents(150))], "sentences", n_units=None, least=0.2, most=0.3
+    ),
+    "20 sentences": SplitCase([TWENTY], "sentences", n_units=6, least=0.3, most=0.35),
+    "notes and a large document": SplitCase(
+        [*NOTES, NUMBERED], "sentences", n_units=None, least=0.2, most=0.3
+    ),
 }
 
 
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("name", CASES)
 def test_part_that_is_held_out(name: str, split: Callable[[Texts], Domain]) -> None:
-    """Halves of a document on both sides would make the held-out figures too good."""
-    texts, unit, n_units, least, most = TABLE[name]
+    """Too little measures nothing, and too much leaves nothing to train on."""
+    case = CASES[name]
+    domain = split(case.texts)
+    n_validation = domain.validation.n_tokens
+    n_test = domain.test.n_tokens
+    n_held_out = n_validation + n_test
+    assert case.least <= n_held_out / (n_held_out + domain.train.n_tokens) <= case.most
+    assert 1 / 3 <= n_validation / n_test <= 3
+    assert domain.unit == case.unit
+    counts = []
+    for source in domain.sources.values():
+        count, description = source.split(" ", 1)
+        assert description.endswith(" of the domain")
+        counts.append(int(count))
+    if case.n_units is None:
+        assert sum(counts) >= 2
+    else:
+        assert sum(counts) == case.n_units
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_sentence_is_on_one_side(name: str, split: Callable[[Texts], Domain]) -> None:
+    """What is trained on must not be measured; the sentences of a side stay in order."""
+    texts = CASES[name].texts
     domain = split(texts)
-    everything, parts = joined(texts)[0], (domain.train, domain.validation, domain.test)
-    sets = [set(sentences(part)) for part in parts]
-    n_tokens = [part.n_tokens for part in parts]
-    assert least <= sum(n_tokens[1:]) / sum(n_tokens) <= most
-    assert 1 / 3 <= n_tokens[1] / n_tokens[2] <= 3
-    for part, own in zip(parts, sets, strict=True):
-        assert sentences(part) == [s for s in everything if s in own]
-    assert len(set.union(*sets)) == sum(map(len, sets))
-    assert (domain.unit, domain.overlap) == (unit, 0)
-    counts = [int(source.split()[0]) for source in domain.sources.values()]
-    assert all(source.endswith(" of the domain") for source in domain.sources.values())
-    if unit == "documents":
-        sides = [{k for k, text in enumerate(texts) if own.intersection(text)} for own in sets]
-        assert sum(map(len, sides)) == len(set.union(*sides)) == len(texts)
-        assert counts == list(map(len, sides[1:]))
-        assert sets[0] == {sentence for k in sides[0] for sentence in texts[k]}
-    assert sum(counts) == n_units if n_units else sum(counts) >= 2
+    sides = [sentences(corpus) for corpus in (domain.train, domain.validation, domain.test)]
+    for side in sides:
+        own = set(side)
+        assert side == [sentence for sentence in all_sentences(texts) if sentence in own]
+    n_different = len(set(all_sentences(texts)))
+    assert sum(len(set(side)) for side in sides) == n_different
+    assert domain.overlap == 0
 
 
-@pytest.mark.parametrize(
-    ("n_short", "n_long", "long"), [(18, 4, 60), (150, 10, 100), (400, 40, 90)]
-)
-def test_long_documents_are_measured_too(
-    n_short: int, n_long: int, long: int, split: Callable[[Texts], Domain]
-) -> None:
-    """Documents at random are mostly short ones, which may be of another kind than long ones."""
-    rng = random.Random(3)
-    texts = [documents(1, k, rng.randint(10, 12))[0] for k in range(n_short)]
-    texts += [documents(1, 1000 + k, long + k)[0] for k in range(n_long)]
-    in_long = set(joined(texts[n_short:])[0])
-    fraction = len(in_long) / len(joined(texts)[0])
+@pytest.mark.parametrize("name", [name for name in CASES if CASES[name].unit == "documents"])
+def test_held_out_documents_are_whole(name: str, split: Callable[[Texts], Domain]) -> None:
+    """Parts of a document on both sides would make the held-out figures too good."""
+    texts = CASES[name].texts
     domain = split(texts)
-    measured = sentences(domain.test)
-    assert len(in_long.intersection(measured)) / len(measured) == pytest.approx(fraction, abs=0.1)
-    left = len(in_long.intersection(sentences(domain.train)))
-    assert left >= len(in_long) / 2
+    train = numbers_of_documents(domain.train, texts)
+    validation = numbers_of_documents(domain.validation, texts)
+    test = numbers_of_documents(domain.test, texts)
+    assert sorted([*train, *validation, *test]) == list(range(len(texts)))
+    for half, numbers in (("validation", validation), ("test", test)):
+        assert domain.sources[half].startswith(f"{len(numbers)} document")
 
 
-def test_half_of_the_text_is_trained_on(split: Callable[[Texts], Domain]) -> None:
-    """Two documents of all the long ones would be held out, and hardly read."""
-    texts = [documents(1, k, 2)[0] for k in range(200)]
-    texts += [documents(1, 1000 + k, 120)[0] for k in range(2)]
-    domain = split(texts)
-    assert 2 * len(sentences(domain.train)) >= len(joined(texts)[0])
-    assert domain.unit == "sentences"
+def test_half_of_the_text_is_trained_on() -> None:
+    """Long documents could be drawn for both halves, one after the other."""
+    for seed in range(20):
+        rng = random.Random(seed)
+        lengths = {rng.randbytes(8): 20 for _ in range(100)}
+        lengths |= {rng.randbytes(8): 1000 for _ in range(6)}
+        halves = draw_halves(lengths, 0.6)
+        n_held_out = sum(lengths[unit] for unit in halves)
+        assert n_held_out <= sum(lengths.values()) / 2
 
 
 def test_any_document_may_be_measured() -> None:
-    """The shortest ones of a class would not be like the others."""
-    n_chosen = Counter[int]()
-    for seed in range(60):
+    """The figures describe documents that are not measured: none is preferred for its length."""
+    n_measured = Counter[int]()
+    for seed in range(200):
         rng = random.Random(seed)
         lengths = {rng.randbytes(8): 100 + k for k in range(40)}
-        chosen = choose_halves(lengths, 0.1)
-        n_chosen.update(lengths[unit] for unit, (half, _) in chosen.items() if half == 2)
-    assert len(n_chosen) == 40
-    assert max(n_chosen.values()) < 30
+        halves = draw_halves(lengths, 0.1)
+        n_measured.update(lengths[unit] for unit, half in halves.items() if half == 2)
+    assert len(n_measured) == 40
+    n_short = sum(n_measured[length] for length in range(100, 120))
+    assert n_short == pytest.approx(sum(n_measured.values()) / 2, rel=0.1)
 
 
-def test_long_documents_are_measured_beside_a_huge_one() -> None:
-    """The huge one alone would be the class of the long ones."""
-    lengths = {bytes([k]): 10 for k in range(40)} | {b"long" + bytes([k]): 90 for k in range(4)}
-    chosen = choose_halves(lengths | {b"huge": 2000}, 0.05)
-    assert {unit[:4] for unit, (half, _) in chosen.items() if half == 2} >= {b"long"}
-    assert b"huge" not in chosen
+def test_each_seed_holds_out_other_documents(tmp_path: Path) -> None:
+    """So that a mean over seeds says more than one run; the same seed holds out the same ones."""
+    texts = DomainTexts((write(tmp_path / "a.txt", documents(100)),))
+    measured = [set(sentences(read_domain(texts, seed=seed).test)) for seed in (0, 0, 1)]
+    assert measured[0] == measured[1]
+    n_in_both = len(measured[0] & measured[2])
+    assert n_in_both < len(measured[0]) / 2
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_large_document_is_not_held_out(seed: int, split: Callable[[Texts], Domain]) -> None:
     """Whatever its hash: too little would be left to train on."""
-    large = joined(documents(12, n_sentences=4, seed=seed + 100))
-    domain = split(documents(7, n_sentences=9, seed=seed) + large)
+    large = all_sentences(documents(12, n_sentences=4, seed=seed + 100))
+    domain = split([*documents(7, n_sentences=9, seed=seed), large])
     assert domain.unit == "documents"
-    assert set(large[0]) <= set(sentences(domain.train))
+    assert set(large) <= set(sentences(domain.train))
 
 
 @pytest.mark.parametrize(
@@ -148,48 +196,70 @@ def test_a_large_document_is_not_held_out(seed: int, split: Callable[[Texts], Do
     [
         (documents(50), "documents"),
         (documents(2, n_sentences=5), "documents"),
-        (LARGE + documents(3), "sentences"),
+        ([NUMBERED, *documents(3)], "sentences"),
         ([["a river .", "a boat ."]], "sentences"),
     ],
     ids=["documents", "two documents", "a large document", "two sentences"],
 )
 def test_halves_of_a_named_text(texts: Texts, unit: str, tmp_path: Path) -> None:
     """What chose the weights would measure them too well."""
-    a, dev = write(tmp_path / "a.txt", documents(9, seed=2)), write(tmp_path / "b.txt", texts)
-    domain = read_domain(DomainTexts((a,), (dev,)))
-    halves = [sentences(domain.validation), sentences(domain.test)]
-    assert sorted(halves[0] + halves[1]) == sorted(joined(texts)[0])
-    assert min(map(len, halves)) >= len(joined(texts)[0]) / 4
+    train = write(tmp_path / "a.txt", documents(9, seed=2))
+    dev = write(tmp_path / "b.txt", texts)
+    domain = read_domain(DomainTexts((train,), (dev,)))
+    validation = sentences(domain.validation)
+    test = sentences(domain.test)
+    assert sorted(validation + test) == sorted(all_sentences(texts))
+    assert min(len(validation), len(test)) >= len(all_sentences(texts)) / 4
     assert domain.unit == unit
-    if unit == "documents":
-        assert all(set(text) <= set(halves[text[0] in halves[1]]) for text in texts)
-    assert all(source.endswith(f" of {dev}") for source in domain.sources.values())
+    for source in domain.sources.values():
+        assert source.endswith(f" of {dev}")
+
+
+def test_documents_of_a_named_text_are_not_divided(tmp_path: Path) -> None:
+    train = write(tmp_path / "a.txt", documents(9, seed=2))
+    texts = documents(50)
+    domain = read_domain(DomainTexts((train,), (write(tmp_path / "b.txt", texts),)))
+    validation = numbers_of_documents(domain.validation, texts)
+    test = numbers_of_documents(domain.test, texts)
+    assert sorted(validation + test) == list(range(50))
 
 
 @pytest.mark.parametrize("has_dev", [True, False])
 def test_files_named_test_only_measure(has_dev: bool, tmp_path: Path) -> None:
     texts = documents(60)
-    names = ("a.txt", "dev.txt", "test.txt")
-    parts = (texts[:40], texts[40:50], texts[50:])
-    a, dev, test = (write(tmp_path / name, some) for name, some in zip(names, parts, strict=True))
-    domain = read_domain(find_texts([a], [test, dev] if has_dev else [test]))
-    assert sentences(domain.test) == joined(texts[50:])[0]
+    train = write(tmp_path / "a.txt", texts[:40])
+    dev = write(tmp_path / "dev.txt", texts[40:50])
+    test = write(tmp_path / "test.txt", texts[50:])
+    domain = read_domain(find_texts([train], [test, dev] if has_dev else [test]))
+    assert sentences(domain.test) == all_sentences(texts[50:])
     assert (domain.unit, domain.sources["test"]) == ("files", test)
-    chosen_on = set(sentences(domain.validation))
-    assert chosen_on.isdisjoint(sentences(domain.train))
-    assert (chosen_on == set(joined(texts[40:50])[0])) == has_dev
-    assert (chosen_on <= set(joined(texts[:40])[0])) == (not has_dev)
+    validation = set(sentences(domain.validation))
+    assert validation.isdisjoint(sentences(domain.train))
+    if has_dev:
+        assert validation == set(all_sentences(texts[40:50]))
+    else:
+        assert validation <= set(all_sentences(texts[:40]))
 
 
-def test_split_depends_on_content_alone(tmp_path: Path, split: Callable[[Texts], Domain]) -> None:
-    """Else a model could be trained on what it is measured on later; web pages occur many times."""
+def test_order_of_the_text_does_not_matter(
+    tmp_path: Path, split: Callable[[Texts], Domain]
+) -> None:
+    """Else a model could be trained on what it is measured on later."""
     texts = documents(100)
-    parts = [write(tmp_path / f"{k}.txt", texts[k::3]) for k in range(3)]
-    three = read_domain(DomainTexts(tuple(parts[::-1])))
-    assert sorted(sentences(split(texts).test)) == sorted(sentences(three.test))
-    domain = split(documents(60) * 3)
-    sides = [set(sentences(part)) for part in (domain.train, domain.validation, domain.test)]
-    assert sum(map(len, sides)) == len(set.union(*sides))
+    paths = [write(tmp_path / f"{k}.txt", texts[k::3]) for k in range(3)]
+    domain = read_domain(DomainTexts((paths[2], paths[1], paths[0])))
+    assert sorted(sentences(domain.test)) == sorted(sentences(split(texts).test))
+
+
+def test_equal_documents_are_on_one_side(split: Callable[[Texts], Domain]) -> None:
+    """Web pages occur many times."""
+    texts = documents(60)
+    domain = split(texts * 3)
+    sides = [
+        numbers_of_documents(corpus, texts)
+        for corpus in (domain.train, domain.validation, domain.test)
+    ]
+    assert sorted(chain.from_iterable(sides)) == list(range(60))
 
 
 @pytest.mark.parametrize("lines", [["one sentence only ."], WORDS[:9], ["the same line ."] * 100])
@@ -200,33 +270,38 @@ def test_text_that_cannot_be_split(lines: list[str], split: Callable[[Texts], Do
 
 def test_known_text_is_reported(tmp_path: Path) -> None:
     """Figures on known text look like success."""
-    texts, report = documents(50), InputReport()
-    a = write(tmp_path / "a.txt", texts)
-    b = write(tmp_path / "b.txt", texts[:20] + documents(5, seed=2))
-    domain = read_domain(DomainTexts((a,), (b,)), report=report)
-    known = set(joined(texts[:20])[0])
-    assert sentences(domain.train) == joined(texts)[0]
+    texts = documents(50)
+    known = set(all_sentences(texts[:20]))
+    train = write(tmp_path / "a.txt", texts)
+    dev = write(tmp_path / "b.txt", [*texts[:20], *documents(5, seed=2)])
+    report = InputReport()
+    domain = read_domain(DomainTexts((train,), (dev,)), report=report)
+    assert sentences(domain.train) == all_sentences(texts)
     n_known = sum(sentence in known for sentence in sentences(domain.test))
-    assert domain.overlap == n_known / domain.test.n_sentences > 0.1
+    assert domain.overlap == n_known / domain.test.n_sentences
+    assert domain.overlap > 0.1
     assert "of the held-out sentences are in the training text too" in " ".join(report.warnings)
 
 
 def test_settings_reach_the_readers(tmp_path: Path) -> None:
-    report, reading = InputReport(), InputSettings(tokenize=True)
+    report = InputReport()
+    reading = InputSettings(tokenize=True, max_characters=8)
     lines = [f"Boat {k} left the bank. It did." for k in range(30)]
     texts = DomainTexts((write(tmp_path / "a.txt", [[*lines, "x" * 9]]),))
-    domain = read_domain(texts, reading, max_characters=8, report=report)
-    parts = (domain.train, domain.validation, domain.test)
-    assert 50 < sum(part.n_sentences for part in parts) <= 61
+    domain = read_domain(texts, reading, report=report)
+    n_sentences = sum(
+        corpus.n_sentences for corpus in (domain.train, domain.validation, domain.test)
+    )
+    assert n_sentences == 61
     assert "bank." not in domain.train.types
     assert report.truncated_tokens == 1
 
 
 def test_sample_is_from_the_whole_text() -> None:
-    whole = Corpus.read(line.split() for line in joined(documents(200))[0])
-    some = whole.sample_evenly(whole.n_tokens // 10)
-    assert sentences(some) == sentences(whole)[::10]
-    assert some.characters.shape[0] == len(some.types) <= len(whole.types)
+    whole = Corpus.read(line.split() for line in all_sentences(documents(200)))
+    sample = whole.sample_evenly(whole.n_tokens // 10)
+    assert sentences(sample) == sentences(whole)[::10]
+    assert sample.characters.shape[0] == len(sample.types) <= len(whole.types)
     assert sentences(whole.sample_evenly(10**9)) == sentences(whole)
 
 
@@ -257,9 +332,13 @@ def test_named_held_out_files_are_not_trained_on(tmp_path: Path) -> None:
         (folder / name).write_text("x\n")
     (tmp_path / "other.txt").symlink_to(folder / "b.txt")
     named = str(tmp_path / "other.txt")
-    a, dev = str(folder / "a.txt"), str(folder / "dev.txt")
-    assert find_texts([str(folder)], [named]) == DomainTexts((a,), (named,), (), (dev,))
-    assert find_texts([str(folder), dev]) == DomainTexts((a, str(folder / "b.txt")), (dev,))
+    a = str(folder / "a.txt")
+    b = str(folder / "b.txt")
+    dev = str(folder / "dev.txt")
+    assert find_texts([str(folder)], [named]) == DomainTexts(
+        train=(a,), heldout=(named,), not_read=(dev,)
+    )
+    assert find_texts([str(folder), dev]) == DomainTexts(train=(a, b), heldout=(dev,))
     assert find_texts([dev]).train == (dev,)
 
 

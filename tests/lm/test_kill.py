@@ -6,13 +6,13 @@ import json
 import random
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import made
+from elmo_process import start
 from tiny_run import log, write_texts
 
 SIZES = ["--lstm-dim", "48", "--projection-dim", "24", "--batch-size", "8", "--threads", "1"]
@@ -27,12 +27,6 @@ def text(tmp_path: Path) -> Path:
 def arguments(text: Path, out: Path, n_steps: int, *more: str) -> list[str]:
     names = [str(text), "-o", str(out), "--heldout", str(text.with_name("dev.txt"))]
     return ["pretrain", *SIZES, *names, *EVALUATIONS, "--max-steps", str(n_steps), *more]
-
-
-def start(*arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "elmo_cli", *arguments], stderr=subprocess.PIPE, text=True
-    )
 
 
 def last_step(folder: Path) -> int:

@@ -184,7 +184,7 @@ def test_a_resumed_run_keeps_its_settings(documents: Path, tmp_path: Path) -> No
     out, vocabulary = tmp_path / "model", tmp_path / "v.txt"
     vocabulary.write_text("<S>\n</S>\n<UNK>\nthe\n-LRB-\n")
     words = ("--heldout", documents.with_name("dev.txt"), "--vocabulary", vocabulary, *SIZES)
-    words += ("--shuffle", "documents", "--treebank-fraction", 0.3)
+    words += ("--shuffle", "documents", "--train-tokens-per-file", 500)
     made("pretrain", documents, "-o", out, "--max-steps", 3, *words)
     before = recipe(out)
     shutil.rmtree(documents.parent)

@@ -16,7 +16,8 @@ from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.training.run_folder import RECIPE_FILE
 
 BUNDLED = Path(__file__).parents[2] / "weights/elmo-en" / RECIPE_FILE
-NAN, INF = math.nan, math.inf
+NAN = math.nan
+INF = math.inf
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,6 @@ NAN, INF = math.nan, math.inf
         ("char_filters", (1024, 0), 2048),
         ("vocabulary_size", (3,), 4),
         ("threads", (0, 1025), 1024),
-        ("treebank_fraction", (-0.1, 1.1, NAN), 1),
         ("train_tokens_per_file", (0,), 1),
         ("tokenize", ("yes",), True),
     ],
@@ -65,6 +65,16 @@ def test_training_without_an_end_or_heldout_text_is_refused() -> None:
         PretrainConfig().updated({"heldout_tokens_per_file": 5})
 
 
+def values_of(config: PretrainConfig) -> dict[str, Any]:
+    """All settings by name."""
+    return {
+        **vars(config),
+        **vars(config.text),
+        **vars(config.text.reading),
+        **vars(config.training),
+    }
+
+
 @pytest.mark.parametrize(
     ("base", "given", "expected"),
     [
@@ -79,38 +89,61 @@ def test_training_without_an_end_or_heldout_text_is_refused() -> None:
         ),
         ({"lstm_dim": 8}, {"options_file": "o"}, {"lstm_dim": 512, "options_file": "o"}),
         ({"min_count": 8}, {"vocabulary": "v"}, {"min_count": 2, "vocabulary": "v"}),
+    ],
+)
+def test_given_settings_replace_those_of_a_recipe(
+    base: dict[str, Any], given: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    """Also those that what is given makes ineffective."""
+    config = PretrainConfig().updated(base).updated(given)
+    values = values_of(config)
+    assert {name: values[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("base", "given", "name"),
+    [
         ({"init_from": "a"}, {"lstm_dim": 8}, "lstm_dim"),
         ({}, {"init_from": "a", "options_file": "o"}, "options_file"),
         ({"options_file": "o"}, {"char_filters": 2048}, "char_filters"),
         ({"vocabulary": "v"}, {"vocabulary_size": 9}, "vocabulary_size"),
     ],
 )
-def test_given_settings_replace_those_of_a_recipe(
-    base: dict[str, Any], given: dict[str, Any], expected: dict[str, Any] | str
+def test_given_setting_without_effect_is_refused(
+    base: dict[str, Any], given: dict[str, Any], name: str
 ) -> None:
-    """What is given wins, and what would have no effect is refused."""
+    """The user would believe that the model has this size."""
     config = PretrainConfig().updated(base)
-    if isinstance(expected, str):
-        with pytest.raises(SettingError, match="has no effect with") as caught:
-            config.updated(given)
-        assert caught.value.name == expected
-        return
-    found = config.updated(given)
-    parts = {**vars(found), **vars(found.text), **vars(found.text.reading), **vars(found.training)}
-    assert {name: parts[name] for name in expected} == expected
+    with pytest.raises(SettingError, match="has no effect with") as caught:
+        config.updated(given)
+    assert caught.value.name == name
 
 
 def test_what_a_resumed_run_may_change() -> None:
     """Limits, the learning rate, and how the same batch is divided."""
     saved = PretrainConfig()
-    fixed = {"lstm_dim": 16, "options_file": "o.json", "vocabulary": "v.txt", "seed": 1}
-    fixed |= {"init_from": "elmo-en", "dropout": 0.0, "keep_best": True, "dtype": "float16"}
+    fixed = {
+        "lstm_dim": 16,
+        "options_file": "o.json",
+        "vocabulary": "v.txt",
+        "seed": 1,
+        "init_from": "elmo-en",
+        "dropout": 0.0,
+        "keep_best": True,
+        "dtype": "float16",
+    }
     for name, value in fixed.items():
         with pytest.raises(SettingError, match="the run started with") as caught:
             saved.updated({name: value}).check_same_run(saved)
         assert caught.value.name == name
-    free = {"max_steps": 1, "learning_rate": 0.1, "precision": "bf16"}
-    free |= {"batch_size": 8, "gradient_accumulation_steps": 4, "eval_steps": 3}
+    free = {
+        "max_steps": 1,
+        "learning_rate": 0.1,
+        "precision": "bf16",
+        "batch_size": 8,
+        "gradient_accumulation_steps": 4,
+        "eval_steps": 3,
+    }
     saved.updated(free).check_same_run(saved)
 
 
@@ -146,16 +179,40 @@ def test_recipe_with_a_wrong_setting_is_refused(content: Any, message: str, tmp_
         PretrainConfig.read(path)
     assert caught.value.message.startswith(str(path))
     assert caught.value.hint
-    if message.startswith('unknown key "batch'):
-        assert caught.value.hint == "did you mean `batch-size`?"
+
+
+@pytest.mark.parametrize("key", ["batch_size", "batch-sizes"])
+def test_similar_key_is_suggested(key: str, tmp_path: Path) -> None:
+    path = write(tmp_path / RECIPE_FILE, {key: 3})
+    with pytest.raises(UsageError) as caught:
+        PretrainConfig.read(path)
+    assert caught.value.hint == "did you mean `batch-size`?"
+
+
+def test_recipe_with_a_treebank_fraction_says_how_to_prepare_the_text(tmp_path: Path) -> None:
+    """Ignoring it would train a model that has seen one spelling only."""
+    path = write(tmp_path / RECIPE_FILE, {"texts": ["a.txt"], "treebank-fraction": 0.125})
+    with pytest.raises(UsageError, match="written into the text beforehand") as caught:
+        PretrainConfig.read(path)
+    assert caught.value.message.startswith(f'{path}: unknown key "treebank-fraction"')
+    assert "`python -m benchmarks.model_card.treebank_text DATA -o FOLDER" in caught.value.hint
 
 
 def test_written_recipe_reads_back(tmp_path: Path) -> None:
     """The recipe next to a model is how others train it again."""
-    given = {"texts": (str(tmp_path / "a.txt"), "-"), "keep_best": True, "dropout": 0.0}
-    given |= {"format": "plain", "threads": 1, "max_steps": 3, "learning_rate": 0.01}
-    given |= {"device": "cpu", "init_from": "elmo-en"}
-    config = PretrainConfig().updated(given)
+    config = PretrainConfig().updated(
+        {
+            "texts": (str(tmp_path / "a.txt"), "-"),
+            "format": "plain",
+            "keep_best": True,
+            "dropout": 0.0,
+            "max_steps": 3,
+            "learning_rate": 0.01,
+            "init_from": "elmo-en",
+            "device": "cpu",
+            "threads": 1,
+        }
+    )
     config.write(tmp_path)
     content = json.loads((tmp_path / RECIPE_FILE).read_text())
     expected = {"texts": ["a.txt", "-"], "dropout": 0.0, "keep-best": True}
@@ -170,7 +227,7 @@ def test_written_recipe_reads_back(tmp_path: Path) -> None:
 def test_bundled_recipe_is_readable() -> None:
     config = PretrainConfig.read(BUNDLED, data_dir=Path("data"))
     assert config.init_from == "elmo-en"
-    assert config.text.texts == ("data/train/*-001.txt.xz",)
+    assert config.text.texts == ("data/train/*-001.txt",)
     assert (config.training.batch_size, config.training.dtype) == (96, "float16")
 
 

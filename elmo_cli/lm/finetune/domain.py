@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,19 +16,24 @@ import numpy as np
 from elmo_cli.arrays import Int64Array
 from elmo_cli.errors import InputError, TrainingError, UsageError
 from elmo_cli.lm.corpus import Corpus, overlap, read_corpus, without
-from elmo_cli.messages import shorten_list
+from elmo_cli.messages import plural, shorten_list
 from elmo_cli.text.input import SUFFIXES, InputReport, InputSettings, without_compression_suffix
 
 _HELD_OUT_FRACTION = 0.05  # of the tokens, unless a held-out text is named
 _MIN_HALF = 3_000  # tokens of a half, unless it would be more than an eighth of the text
-_LARGEST, _LARGEST_VALIDATION = 1 / 3, 1 / 16  # fraction of the text in a document of a half
-_UNITS_PER_CLASS, _MIN_UNITS, _MAX_CLASSES = 50, 16, 6  # two classes from `_MIN_UNITS` on
+_LARGEST = 1 / 4  # fraction of the text in a document that may be held out
+_MIN_FRACTION_OF_HALF = 1 / 2  # that whole documents must reach, else blocks are held out
 _MIN_SENTENCES = 20  # of a text that can be split
-_BLOCK, _MIN_BLOCKS = 20, 40  # sentences of a block; blocks of a text
-_VALIDATION, _TEST, _NOT_READ = 1, 2, 3  # the last one is held out, but not measured
+_BLOCK_SENTENCES = 20
+_MIN_BLOCKS = 40  # of a text
+_TRAIN = 0  # the sides of a sentence
+_VALIDATION = 1
+_TEST = 2
 
 _SUFFIXES = tuple(set(SUFFIXES) - {".json"})  # a .json file in a folder may be anything
-_DEV = re.compile(r"(?<![a-z])(dev(el(opment)?)?|val(id(ation)?)?|held[-_ ]?out)(set|s)?(?![a-z])")
+_DEV_NAME = re.compile(
+    r"(?<![a-z])(dev(el(opment)?)?|val(id(ation)?)?|held[-_ ]?out)(set|s)?(?![a-z])"
+)
 _TEST_NAME = re.compile(r"(?<![a-z])(dev)?test(set|s)?(?![a-z])")
 
 
@@ -43,8 +47,13 @@ class DomainTexts:
     test: tuple[str, ...] = ()
     not_read: tuple[str, ...] = ()
 
+    @property
+    def to_read(self) -> tuple[str, ...]:
+        """All files that are read."""
+        return (*self.train, *self.heldout, *self.test)
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Domain:
     """The text of a domain: to train on, to choose the weights to keep, and to measure them.
 
@@ -71,9 +80,12 @@ class Domain:
         """The held-out text as plain values: `unit`, and facts of `validation` and `test`."""
         facts: dict[str, Any] = {"unit": self.unit}
         for name, source in self.sources.items():
-            corpus = getattr(self, name)
-            counts = {"tokens": corpus.n_tokens, "sentences": corpus.n_sentences}
-            facts[name] = {"source": source, **counts}
+            corpus: Corpus = getattr(self, name)
+            facts[name] = {
+                "source": source,
+                "tokens": corpus.n_tokens,
+                "sentences": corpus.n_sentences,
+            }
         facts["test"]["overlap"] = self.overlap
         return facts
 
@@ -91,7 +103,7 @@ def find_texts(domain: Sequence[str], heldout: Sequence[str] = ()) -> DomainText
         OSError: a folder cannot be read.
     """
     train: list[str] = []
-    found: list[str] = []
+    dev: list[str] = []
     not_read: list[str] = []
     for path in domain:
         if not Path(path).is_dir():
@@ -100,77 +112,36 @@ def find_texts(domain: Sequence[str], heldout: Sequence[str] = ()) -> DomainText
         for file in _files(path):
             if not _is_text(file) or _has(_TEST_NAME, file):
                 not_read.append(file)
-            elif _has(_DEV, file):
-                found.append(file)
+            elif _has(_DEV_NAME, file):
+                dev.append(file)
             else:
                 train.append(file)
     test = tuple(path for path in heldout if _has(_TEST_NAME, path))
-    choosing = without(heldout, test) or tuple(found)
+    choosing = without(heldout, test) or tuple(dev)
     held_out = (*choosing, *test)
-    trained = without(train, held_out)
-    if not trained:
-        what = f"{', '.join(domain)}: contains no text to train on, only held-out text "
-        hint = "name texts to train on with `domain`, or other ones with `heldout`"
-        raise UsageError(f"{what}({', '.join((*held_out, *not_read))})", hint)
-    return DomainTexts(trained, choosing, test, without([*not_read, *found], held_out))
-
-
-def read_domain(
-    texts: DomainTexts,
-    reading: InputSettings | None = None,
-    *,
-    max_characters: int = 50,
-    report: InputReport | None = None,
-) -> Domain:
-    """Read the texts of a domain; where no held-out text is named, hold out a part.
-
-    About 5 % of the tokens are held out, or about 3,000 for each half if that is more (an eighth of
-    a smaller text), as whole documents; blocks of up to 20 sentences where documents are too few or
-    too large. At least half of the text is trained on. Long and short documents are read in
-    proportion to their tokens (see `choose_halves`); what is not read of a document is not trained
-    on either. Which ones depends on content alone, so that equal ones are on the same side, and the
-    same text is always split alike.
-    One half chooses, the other measures, unless files are named for measuring.
-
-    Raises:
-        TrainingError: there are no sentences, or too few to hold some out.
-        InputError, UsageError: as `read_sentences`.
-    """
-    report = report or InputReport()
-    reading = replace(reading or InputSettings(), max_characters=max_characters)
-    train = read_corpus(texts.train, reading, notes=report)
-    heldout, source = train, "the domain"
-    if texts.heldout:
-        heldout = read_corpus(texts.heldout, reading, notes=report)
-        source = shorten_list(texts.heldout)
-    halves, unit = [heldout], "files"
-    if not (texts.heldout and texts.test):
-        sides, unit = _divide(heldout, source, 1.0 if texts.heldout else _HELD_OUT_FRACTION)
-        wanted = [sides > 0] if texts.test else [sides == _VALIDATION, sides == _TEST]
-        halves = list(map(heldout.select, wanted))
-        if not texts.heldout:
-            train = train.select(sides == 0)
-    names = [f"{_count(half, unit)} of {source}" for half in halves]
-    if texts.test:
-        halves.append(read_corpus(texts.test, reading, notes=report))
-        names, unit = [*names, shorten_list(texts.test)], "files"
-    sources = dict(zip(("validation", "test"), names, strict=True))
-    validation, test = halves
-    return Domain(train, validation, test, unit, sources, overlap(test, train, report))
-
-
-def _count(corpus: Corpus, unit: str) -> str:
-    n = corpus.n_sentences if unit == "sentences" else len(corpus.documents) - 1
-    unit = unit.replace("files", "documents")
-    return f"{n:,} {unit if n > 1 else unit[:-1]}"
+    to_train_on = without(train, held_out)
+    if not to_train_on:
+        others = ", ".join((*held_out, *not_read))
+        raise UsageError(
+            f"contains no text to train on, only held-out text ({others})",
+            "name texts to train on with `domain`, or other ones with `heldout`",
+            where=", ".join(domain),
+        )
+    return DomainTexts(
+        train=to_train_on,
+        heldout=choosing,
+        test=test,
+        not_read=without([*not_read, *dev], held_out),
+    )
 
 
 def _files(folder: str) -> list[str]:
     """The files of a folder, at least one of which is a text."""
     files = sorted(str(path) for path in Path(folder).iterdir() if path.is_file())
-    if not any(map(_is_text, files)):
+    if not any(_is_text(file) for file in files):
         hint = "a domain is a folder with .txt, .conll, .conllu or .jsonl files, or the files"
-        raise InputError(f"{folder}: contains no text, only {len(files)} other files", hint)
+        problem = f"contains no text, only {len(files)} other files"
+        raise InputError(problem, hint, where=folder)
     return files
 
 
@@ -180,107 +151,176 @@ def _has(pattern: re.Pattern[str], path: str) -> bool:
 
 def _is_text(path: str) -> bool:
     name = Path(path).name.lower()
-    bare = without_compression_suffix(name)
-    is_compressed_text = bare != name and not Path(bare).suffix
-    return not name.startswith(".") and (is_compressed_text or bare.endswith(_SUFFIXES))
+    uncompressed = without_compression_suffix(name)
+    is_compressed_text = uncompressed != name and not Path(uncompressed).suffix
+    is_hidden = name.startswith(".")
+    return not is_hidden and (is_compressed_text or uncompressed.endswith(_SUFFIXES))
 
 
-def _divide(corpus: Corpus, source: str, fraction: float) -> tuple[Int64Array, str]:
-    """The side of each sentence, (sentence,): 0 for training or a half; and what is held out.
+def read_domain(
+    texts: DomainTexts,
+    reading: InputSettings | None = None,
+    *,
+    seed: int = 0,
+    report: InputReport | None = None,
+) -> Domain:
+    """Read the texts of a domain; where no held-out text is named, hold out a part.
+
+    About 5 % of the tokens are held out, or about 3,000 for each half if that is more (an eighth of
+    a smaller text), as whole documents in random order (see `draw_halves`); blocks of up to 20
+    sentences where documents are too few or too large. At least half of the text is trained on.
+    Equal documents are on the same side, and the order of the text does not matter.
+    One half chooses, the other measures, unless files are named for measuring.
 
     Args:
-        fraction: of the tokens to hold out; 1 divides the whole text into halves.
+        reading: settings of the readers; its `max_characters` are those of the model.
+        seed: of the random order.
+    Raises:
+        TrainingError: there are no sentences, or too few to hold some out.
+        InputError, UsageError: as `read_sentences`.
     """
-    n_sentences, documents = corpus.n_sentences, corpus.documents
-    size = max(1, min(_BLOCK, n_sentences // _MIN_BLOCKS))
-    blocks = [np.arange(*ends, size) for ends in pairwise(documents)]  # end with their document
-    candidates = [
-        ("documents", documents, fraction / 4),
-        ("sentences", np.append(np.concatenate(blocks), n_sentences), 0),
-    ]
-    for unit, units, least in candidates if n_sentences >= _MIN_SENTENCES or fraction == 1 else ():
-        sides = _hold_out(corpus, units, fraction)
-        lengths = np.bincount(sides, np.diff(corpus.starts), minlength=_NOT_READ + 1)
-        is_enough_left = fraction == 1 or 2 * lengths[0] >= len(corpus.tokens)
-        is_measured = lengths[_VALIDATION:_NOT_READ].min() > least * len(corpus.tokens)
-        if is_measured and is_enough_left:
-            return sides, unit
-    what = f"{source}: {n_sentences} sentence{'s' * (n_sentences > 1)}, too few or too similar to "
-    what += "hold some out, half to choose the weights and half to measure them"
-    hint = f"give at least {_MIN_SENTENCES} different sentences, or `heldout=FILE`"
-    raise TrainingError(what, hint)
+    report = report or InputReport()
+    reading = reading or InputSettings()
+    train = read_corpus(texts.train, reading, notes=report)
+    heldout = train
+    source = "the domain"
+    fraction = _HELD_OUT_FRACTION
+    if texts.heldout:
+        heldout = read_corpus(texts.heldout, reading, notes=report)
+        source = shorten_list(texts.heldout)
+        fraction = 1.0
+
+    if texts.heldout and texts.test:
+        validation = heldout
+        unit = "files"
+        n_units = _count(validation, "documents")
+    else:
+        sides, unit = _divide(heldout, source, fraction, seed)
+        is_validation = sides != _TRAIN if texts.test else sides == _VALIDATION
+        validation = heldout.select(is_validation)
+        n_units = _count(validation, unit)
+        if not texts.heldout:
+            train = heldout.select(sides == _TRAIN)
+    sources = {"validation": f"{n_units} of {source}"}
+
+    if texts.test:
+        test = read_corpus(texts.test, reading, notes=report)
+        unit = "files"
+        sources["test"] = shorten_list(texts.test)
+    else:
+        test = heldout.select(sides == _TEST)
+        sources["test"] = f"{_count(test, unit)} of {source}"
+
+    return Domain(
+        train=train,
+        validation=validation,
+        test=test,
+        unit=unit,
+        sources=sources,
+        overlap=overlap(test, train, report),
+    )
 
 
-def _hold_out(corpus: Corpus, units: Int64Array, fraction: float) -> Int64Array:
+def _count(corpus: Corpus, unit: str) -> str:
+    """The number of documents or sentences of a text, in words."""
+    if unit == "sentences":
+        return plural(corpus.n_sentences, "sentence")
+    return plural(len(corpus.documents) - 1, "document")
+
+
+def _divide(corpus: Corpus, source: str, fraction: float, seed: int) -> tuple[Int64Array, str]:
+    """Hold out documents or, if they are too few or too large, blocks of sentences.
+
+    Args:
+        source: name of the text.
+        fraction: of the tokens to hold out; 1 divides the whole text into halves.
+    Returns:
+        The side of each sentence, (sentence,), and what was held out as a whole.
+    Raises:
+        TrainingError: the text is too short.
+    """
+    if corpus.n_sentences >= _MIN_SENTENCES or fraction == 1:
+        sides = _hold_out(corpus, corpus.documents, fraction, seed)
+        least = _MIN_FRACTION_OF_HALF * fraction / 2 * len(corpus.tokens)
+        if _smaller_half(corpus, sides) > least:
+            return sides, "documents"
+        sides = _hold_out(corpus, _block_starts(corpus), fraction, seed)
+        if _smaller_half(corpus, sides) > 0:
+            return sides, "sentences"
+    raise TrainingError(
+        f"{plural(corpus.n_sentences, 'sentence')}, too few or too similar to "
+        "hold some out, half to choose the weights and half to measure them",
+        f"give at least {_MIN_SENTENCES} different sentences, or `heldout=FILE`",
+        where=source,
+    )
+
+
+def _smaller_half(corpus: Corpus, sides: Int64Array) -> int:
+    """The number of tokens of the smaller half."""
+    lengths = np.diff(corpus.starts)
+    n_validation = int(lengths[sides == _VALIDATION].sum())
+    n_test = int(lengths[sides == _TEST].sum())
+    return min(n_validation, n_test)
+
+
+def _block_starts(corpus: Corpus) -> Int64Array:
+    """The first sentence of each block, which ends with its document, and the number of all."""
+    size = max(1, min(_BLOCK_SENTENCES, corpus.n_sentences // _MIN_BLOCKS))
+    blocks = [np.arange(begin, end, size) for begin, end in pairwise(corpus.documents)]
+    return np.append(np.concatenate(blocks), corpus.n_sentences)
+
+
+def _hold_out(corpus: Corpus, units: Int64Array, fraction: float, seed: int) -> Int64Array:
     """Hold out some units; the side of each sentence. Equal units are on the same side.
 
     Args:
         units: the first sentence of each and the number of sentences.
-        fraction: see `choose_halves`.
+        fraction: see `draw_halves`.
     """
-    starts = corpus.starts[units]
-    hashes = [_hash(corpus, *ends) for ends in pairwise(starts)]
+    hashes: list[bytes] = []
     lengths: Counter[bytes] = Counter()
-    for content, length in zip(hashes, np.diff(starts).tolist(), strict=True):
-        lengths[content] += length
-    chosen, sides = choose_halves(lengths, fraction), np.zeros(corpus.n_sentences, np.int64)
+    for begin, end in pairwise(corpus.starts[units].tolist()):
+        content = _hash(corpus, begin, end, seed)
+        hashes.append(content)
+        lengths[content] += end - begin
+    halves = draw_halves(lengths, fraction)
+    sides = np.full(corpus.n_sentences, _TRAIN, np.int64)
     for content, (begin, end) in zip(hashes, pairwise(units.tolist()), strict=True):
-        if content in chosen:
-            half, n_tokens = chosen[content]
-            n_read = np.ceil(np.arange(end - begin + 1) * n_tokens / lengths[content])
-            sides[begin:end] = np.where(np.diff(n_read) > 0, half, _NOT_READ)
+        sides[begin:end] = halves.get(content, _TRAIN)
     return sides
 
 
-def choose_halves(lengths: Mapping[bytes, int], fraction: float) -> dict[bytes, tuple[int, int]]:
-    """Choose units to hold out: the half of each, and how many of its tokens are to be read.
+def draw_halves(lengths: Mapping[bytes, int], fraction: float) -> dict[bytes, int]:
+    """Draw the units to hold out; return the half of each, 1 for validation or 2 for test.
 
-    Long documents are often of another kind than short ones, and a few documents at random are
-    mostly short, although most of the text may be in long ones. Therefore units are divided by
-    length into classes of equally many tokens, and each half reads as many tokens of each class, of
-    the units with the smallest hashes. The validation half has no units of more than a sixteenth of
-    all tokens (or 1.5 times the mean, if that is more), so it may read fewer.
+    Units are drawn in the order of their hashes, which is random. Each goes to the half with fewer
+    tokens, until both have enough. A unit is passed over if it is more than a quarter of the text,
+    or if less than half of the text would be left to train on.
 
     Args:
         lengths: number of tokens of each unit, by hash.
-        fraction: of the tokens that are read, if units allow it; 1 divides the whole text.
+        fraction: of the tokens to hold out; 1 divides the whole text.
     """
-    total, n = sum(lengths.values()), len(lengths)
-    quota = largest = largest_validation = float(total)
-    n_classes = 1
-    if fraction < 1:
-        if n >= _MIN_UNITS:
-            n_classes = min(max(2, n // _UNITS_PER_CLASS), _MAX_CLASSES)
-        quota = max(fraction * total / 2, min(_MIN_HALF, total / 8)) / n_classes
-        largest = _LARGEST * total
-        largest_validation = min(1 / 4, max(_LARGEST_VALIDATION, 1.5 / n)) * total
-    chosen = dict[bytes, tuple[int, int]]()
-    for units in _classes({k: v for k, v in lengths.items() if v <= largest}, n_classes):
-        n_tokens = {_TEST: 0, _VALIDATION: 0}
-        most = {_TEST: largest, _VALIDATION: largest_validation}
-        for unit in sorted(units):
-            for half in sorted(n_tokens, key=n_tokens.__getitem__):  # the one with fewer so far
-                before, after = n_tokens[half], n_tokens[half] + lengths[unit]
-                if before < quota and after <= most[half]:
-                    chosen[unit] = half, min(lengths[unit], math.ceil(quota - before))
-                    n_tokens[half] = after
-                    break
-    return chosen
+    total = sum(lengths.values())
+    is_whole_text = fraction == 1
+    enough = max(fraction * total / 2, min(_MIN_HALF, total / 8))
+    halves: dict[bytes, int] = {}
+    n_tokens = {_TEST: 0, _VALIDATION: 0}
+    for unit in sorted(lengths):
+        half = _TEST if n_tokens[_TEST] <= n_tokens[_VALIDATION] else _VALIDATION
+        if not is_whole_text:
+            if n_tokens[half] >= enough:
+                break
+            n_held_out = sum(n_tokens.values()) + lengths[unit]
+            if lengths[unit] > _LARGEST * total or n_held_out > total / 2:
+                continue
+        halves[unit] = half
+        n_tokens[half] += lengths[unit]
+    return halves
 
 
-def _classes(lengths: dict[bytes, int], n_classes: int) -> list[list[bytes]]:
-    """Divide units by length into classes of equally many tokens."""
-    units = sorted(lengths, key=lambda unit: (lengths[unit], unit))
-    classes = [list[bytes]() for _ in range(n_classes)]
-    n_before, total = 0, sum(lengths.values())
-    for unit in units:
-        middle = n_before + lengths[unit] / 2
-        classes[int(middle * n_classes / total)].append(unit)
-        n_before += lengths[unit]
-    return classes
-
-
-def _hash(corpus: Corpus, begin: int, end: int) -> bytes:
+def _hash(corpus: Corpus, begin: int, end: int, seed: int) -> bytes:
     """A hash of the tokens themselves: type numbers depend on the text before them."""
     text = "\n".join(corpus.types[k] for k in corpus.tokens[begin:end])
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    content = text.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(content, digest_size=8, key=seed.to_bytes(8)).digest()

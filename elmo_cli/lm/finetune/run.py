@@ -1,29 +1,39 @@
-"""Fine-tuning: measure a biLM on a domain, train it, measure it again, write model and card."""
+"""Fine-tuning: measure a biLM on a domain, train it, measure it again, write model and card.
+
+A run has four phases, the methods of `FinetuneRun`:
+
+1. `start` records what the run starts with. It fails if the text is shorter than one batch, or if
+   the run to resume started with something else.
+2. `model_before_training` fits a softmax if the model has none, and measures the frozen biLM on the
+   test text. The fitted softmax is in `FITTED_FILE`, the figures are in the record.
+3. `train` trains all weights. It fails if the training diverges, and stops after Ctrl-C.
+4. `finish` measures the best weights on the test text and writes warm state, result and card.
+
+Wherever a run ends after `start`, even by `kill -9`, mode "resume" continues it: if the record has
+the figures of phase 2, with phase 3, from its last checkpoint if there is one.
+"""
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from elmo_cli.errors import ResumeError
-from elmo_cli.files import write_text
 from elmo_cli.lm.checkpoint import TrainingProgress
 from elmo_cli.lm.distributed import ProcessGroup
-from elmo_cli.lm.finetune.domain import Domain, find_texts, read_domain
+from elmo_cli.lm.finetune.card import describe_text, write_card
+from elmo_cli.lm.finetune.domain import Domain, DomainTexts, find_texts, read_domain
 from elmo_cli.lm.finetune.fit_softmax import fit_softmax
 from elmo_cli.lm.finetune.job import (
-    START_OVER,
+    SOFTMAX_TOKENS,
     FinetuneJob,
-    FinetuneRecord,
-    FinetuneResult,
     Source,
-    describe_text,
-    figures_of,
+    describe_plan,
     finetune_settings,
     load_source,
-    write_card,
+    with_evaluations_in_time,
 )
+from elmo_cli.lm.finetune.result import START_OVER, FinetuneRecord, FinetuneResult, figures_of
 from elmo_cli.lm.language_model import LanguageModel, load_language_model
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.perplexity import Perplexity, perplexity
@@ -37,6 +47,7 @@ from elmo_cli.pretrained.model_files import (
     CHECKPOINT_FILE,
     STATE_FILE,
     VOCABULARY_FILE,
+    ModelFiles,
 )
 from elmo_cli.pretrained.warm_state import write_warm_state
 from elmo_cli.text.input import InputReport, check_inputs
@@ -47,7 +58,6 @@ from elmo_cli.weightfile.write import write_softmax
 
 _VOCABULARY_SIZE = 25_000  # of a vocabulary that is counted in the domain
 _MIN_COUNT = 2
-_SOFTMAX_TOKENS = 300_000  # that a softmax is fitted on
 _EVALUATED_TOKENS = 20_000  # of the validation text; the test text is measured as a whole
 
 
@@ -62,30 +72,17 @@ def finetune(job: FinetuneJob, *, reporter: Reporter = SILENT) -> FinetuneResult
         TrainingError, StoppedError: as `read_domain` and `Trainer.train`.
     """
     files = locate(job.model)
-    named = [Path(name) for name in (job.softmax, job.vocabulary) if name is not None]
+    named_files = [Path(name) for name in (job.softmax, job.vocabulary) if name is not None]
     with RunFolder(job.output, "finetune") as folder:
-        folder.open(job.mode, reads=[*files.paths, *named])
-        started_with = {"model": f"sha256 {files.sha256}", **job.settings.fixed()}
-        started_with["batch_size"] = job.settings.n_streams
-        record = None
-        if job.mode == "resume":
-            record = FinetuneRecord.read(record_file := folder.path / RECORD_FILE)
-            record.check_same(started_with, record_file)
+        folder.open(job.mode, reads=[*files.paths, *named_files])
         texts = find_texts(job.domain, job.heldout)
-        names = check_inputs([*texts.train, *texts.heldout, *texts.test], job.reading)
+        check_inputs(texts.to_read, job.reading)
+        record = _new_or_saved_record(job, files, texts)
         source = load_source(job, files)
         if source.warning:
             reporter.message(f"warning: {source.warning}")
-        if texts.not_read:
-            reporter.message(f"not read: {', '.join(texts.not_read)}")
-        report, width = InputReport(), source.bilm.options.max_characters
-        reporter.reading(names, report)
-        domain = read_domain(texts, job.reading, max_characters=width, report=report)
-        reporter.input_notes(report)
-        halves = [describe_text(domain.describe()[half]) for half in ("validation", "test")]
-        held_out = f"{halves[0]}, choose the weights, and {halves[1]}, only measure them"
-        reporter.message(f"{domain.train.n_tokens:,} tokens to train on; held out: {held_out}")
-        record = record or FinetuneRecord(started_with, list(texts.train))
+        reporter.message(describe_plan(job, source, is_measured=record.before is not None))
+        domain = _read(job, texts, source, reporter)
         run = FinetuneRun(
             job=job,
             source=source,
@@ -97,7 +94,40 @@ def finetune(job: FinetuneJob, *, reporter: Reporter = SILENT) -> FinetuneResult
         run.start()
         model = run.model_before_training()
         progress = run.train(model)
-        return run.finish(model, progress)
+        return run.finish(progress)
+
+
+def _new_or_saved_record(job: FinetuneJob, files: ModelFiles, texts: DomainTexts) -> FinetuneRecord:
+    """Return the record of a new run, or that of the run to resume, if it started alike."""
+    started_with = {
+        "model": f"sha256 {files.sha256}",
+        **job.settings.fixed(),
+        "batch_size": job.settings.n_streams,  # however the streams are divided
+    }
+    if job.mode != "resume":
+        return FinetuneRecord(run=started_with, train=list(texts.train))
+    path = job.output / RECORD_FILE
+    record = FinetuneRecord.read(path)
+    record.check_same(started_with, path)
+    return record
+
+
+def _read(job: FinetuneJob, texts: DomainTexts, source: Source, reporter: Reporter) -> Domain:
+    """Read the text of the domain, and report what is trained on and what is held out."""
+    if texts.not_read:
+        reporter.message(f"not read: {', '.join(texts.not_read)}")
+    report = InputReport()
+    reporter.reading(texts.to_read, report)
+    reading = replace(job.reading, max_characters=source.bilm.options.max_characters)
+    domain = read_domain(texts, reading, seed=job.settings.seed, report=report)
+    reporter.input_notes(report)
+    heldout = domain.describe()
+    reporter.message(
+        f"{domain.train.n_tokens:,} tokens to train on; held out: "
+        f"{describe_text(heldout['validation'])}, choose the weights, and "
+        f"{describe_text(heldout['test'])}, only measure them"
+    )
+    return domain
 
 
 class FinetuneRun:
@@ -118,6 +148,7 @@ class FinetuneRun:
         self._folder = folder
         self._record = record
         self._reporter = reporter
+        self._record_path = folder.path / RECORD_FILE
         self._text_fingerprint = domain.fingerprint
         validation = domain.validation.sample_evenly(_EVALUATED_TOKENS)
         self._domain = replace(domain, validation=validation)
@@ -137,7 +168,7 @@ class FinetuneRun:
             "softmax": f"{kind}, of {self._vocabulary.fingerprint}",
         }
         if self._job.mode == "resume":
-            self._record.check_same(facts, self._folder.path / RECORD_FILE)
+            self._record.check_same(facts, self._record_path)
             return
         check_long_enough(self._domain.train, self._settings)
         self._folder.start()
@@ -183,9 +214,9 @@ class FinetuneRun:
             self._source.bilm.to(self._job.device),
             self._vocabulary,
             self._domain,
-            replace(self._settings, max_seconds=None),
-            self._job.softmax_tokens or _SOFTMAX_TOKENS,
-            self._reporter.log_line,
+            self._settings,
+            max_tokens=self._job.softmax_tokens or SOFTMAX_TOKENS,
+            report=self._reporter.log_line,
         )
         write_softmax(softmax, self._folder.path / FITTED_FILE)
         return softmax
@@ -193,7 +224,7 @@ class FinetuneRun:
     def _read_fitted_softmax(self) -> NextTokenSoftmax:
         path = self._folder.path / FITTED_FILE
         if not path.exists():
-            raise ResumeError(f"{path}: is missing, so the run cannot continue", START_OVER)
+            raise ResumeError("is missing, so the run cannot continue", START_OVER, where=path)
         projection_dim = self._source.bilm.options.projection_dim
         return read_softmax(path, n_types=len(self._vocabulary), projection=projection_dim)
 
@@ -203,16 +234,20 @@ class FinetuneRun:
         group = ProcessGroup(device=self._job.device)
         step = TrainStep(model, self._domain.train, self._settings, group)
         trainer = Trainer(step, self._domain.validation, self._folder, self._reporter)
-        if (path / CHECKPOINT_FILE).exists() or (path / WEIGHTS_FILE).exists():
+        is_begun = (path / CHECKPOINT_FILE).exists() or (path / WEIGHTS_FILE).exists()
+        if is_begun:
             trainer.resume()
             # These belong to the weights of an earlier part of the run.
             (path / STATE_FILE).unlink(missing_ok=True)
             (path / CARD_FILE).unlink(missing_ok=True)
-        self._reporter.estimate(trainer.estimate())
+        estimate = trainer.estimate()
+        self._reporter.estimate(estimate)
+        if self._job.settings.eval_steps is None:
+            trainer.settings = with_evaluations_in_time(self._settings, estimate.rate)
         trainer.train()
         return trainer.progress
 
-    def finish(self, model: LanguageModel, progress: TrainingProgress) -> FinetuneResult:
+    def finish(self, progress: TrainingProgress) -> FinetuneResult:
         """Measure the model in the folder, which is the source if no step was better."""
         path = self._folder.path
         is_improved = progress.best_step > 0
@@ -254,10 +289,11 @@ class FinetuneRun:
             return "counted in the domain"
         return self._job.vocabulary or "that of the model"
 
-    def _measure(self, model: LanguageModel, what: str) -> Perplexity:
+    def _measure(self, model: LanguageModel, name: str) -> Perplexity:
+        """Measure a model on the test text, and print the figures under a name."""
         measured = self._perplexity(model)
         self._reporter.message(
-            f"{what}: perplexity {measured.average:.2f} (forward {measured.forward:.2f}, "
+            f"{name}: perplexity {measured.average:.2f} (forward {measured.forward:.2f}, "
             f"backward {measured.backward:.2f}), {measured.unknown_fraction:.2%} unknown"
         )
         return measured
@@ -267,13 +303,12 @@ class FinetuneRun:
         test = self._domain.test
         n_done = 0
 
-        def on_progress(n: int) -> None:
+        def on_progress(n_new: int) -> None:
             nonlocal n_done
-            n_done += n
+            n_done += n_new
             self._reporter.progress("measuring on the test text", n_done, test.n_predictions)
 
         return perplexity(model, test, on_progress=on_progress)
 
     def _save_record(self) -> None:
-        text = json.dumps(asdict(self._record), indent=2)
-        write_text(self._folder.path / RECORD_FILE, [text, "\n"])
+        self._record.write(self._record_path)
