@@ -378,22 +378,3 @@ class ResumableOptions:
             refuse_options(["overwrite", "prepare"], "with --resume")
             return "resume"
         return "overwrite" if self.overwrite else "new"
-
-
-# -- for commands whose options have no class yet -------------------------------------------------
-
-
-def run_mode(options: dict[str, Any]) -> str:
-    """Return the mode for `RunFolder.open`; refuse options that contradict `--resume`."""
-    return ResumableOptions(resume=options["resume"], overwrite=options["overwrite"]).mode()
-
-
-def input_settings(given: dict[str, Any]) -> InputSettings:
-    """How the text is to be read, from the values of `input_options`."""
-    return InputOptions(**{name: given[name] for name in INPUT_FIELDS}).input_settings()
-
-
-def model_source(given: dict[str, Any]) -> ModelSource:
-    """Return the model of the values of `model_options`."""
-    source = ModelOptions(model=given["model"], options=given["options"], weights=given["weights"])
-    return source.model_source()
