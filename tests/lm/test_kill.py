@@ -62,7 +62,8 @@ def test_resume_after_kill_gives_an_identical_run(
 ) -> None:
     """Lost state, duplicate lines or a partial file would show in log or weights."""
     softmax = ("--negative-samples", negative_samples)
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    whole = tmp_path / "whole"
+    parts = tmp_path / "parts"
     made(*arguments(text, whole, n_steps, *softmax))
     chance = random.Random(n_kills)
     resume: tuple[str, ...] = ()
