@@ -41,7 +41,9 @@ def pytest_sessionstart() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--update-golden", action="store_true", help="write tests/cli/messages.txt again"
+        "--update-golden",
+        action="store_true",
+        help="write tests/cli/messages.txt and the list of modules in docs/architecture.md again",
     )
 
 

@@ -8,11 +8,13 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+from module_index import HEADING, index_of_modules
 
 PACKAGE = Path(__file__).resolve().parents[2] / "elmo_cli"
 
 # Package -> packages that it may import, as the page says; each may import the modules at the top.
-PAGE = (PACKAGE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+PAGE_PATH = PACKAGE.parent / "docs" / "architecture.md"
+PAGE = PAGE_PATH.read_text(encoding="utf-8")
 ALLOWED = {
     package: set(re.findall(r"`(\w+)`", names))
     for package, names in re.findall(r"^\| `(\w+)/` \|.*\|(.*)\|$", PAGE, re.MULTILINE)
@@ -82,6 +84,16 @@ def test_no_two_classes_share_a_name(folder):
             modules_of.setdefault(name, []).append(str(path.relative_to(PACKAGE.parent)))
     repeated = {name: paths for name, paths in modules_of.items() if len(paths) > 1}
     assert repeated == {}
+
+
+def test_the_page_lists_all_modules(request):
+    """With `--update-golden` the list is written again."""
+    page_above, listed = PAGE.split(HEADING)
+    expected = index_of_modules(PACKAGE)
+    if request.config.getoption("--update-golden"):
+        PAGE_PATH.write_text(page_above + HEADING + expected, encoding="utf-8")
+    else:
+        assert listed == expected
 
 
 def test_no_import_cycle():
