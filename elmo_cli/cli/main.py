@@ -39,6 +39,7 @@ COMMANDS = {
     "probe": "Train a linear probe on each layer and report its accuracy.",
     "plot": "Plot embeddings, probes, layer weights and training runs.",
 }
+_VARIABLES = {"model": "ELMO_MODEL", "device": "ELMO_DEVICE"}  # of parameters
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -172,12 +173,11 @@ def _variable_hints(error: ElmoError) -> list[str]:
     if context is None:
         return []
     hints = []
-    for parameter in context.command.params:
-        name = str(parameter.name)
-        variable = parameter.envvar
-        source = context.get_parameter_source(name)
-        if name in error.parameters and source is ParameterSource.ENVIRONMENT:
-            hints.append(f"${variable} is `{os.environ[str(variable)]}`")
+    for name, variable in _VARIABLES.items():
+        is_typed = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        value = os.environ.get(variable)
+        if name in error.parameters and name in context.params and value and not is_typed:
+            hints.append(f"${variable} is `{value}`")
     return hints
 
 

@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from elmo_cli.errors import UsageError
 
 ENGINES = ("fast", "plain")
 PRECISIONS = ("float32", "bf16", "int8")
 DEVICE_HINT = "`device='cpu'` works on every machine; `device='auto'` uses a GPU if there is one"
-
-
-def check_choice(setting: str, value: object, choices: Sequence[str]) -> None:
-    """Raise a UsageError unless a setting has one of its values, the first being the default."""
-    if value not in choices:
-        names = f"{', '.join(choices[:-1])} or {choices[-1]}"
-        hint = f"{choices[0]} is the default"
-        raise UsageError(f"not {names}", hint, where=f"`{setting}={value}`")
 
 
 def check_device_name(name: str) -> None:

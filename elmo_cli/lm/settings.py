@@ -138,7 +138,6 @@ class TextSettings:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        check_fields(self.reading)
         if self.heldout_tokens_per_file and not self.heldout:
             raise SettingError(
                 "heldout_tokens_per_file", "there is no held-out text", "`heldout` names one"
