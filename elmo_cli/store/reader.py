@@ -73,7 +73,7 @@ class Embeddings(Mapping[Key, AnyArray]):
         self.path = Path(path)
         self._closed = False
         self._opened: _OpenedFile | None = None
-        file = _open_file(self.path)
+        file = _open_finished(self.path)
         try:
             with reading(path, EmbeddingsFileError):
                 self.attributes: dict[str, Any] = read_attributes(file)
@@ -132,7 +132,7 @@ class Embeddings(Mapping[Key, AnyArray]):
         if opened is not None and opened.process_id == os.getpid():
             return opened.reader
         # Not closed before: after a fork the handle is still the parent's.
-        return self._open(_open_file(self.path))
+        return self._open(_open_finished(self.path))
 
     def _find(self, key: object) -> Handle:
         checked: Any = int(key) if isinstance(key, np.integer) else key
@@ -333,7 +333,8 @@ def open_embeddings(path: str | os.PathLike[str]) -> Embeddings:
     return Embeddings(path)
 
 
-def _open_file(path: Path) -> h5py.File:
+def _open_finished(path: Path) -> h5py.File:
+    """Open an embeddings file; UnfinishedError for OUT.part, or where only OUT.part exists."""
     only_part_exists = part_path(path).exists() and not path.exists()
     if is_unfinished(path) or only_part_exists:
         raise UnfinishedError(_UNFINISHED, _FINISH, where=path)
