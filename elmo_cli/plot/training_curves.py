@@ -168,7 +168,7 @@ def read_run(path: Path, record: Path | None = None) -> TrainingCurve:
 
 @dataclass(frozen=True)
 class _Panel:
-    """A part of the figure: the training losses of all runs, or one measure of their evaluations."""
+    """A part of the figure: the losses of all runs, or their evaluations by one measure."""
 
     title: str
     has_losses: bool
