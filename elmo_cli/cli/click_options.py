@@ -249,7 +249,7 @@ def together(*options: Option) -> Option:
     return decorate
 
 
-def refuse_url(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
+def refuse_url(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     """Callback of click: return an output path unchanged; a UsageError if it is a URL."""
     if value is not None:
         check_local(value)
