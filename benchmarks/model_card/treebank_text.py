@@ -17,7 +17,7 @@ from pathlib import Path
 
 from elmo_cli.files import write_text
 from elmo_cli.text.input import InputSettings, read_sentences
-from elmo_cli.text.treebank import is_in_treebank_spelling, treebank_spelling
+from elmo_cli.text.treebank import gets_treebank_spelling, treebank_spelling
 
 TRAIN = "train/*-001.txt.xz"
 HELDOUT = "heldout/*.txt.xz"
@@ -62,7 +62,7 @@ def copy_texts(data: Path, folder: Path, *, fraction: float, tokens_per_file: in
     for path in sorted(data.glob(TRAIN)):
         copied = []
         for document in read_documents(path, tokens_per_file):
-            if is_in_treebank_spelling(n_documents, fraction):
+            if gets_treebank_spelling(n_documents, fraction):
                 document = [treebank_spelling(tokens) for tokens in document]
             copied.append(document)
             n_documents += 1

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 import click
 from click.shell_completion import CompletionItem
@@ -21,55 +21,77 @@ if TYPE_CHECKING:
 
 
 Option = Callable[[Any], Any]  # a decorator of a command
-_FILE_WORDS = {"FILE", "LOG", "PATH", "SHARD", "TEXT"}  # of metavars that stand for a file
 
 
-class _Parameter(click.Parameter):
+class CompletedText(click.types.StringParamType):
+    """A text that the shell completes: with known names, or with the names of files or folders.
+
+    A shell for which we complete a value offers nothing of its own, not even files.
+
+    Args:
+        names: returns the known names; None if there are none.
+        paths: which paths the shell completes in addition; None for no paths.
+    """
+
+    def __init__(
+        self,
+        *,
+        names: Callable[[], list[str]] | None = None,
+        paths: Literal["file", "dir"] | None = None,
+    ) -> None:
+        self._names = names
+        self._paths = paths
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        names = self._names() if self._names is not None else []
+        completions = [CompletionItem(name) for name in names if name.startswith(incomplete)]
+        if self._paths is not None:
+            completions.append(CompletionItem(incomplete, type=self._paths))
+        return completions
+
+
+def _model_names() -> list[str]:
+    from elmo_cli.pretrained.catalogue import CATALOGUE
+
+    return [model.name for model in CATALOGUE]
+
+
+def _task_names() -> list[str]:
+    from elmo_cli.tasks.settings import TASKS
+
+    return list(TASKS)
+
+
+# The types of options and arguments that the shell completes.
+FILE = CompletedText(paths="file")
+FOLDER = CompletedText(paths="dir")
+MODEL = CompletedText(names=_model_names)
+MODEL_OR_FILE = CompletedText(names=_model_names, paths="file")
+TASK = CompletedText(names=_task_names)
+
+
+class _NonEmptyParameter(click.Parameter):
     """A parameter that refuses an empty value, such as that of an unset shell variable."""
 
     def process_value(self, ctx: click.Context, value: Any) -> Any:
         value = super().process_value(ctx, value)
         has_empty = isinstance(value, tuple) and "" in value
         if value == "" or has_empty:
-            raise UsageError(f"empty value for {self._name()}", "is a shell variable unset?")
+            raise UsageError(
+                f"empty value for {self._name_in_messages()}", "is a shell variable unset?"
+            )
         return value
 
-    def _name(self) -> str:
-        """What the help calls it: the metavar of an argument, or the name of an option."""
+    def _name_in_messages(self) -> str:
+        """The metavar of an argument, as in the help, or the name of an option."""
         if not isinstance(self, click.Argument):
             return self.opts[-1]
-        return (self.metavar or "FILE").rstrip("…")  # of an argument that may be repeated
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Models, tasks, files and folders for a metavar; a shell with our completion uses no
-        other."""
-        words = set(re.findall(r"[A-Z]+", self.metavar or ""))
-        completions = [
-            CompletionItem(name) for name in self._names(words) if name.startswith(incomplete)
-        ]
-        if words & _FILE_WORDS:
-            completions.append(CompletionItem(incomplete, type="file"))
-        elif "DIR" in words:
-            completions.append(CompletionItem(incomplete, type="dir"))
-        if not completions:
-            return super().shell_complete(ctx, incomplete)
-        return completions
-
-    def _names(self, words: set[str]) -> list[str]:
-        """The models or tasks that a metavar of these words stands for."""
-        is_argument = isinstance(self, click.Argument)
-        if "NAME" in words and ("PATH" in words or is_argument):
-            from elmo_cli.pretrained.catalogue import CATALOGUE
-
-            return [model.name for model in CATALOGUE]
-        if "TASK" in words:
-            from elmo_cli.tasks.settings import TASKS
-
-            return list(TASKS)
-        return []
+        return (self.metavar or "FILE").rstrip("…")  # "…" marks an argument that may be repeated
 
 
-class GroupedOption(_Parameter, click.Option):
+class GroupedOption(_NonEmptyParameter, click.Option):
     """An option that the help lists under a heading."""
 
     def __init__(self, *args: Any, group: str, **kwargs: Any) -> None:
@@ -78,14 +100,14 @@ class GroupedOption(_Parameter, click.Option):
 
     def get_help_extra(self, ctx: click.Context) -> OptionHelpExtra:
         extra = super().get_help_extra(ctx)
-        extra.pop("range", None)
+        extra.pop("range", None)  # descriptions state a bound where a user could hit it
         if isinstance(self.default, float):
             extra["default"] = f"{self.default:g}"
         return extra
 
 
-class NamedArgument(_Parameter, click.Argument):
-    """An argument that the shell completes according to its name in the help."""
+class NonEmptyArgument(_NonEmptyParameter, click.Argument):
+    """An argument that refuses an empty value."""
 
 
 class GroupedCommand(click.Command):
@@ -97,12 +119,14 @@ class GroupedCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         groups: dict[str, list[tuple[str, str]]] = {}
+        general: list[tuple[str, str]] = []
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None and not isinstance(parameter, click.Argument):
-                group = getattr(parameter, "group", "General")
-                groups.setdefault(group, []).append(record)
-        groups["General"] = groups.pop("General", [])  # the last one
+                group = getattr(parameter, "group", "General")  # `--help` of click has no group
+                records = general if group == "General" else groups.setdefault(group, [])
+                records.append(record)
+        groups["General"] = general  # listed last
         for group, records in groups.items():
             with formatter.section(group):
                 formatter.write_dl(records)
@@ -130,8 +154,8 @@ class FiniteRange(click.FloatRange):
 
 
 def argument(name: str, **kwargs: Any) -> Option:
-    """A click argument with completion."""
-    return click.argument(name, cls=NamedArgument, **kwargs)
+    """An argument; `kwargs` as in `click.argument`."""
+    return click.argument(name, cls=NonEmptyArgument, **kwargs)
 
 
 def value(
@@ -190,14 +214,22 @@ def setting(owner: type, group: str, declaration: str, description: str, **kwarg
 
 
 def _type_of_value(hint: Any) -> Any:
-    """The type of the values of a field: `int` of `int`, and of `int | None`."""
-    alternatives = get_args(hint)
-    return alternatives[0] if alternatives else hint
+    """Return the type of the values of a field from its annotation: `int` from `int | None`.
+
+    Raises:
+        TypeError: the annotation is neither a class nor a class or None; click has no type for it.
+    """
+    if isinstance(hint, type):
+        return hint
+    types = [alternative for alternative in get_args(hint) if alternative is not NoneType]
+    if get_origin(hint) is not UnionType or len(types) != 1:
+        raise TypeError(f"an option cannot have values of type {hint}")
+    return types[0]
 
 
 def output_option(metavar: str, description: str, **kwargs: Any) -> Option:
     """The option for the output of a command, which is no URL; arguments as in `value`."""
-    kwargs["callback"] = local_path
+    kwargs["callback"] = refuse_url
     return value("Output", f"-o, --output {metavar}", description, **kwargs)
 
 
@@ -217,8 +249,8 @@ def together(*options: Option) -> Option:
     return decorate
 
 
-def local_path(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
-    """Callback of click: refuse an output that is a URL."""
+def refuse_url(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Callback of click: return an output path unchanged; a UsageError if it is a URL."""
     if value is not None:
         check_local(value)
     return value

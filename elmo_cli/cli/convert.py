@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from elmo_cli.cli import console, options
-from elmo_cli.cli.click_options import argument, command, value
+from elmo_cli.cli.click_options import FILE, argument, command, value
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.messages import plural
 
@@ -25,7 +25,7 @@ class ConvertOptions:
 
 
 @command
-@argument("file", metavar="FILE")
+@argument("file", metavar="FILE", type=FILE)
 @options.hdf5_output
 @value("Output", "--layout NAME",
        "Layout of the new file (see `elmo embed --help`).  [default: that of FILE]")  # fmt: skip

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import console, options
-from elmo_cli.cli.click_options import FiniteRange, check_local, command, flag, together, value
+from elmo_cli.cli.click_options import (
+    FILE,
+    FiniteRange,
+    check_local,
+    command,
+    flag,
+    together,
+    value,
+)
 from elmo_cli.embed.settings import POOLS, STATES
 from elmo_cli.engine.names import ENGINES, PRECISIONS
 from elmo_cli.errors import OutputError, UsageError
@@ -42,7 +50,7 @@ _OTHER_SUFFIXES = (  # of formats other than HDF5
 _output_options = together(
     value("Output", "-o, --output PATH", "Output: an HDF5 file for all inputs, a folder (trailing "
           "/) with one file per input, or - for standard output; with --ray a folder or URL for "
-          "shards.", required=True),
+          "shards.", required=True, type=FILE),
     value("Output", "--layers SPEC", f"Layers to store: {options.LAYER_SPEC} for a weighted sum.",
           default="all"),
     options.dtype_option("float32"),

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from elmo_cli.cli import console, options, task_options
-from elmo_cli.cli.click_options import argument, command, output_option, value
+from elmo_cli.cli.click_options import FILE, FOLDER, argument, command, output_option, value
 from elmo_cli.messages import plural
 
 
@@ -21,11 +21,13 @@ class EvaluateOptions(task_options.TrainedModelOptions):
 
 
 @command
-@argument("folder", metavar="DIR")
-@value("Data", "--test FILE", "Test data in the format of the training data.", required=True)
+@argument("folder", metavar="DIR", type=FOLDER)
+@value(
+    "Data", "--test FILE", "Test data in the format of the training data.", required=True, type=FILE
+)
 @task_options.embeddings_option("DIR/vectors")
 @task_options.model_option
-@output_option("FILE", "File to write the predictions to.")
+@output_option("FILE", "File to write the predictions to.", type=FILE)
 @task_options.format_option
 @options.overwrite_option
 @task_options.compute_options

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console, lm_training, options
-from elmo_cli.cli.click_options import command, flag, setting, settings, together, value
+from elmo_cli.cli.click_options import FILE, command, flag, setting, settings, together, value
 from elmo_cli.lm.settings import TrainSettings
 
 if TYPE_CHECKING:
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 _text_options = together(
     value("Domain", "--domain DIR|FILE", "Text of the domain: files, or folders whose .txt, "
           ".conll, .conllu and .jsonl files are read; may be repeated.",
-          multiple=True, required=True),
+          multiple=True, required=True, type=FILE),
     lm_training.heldout_option(
         "Held-out text, never trained on; may be repeated. Half of it chooses the weights, the "
         "other half measures them; files named test only measure.  [default: files named dev, "
         "valid or heldout in a folder, else about 5 % of the text]"),
-    lm_training.patience_option(3),
+    lm_training.patience_option(default=3),
 )
 _softmax_options = together(
     flag("Model", "--fit-softmax",
          "Fit a new softmax to the frozen biLM first, even if the model has one."),
     value("Model", "--softmax-tokens N", "Maximum number of tokens that the softmax is fitted on.",
           type=options.AT_LEAST_1, default=300_000),
-    options.vocabulary_size_options("Model", 25_000, 2),
+    options.vocabulary_size_options("Model", size=25_000, min_count=2),
 )
 _training_options = together(
     setting(TrainSettings, "Length", "--max-epochs FLOAT",
@@ -109,10 +109,16 @@ def _job(chosen: FinetuneOptions) -> FinetuneJob:
     from elmo_cli.engine.runtime import select_device
     from elmo_cli.lm.finetune.job import FinetuneJob
 
-    given = options.given_options()  # the library refuses these three where they have no effect
-    softmax_tokens = chosen.softmax_tokens if "softmax_tokens" in given else None
-    vocabulary_size = chosen.vocabulary_size if "vocabulary_size" in given else None
-    min_count = chosen.min_count if "min_count" in given else None
+    # The library refuses these three options where they have no effect, but not their defaults.
+    softmax_tokens = None
+    if options.is_given("softmax_tokens"):
+        softmax_tokens = chosen.softmax_tokens
+    vocabulary_size = None
+    if options.is_given("vocabulary_size"):
+        vocabulary_size = chosen.vocabulary_size
+    min_count = None
+    if options.is_given("min_count"):
+        min_count = chosen.min_count
     return FinetuneJob(
         domain=chosen.domain,
         heldout=chosen.heldout,
@@ -173,9 +179,10 @@ def _print(result: FinetuneResult) -> None:
         f"{result.vocabulary['types']:,} types of the vocabulary ({result.vocabulary['source']})",
     )
     if result.improved is not None:
+        best = result.chosen
         console.say(
-            f"the weights of step {result.chosen['step']:,} were chosen on the validation text, "
-            f"with perplexity {result.chosen['perplexity']:.2f}: {validation_text}",
+            f"the weights of step {best['step']:,} were chosen on the validation text, "
+            f"with perplexity {best['perplexity']:.2f}: {validation_text}",
             f"{result.output}: trained on {result.tokens:,} tokens, {result.epochs:.2f} epochs, in "
             f"{result.seconds:,.0f} s",
         )

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console, options
-from elmo_cli.cli.click_options import argument, command, flag, together, value
+from elmo_cli.cli.click_options import FILE, argument, command, flag, together, value
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.messages import format_bytes, plural
 
@@ -25,7 +25,7 @@ _checks = together(
           "Recompute N sentences with the model and compare the vectors.", type=options.AT_LEAST_1),
     value("Checks", "--text FILE", "Compare the tokens (or their number, if the file has no "
           "tokens) with this text; --recompute then takes the sentences from it. May be repeated.",
-          multiple=True),
+          multiple=True, type=FILE),
     flag("Checks", "--no-verify", "Print only the metadata, without reading all values."),
 )
 # fmt: on
@@ -55,7 +55,7 @@ class InspectOptions(options.InputOptions, options.ModelOptions, options.Process
 
 
 @command
-@argument("file", metavar="FILE")
+@argument("file", metavar="FILE", type=FILE)
 @_checks
 @options.model_options
 @options.processor_options

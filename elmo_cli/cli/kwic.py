@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console, options
-from elmo_cli.cli.click_options import argument, command, value
+from elmo_cli.cli.click_options import FILE, argument, command, value
 from elmo_cli.errors import EmbeddingsFileError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class KwicOptions:
 
 
 @command
-@argument("file", metavar="FILE")
+@argument("file", metavar="FILE", type=FILE)
 @argument("word", metavar="WORD")
 @value("Search", "-k, --count N", "Maximum number of occurrences to list.  [default: all]",
        type=options.AT_LEAST_1)  # fmt: skip

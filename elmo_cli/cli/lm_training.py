@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import (
+    FILE,
+    FOLDER,
     Option,
     flag,
     output_option,
@@ -62,7 +64,7 @@ def run_folder_options(contents: str, resume: str) -> Option:
     """Options for the output folder of a run, which has some contents; help of `--resume`."""
     # fmt: off
     return together(
-        output_option("DIR", f"Output folder: {contents}.", required=True),
+        output_option("DIR", f"Output folder: {contents}.", required=True, type=FOLDER),
         flag("Output", "--resume", resume),
         flag("Output", "-f, --overwrite", "Start over if DIR contains a run."),
         setting(TrainSettings, "Output", "--dtype TYPE",
@@ -73,7 +75,7 @@ def run_folder_options(contents: str, resume: str) -> Option:
 
 def heldout_option(description: str) -> Option:
     """Option for the held-out texts."""
-    return value("Evaluation", "--heldout FILE", description, multiple=True)
+    return value("Evaluation", "--heldout FILE", description, multiple=True, type=FILE)
 
 
 def patience_option(default: int | None = None) -> Option:

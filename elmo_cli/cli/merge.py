@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from elmo_cli.cli import console, options
-from elmo_cli.cli.click_options import argument, command
+from elmo_cli.cli.click_options import FILE, argument, command
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.messages import plural
 
@@ -22,7 +22,7 @@ class MergeOptions:
 
 
 @command
-@argument("shards", nargs=-1, required=True, metavar="SHARD…")
+@argument("shards", nargs=-1, required=True, metavar="SHARD…", type=FILE)
 @options.hdf5_output
 @options.overwrite_option
 @options.general_options

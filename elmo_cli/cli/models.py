@@ -11,7 +11,15 @@ from typing import Any
 import click
 
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import GroupedCommand, argument, output_option, value
+from elmo_cli.cli.click_options import (
+    FOLDER,
+    MODEL,
+    MODEL_OR_FILE,
+    GroupedCommand,
+    argument,
+    output_option,
+    value,
+)
 from elmo_cli.cli.options import quiet_option, set_as_json
 from elmo_cli.fields import MOST_SEED
 
@@ -63,7 +71,7 @@ class ShowModelOptions:
 
 
 @models.command("show")
-@argument("name", metavar="NAME|PATH")
+@argument("name", metavar="NAME|PATH", type=MODEL_OR_FILE)
 @_AS_JSON
 def show_model(**values: Any) -> None:
     """Show the sizes, license, files and hashes of a model.
@@ -92,7 +100,7 @@ class PullModelOptions:
 
 
 @models.command("pull")
-@argument("name", metavar="NAME")
+@argument("name", metavar="NAME", type=MODEL)
 @click.option(
     "-f", "--overwrite", is_flag=True, help="Download again even if the model is present."
 )
@@ -142,9 +150,11 @@ class RandomModelOptions:
 
 
 @models.command("random", cls=GroupedCommand)
-@value("Model", "--like NAME|PATH", "Model whose sizes are copied.", required=True)
+@value(
+    "Model", "--like NAME|PATH", "Model whose sizes are copied.", required=True, type=MODEL_OR_FILE
+)
 @value("Model", "--seed N", "Random seed.", type=click.IntRange(0, MOST_SEED), default=0)
-@output_option("DIR", "New or empty folder for the model.", required=True)
+@output_option("DIR", "New or empty folder for the model.", required=True, type=FOLDER)
 @quiet_option
 def random_model(**values: Any) -> None:
     """Write a model with the architecture of another one and random weights.

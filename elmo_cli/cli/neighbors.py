@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from elmo_cli.cli import console, options, plot_options
-from elmo_cli.cli.click_options import argument, command, flag, together, value
+from elmo_cli.cli.click_options import FILE, MODEL_OR_FILE, argument, command, flag, together, value
 from elmo_cli.cli.kwic import as_facts, in_context, print_in_context
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.messages import plural
@@ -38,14 +38,15 @@ def _occurrence(ctx: click.Context, parameter: click.Parameter, words: str | Non
 # fmt: off
 _search_options = together(
     value("Search", "--query-file FILE",
-          "Take the queries from this embeddings file of the same model.  [default: FILE]"),
+          "Take the queries from this embeddings file of the same model.  [default: FILE]",
+          type=FILE),
     options.layer_option("Search"),
     value("Search", "--occurrence N|all", "Occurrence of a WORD to search with, counted from 1, or "
           "all.  [default: the first 5]", callback=_occurrence),
     value("Search", "--text TEXT", "Sentence to search with, the word in brackets: 'she sat on the "
-          "[bank]'. May be repeated.", multiple=True),
+          "[bank]'. May be repeated.", multiple=True, type=FILE),
     value("Search", "-m, --model NAME|PATH",
-          "Model for --text.  [default: the model that FILE records]"),
+          "Model for --text.  [default: the model that FILE records]", type=MODEL_OR_FILE),
     value("Search", "-k, --count N", "Number of neighbors per query.",
           type=options.AT_LEAST_1, default=5),
     flag("Search", "--same-word",
@@ -72,7 +73,7 @@ class NeighborsOptions:
 
 
 @command
-@argument("file", metavar="FILE")
+@argument("file", metavar="FILE", type=FILE)
 @argument("queries", nargs=-1, metavar="QUERY…")
 @_search_options
 @plot_options.plot_output(".html, .png, .svg or .pdf", required=False)

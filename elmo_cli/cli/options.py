@@ -15,11 +15,13 @@ from click.core import ParameterSource
 
 from elmo_cli.cli import console
 from elmo_cli.cli.click_options import (
+    FILE,
+    MODEL_OR_FILE,
     Option,
     argument,
     flag,
-    local_path,
     longest_name,
+    refuse_url,
     together,
     value,
 )
@@ -102,7 +104,7 @@ general_options: Option = together(quiet_option, json_option)
 
 # -- input ----------------------------------------------------------------------------------------
 
-texts_argument = partial(argument, nargs=-1)
+texts_argument = partial(argument, nargs=-1, type=FILE)
 # fmt: off
 encoding_option: Option = value(
     "Input", "--encoding NAME", "Character encoding of the input.", default="utf-8"
@@ -216,11 +218,12 @@ def _model(ctx: click.Context, parameter: click.Parameter, name: str | None) -> 
 # fmt: off
 model_options: Option = together(
     value("Model", "-m, --model NAME|PATH", "Model: a name from `elmo models list`, a folder, an "
-          "archive or a weight file.  [default: elmo-en]", envvar="ELMO_MODEL", callback=_model),
+          "archive or a weight file.  [default: elmo-en]", envvar="ELMO_MODEL", callback=_model,
+          type=MODEL_OR_FILE),
     value("Model", "--options-file FILE", "options.json of the model; needs --weight-file.",
-          "options"),
+          "options", type=FILE),
     value("Model", "--weight-file FILE", "HDF5 weight file of the model; needs --options-file.",
-          "weights"),
+          "weights", type=FILE),
 )
 
 
@@ -231,13 +234,13 @@ def language_model_options(*, or_counted: bool = False) -> Option:
         default += ", else counted in the text"
     return together(
         value("Model", "--softmax FILE", "Softmax weights in HDF5.  [default: softmax.hdf5 next to "
-              "the weights, or inside the weight file]"),
+              "the weights, or inside the weight file]", type=FILE),
         value("Model", "--vocabulary FILE",
-              f"Types that the softmax predicts, one per line.  [default: {default}]"),
+              f"Types that the softmax predicts, one per line.  [default: {default}]", type=FILE),
     )
 
 
-def vocabulary_size_options(group: str, size: int | None, min_count: int) -> Option:
+def vocabulary_size_options(group: str, *, size: int | None, min_count: int) -> Option:
     """Limits of a vocabulary that is counted in the text, with their defaults."""
     unlimited = "" if size else "  [default: unlimited]"
     return together(
@@ -341,11 +344,11 @@ def _hdf5(ctx: click.Context, parameter: click.Parameter, output: str) -> str:
     """Refuse an output that is no file on a disk."""
     if output == "-":
         raise UsageError("HDF5 needs a file on a disk", "`-o FILE` names one", where="--output -")
-    return local_path(ctx, parameter, output)
+    return refuse_url(ctx, parameter, output)
 
 
 hdf5_output: Option = value(
-    "Output", "-o, --output FILE", "HDF5 file to write.", required=True, callback=_hdf5
+    "Output", "-o, --output FILE", "HDF5 file to write.", required=True, callback=_hdf5, type=FILE
 )
 overwrite_option: Option = flag("Output", "-f, --overwrite", "Replace existing output.")
 

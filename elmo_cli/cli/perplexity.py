@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import console, options
-from elmo_cli.cli.click_options import command, output_option, together, value
+from elmo_cli.cli.click_options import FILE, command, output_option, together, value
 from elmo_cli.messages import plural
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _state_and_output = together(
     value("State", "--batch-size N", "With --state carry: number of parallel streams of text, as "
           "in bilm-tf.  [default: 1]", type=click.IntRange(min=1)),
     output_option("FILE", "Also write a tab-separated table with one row per sentence; - for "
-                  "standard output."),
+                  "standard output.", type=FILE),
 )
 # fmt: on
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from elmo_cli.cli import console, options, plot_options
-from elmo_cli.cli.click_options import GroupedCommand, argument, together, value
+from elmo_cli.cli.click_options import FILE, FOLDER, GroupedCommand, argument, together, value
 from elmo_cli.errors import EmbeddingsFileError
 
 
@@ -35,7 +35,7 @@ class PlotCurvesOptions(plot_options.PlotOptions):
 
 
 @_command("curves")
-@argument("logs", nargs=-1, required=True, metavar="LOG…")
+@argument("logs", nargs=-1, required=True, metavar="LOG…", type=FILE)
 @plot_options.plot_output()
 def plot_curves(**values: Any) -> None:
     """Plot the loss and the perplexity or score of training runs.
@@ -72,7 +72,7 @@ class PlotLayersOptions(plot_options.PlotOptions):
 
 
 @_command("layers")
-@argument("mixes", nargs=-1, required=True, metavar="DIR|MIX…")
+@argument("mixes", nargs=-1, required=True, metavar="DIR|MIX…", type=FOLDER)
 @plot_options.plot_output()
 def plot_layers(**values: Any) -> None:
     """Plot learned layer weights, like figure 2 of the paper.
@@ -126,7 +126,7 @@ class PlotSensesOptions(plot_options.PlotOptions, options.LabelOptions):
 
 
 @_command("senses")
-@argument("file", metavar="FILE")
+@argument("file", metavar="FILE", type=FILE)
 @_senses_options
 @plot_options.plot_output(".html, .png, .svg or .pdf")
 def plot_senses(**values: Any) -> None:
@@ -170,7 +170,7 @@ class PlotSimilarityOptions(plot_options.PlotOptions):
 
 
 @_command("similarity")
-@argument("file", metavar="FILE")
+@argument("file", metavar="FILE", type=FILE)
 @argument("first", metavar="KEY")
 @argument("second", metavar="KEY")
 @plot_options.plot_output()
@@ -202,7 +202,7 @@ class PlotProbeOptions(plot_options.PlotOptions):
 
 
 @_command("probe")
-@argument("results", nargs=-1, required=True, metavar="FILE…")
+@argument("results", nargs=-1, required=True, metavar="FILE…", type=FILE)
 @plot_options.plot_output()
 def plot_probe(**values: Any) -> None:
     """Plot the accuracy of probes by layer.

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import Option, output_option, together
+from elmo_cli.cli.click_options import FILE, Option, output_option, together
 from elmo_cli.cli.options import overwrite_option, quiet_option
 from elmo_cli.files import StrPath
 
 
 def plot_output(formats: str = ".png, .svg or .pdf", *, required: bool = True) -> Option:
     """The options of a command that plots: the output file, and whether to replace it."""
-    path = output_option("FILE", f"Plot to write: {formats}.", required=required)
+    path = output_option("FILE", f"Plot to write: {formats}.", required=required, type=FILE)
     return together(path, overwrite_option, quiet_option)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console, options, task_options
-from elmo_cli.cli.click_options import argument, command, flag, output_option
+from elmo_cli.cli.click_options import FILE, FOLDER, argument, command, flag, output_option
 from elmo_cli.errors import UsageError
 from elmo_cli.text.input_report import InputReport
 
@@ -25,9 +25,11 @@ class PredictOptions(task_options.TrainedModelOptions, options.InputOptions):
 
 
 @command
-@argument("folder", metavar="DIR")
+@argument("folder", metavar="DIR", type=FOLDER)
 @options.texts_argument("texts", required=True, metavar="TEXT…")
-@output_option("FILE", "File to write the predictions to; - is standard output.", default="-")
+@output_option(
+    "FILE", "File to write the predictions to; - is standard output.", default="-", type=FILE
+)
 @task_options.format_option
 @options.overwrite_option
 @flag("Input", "--as-data", "Read TEXT in the format of the training data; labels may be missing.")

@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console, lm_training, options
-from elmo_cli.cli.click_options import command, flag, setting, settings, together, value
+from elmo_cli.cli.click_options import (
+    FILE,
+    FOLDER,
+    MODEL_OR_FILE,
+    command,
+    flag,
+    setting,
+    settings,
+    together,
+    value,
+)
 from elmo_cli.lm.pretrain_config import PretrainConfig
 from elmo_cli.lm.settings import TextSettings, TrainSettings
 from elmo_cli.training.run_folder import RECIPE_FILE
@@ -24,9 +34,9 @@ _output_options = together(
     flag("Output", "--prepare",
          "Stop before the first step; `--resume` then trains, also in a copy of DIR."),
     value("Output", "--recipe FILE", "JSON file with options by their long names, and `texts`; the "
-          "command line takes precedence."),
+          "command line takes precedence.", type=FILE),
     value("Output", "--data-dir DIR", "Folder that the recipe's file names are relative to.  "
-          "[default: the recipe's folder]"),
+          "[default: the recipe's folder]", type=FOLDER),
 )
 _training_options = together(
     settings(
@@ -64,18 +74,20 @@ _training_options = together(
     ),
 )
 _model_options = together(
+    setting(PretrainConfig, "Model", "--init-from NAME|PATH",
+            "Start from the weights, softmax and vocabulary of this model.", type=MODEL_OR_FILE),
+    setting(PretrainConfig, "Model", "--options-file FILE",
+            "options.json with all sizes, instead of the next three options.", type=FILE),
     settings(
         PretrainConfig, "Model",
-        ("--init-from NAME|PATH", "Start from the weights, softmax and vocabulary of this model."),
-        ("--options-file FILE", "options.json with all sizes, instead of the next three options."),
         ("--lstm-dim N", "LSTM cell size."),
         ("--projection-dim N", "LSTM output size; stored vectors have twice as many values."),
         ("--char-filters N",
          "Filters of the character CNN: 512, or 2048 as in the published models."),
     ),
-    options.vocabulary_size_options("Vocabulary", 25_000, 2),
+    options.vocabulary_size_options("Vocabulary", size=25_000, min_count=2),
     setting(PretrainConfig, "Vocabulary", "--vocabulary FILE",
-            "Types to predict, one per line, instead of counting them."),
+            "Types to predict, one per line, instead of counting them.", type=FILE),
 )
 _text_options = settings(
     TextSettings, "Input",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import console, options
-from elmo_cli.cli.click_options import command, flag, together, value
+from elmo_cli.cli.click_options import FILE, command, flag, together, value
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.fields import MOST_SEED
 
@@ -41,7 +41,7 @@ _COLUMNS = (
 
 
 # fmt: off
-_files = partial(value, "Input", nargs=2)
+_files = partial(value, "Input", nargs=2, type=FILE)
 _file_options = together(
     _files("--train FILE LABELS", "Embeddings and labels to train on.", required=True),
     _files("--dev FILE LABELS", "Embeddings and labels that select the weight decay.  [default: "

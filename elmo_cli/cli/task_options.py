@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import Option, together, value
+from elmo_cli.cli.click_options import FOLDER, MODEL_OR_FILE, Option, together, value
 from elmo_cli.cli.lm_training import ConsoleReporter
 from elmo_cli.cli.options import (
     ProcessorOptions,
@@ -28,7 +28,7 @@ _FORMAT = (
     "Format of the predictions: conll, json or jsonl; docs/train.md lists those of each task.  "
     "[default: depends on the task]"
 )
-model_option: Option = value("Data", "-m, --model NAME|PATH", _MODEL)
+model_option: Option = value("Data", "-m, --model NAME|PATH", _MODEL, type=MODEL_OR_FILE)
 format_option: Option = value("Output", "--output-format FORMAT", _FORMAT)
 compute_options: Option = together(device_option, threads_option_with("1"))
 
@@ -36,7 +36,7 @@ compute_options: Option = together(device_option, threads_option_with("1"))
 def embeddings_option(default: str) -> Option:
     """Option for the folder of the embeddings."""
     description = "Folder of embeddings files; missing embeddings are computed and stored in it."
-    return value("Data", "--embeddings DIR", f"{description}  [default: {default}]")
+    return value("Data", "--embeddings DIR", f"{description}  [default: {default}]", type=FOLDER)
 
 
 @dataclass(frozen=True)

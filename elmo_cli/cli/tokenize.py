@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console, options
-from elmo_cli.cli.click_options import command, output_option
+from elmo_cli.cli.click_options import FILE, command, output_option
 from elmo_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,7 +26,10 @@ class TokenizeOptions(options.RawInputOptions):
 @command
 @options.texts_argument("texts", required=True, metavar="TEXT…")
 @output_option(
-    "FILE", "Output text file, one sentence per line; - for standard output.", default="-"
+    "FILE",
+    "Output text file, one sentence per line; - for standard output.",
+    default="-",
+    type=FILE,
 )
 @options.overwrite_option
 @options.raw_input_options

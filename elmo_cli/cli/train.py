@@ -10,6 +10,9 @@ import click
 
 from elmo_cli.cli import console, options, task_options
 from elmo_cli.cli.click_options import (
+    FILE,
+    FOLDER,
+    TASK,
     GroupedCommand,
     argument,
     flag,
@@ -31,11 +34,11 @@ def _setting(declaration: str, description: str, dest: str | None = None, **kwar
 
 # fmt: off
 _data_options = together(
-    value("Data", "--train FILE", "Training data in the format of TASK."),
-    value("Data", "--dev FILE", "Development data, which select the best epoch."),
+    value("Data", "--train FILE", "Training data in the format of TASK.", type=FILE),
+    value("Data", "--dev FILE", "Development data, which select the best epoch.", type=FILE),
     task_options.embeddings_option("vectors in the output folder"),
     value("Data", "--word-vectors FILE",
-          "Word vectors: GloVe or word2vec text (also .gz), or .npz.  [default: none]"),
+          "Word vectors: GloVe or word2vec text (also .gz), or .npz.  [default: none]", type=FILE),
     task_options.model_option,
 )
 _setting_options = together(
@@ -118,9 +121,9 @@ class _TrainCommand(GroupedCommand):
 
 
 @click.command(cls=_TrainCommand, no_args_is_help=True)
-@argument("task", metavar="TASK")
+@argument("task", metavar="TASK", type=TASK)
 @_data_options
-@output_option("DIR", "Output folder: the task model.")
+@output_option("DIR", "Output folder: the task model.", type=FOLDER)
 @flag("Output", "--resume", "Continue the run in DIR.")
 @options.overwrite_option
 @_setting_options

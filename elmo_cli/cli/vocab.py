@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from elmo_cli.cli import console, options
-from elmo_cli.cli.click_options import command, output_option
+from elmo_cli.cli.click_options import FILE, command, output_option
 from elmo_cli.messages import plural
 
 
@@ -22,10 +22,13 @@ class VocabOptions(options.InputOptions, options.VocabularySizeOptions):
 @command
 @options.texts_argument("texts", required=True, metavar="TEXT…")
 @output_option(
-    "FILE", "Vocabulary file to write, one type per line; - for standard output.", required=True
+    "FILE",
+    "Vocabulary file to write, one type per line; - for standard output.",
+    required=True,
+    type=FILE,
 )
 @options.overwrite_option
-@options.vocabulary_size_options("Vocabulary", None, 1)
+@options.vocabulary_size_options("Vocabulary", size=None, min_count=1)
 @options.input_options
 @options.general_options
 def vocab(**values: Any) -> None:

@@ -220,21 +220,28 @@ def top_layer_outputs(
     state = initial_state.to(table.device).expand(schedule.shape[1])
     for first in range(0, len(schedule), _STEPS_AT_ONCE):
         positions = schedule[first : first + _STEPS_AT_ONCE]  # (step, stream)
-        inputs, targets = _inputs_and_targets(corpus, np.maximum(positions, 0))
+        inputs, targets = _types_at_predictions(corpus, np.maximum(positions, 0))
         vectors = table[torch.from_numpy(inputs).to(table.device)]
         top, state = forward(bilm, vectors, state)
         yield positions, torch.from_numpy(targets).to(table.device), top
 
 
-def _inputs_and_targets(corpus: Corpus, positions: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Return the type numbers at these positions: (step, stream) -> (step, direction, stream)."""
+def _types_at_predictions(corpus: Corpus, predictions: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Return the type numbers of the inputs and the targets of some predictions.
+
+    Args:
+        predictions: their positions, (step, stream); a position is the number of a prediction in
+            the text, not an index in `corpus.tokens`.
+    Returns:
+        Two arrays, (step, direction, stream).
+    """
     starts = corpus.prediction_starts
-    sentence = np.searchsorted(starts, positions, "right") - 1  # (step, stream)
+    sentence = np.searchsorted(starts, predictions, "right") - 1  # (step, stream)
     # Indices of the inputs in `corpus.tokens`, where each sentence has one symbol more.
-    ahead = positions + sentence
-    back = corpus.starts[sentence + 1] - 1 - (positions - starts[sentence])
-    inputs = corpus.tokens[np.stack([ahead, back], 1)]
-    targets = corpus.tokens[np.stack([ahead + 1, back - 1], 1)]
+    forward_indices = predictions + sentence
+    backward_indices = corpus.starts[sentence + 1] - 1 - (predictions - starts[sentence])
+    inputs = corpus.tokens[np.stack([forward_indices, backward_indices], 1)]
+    targets = corpus.tokens[np.stack([forward_indices + 1, backward_indices - 1], 1)]
     return inputs.astype(np.int64), targets.astype(np.int64)
 
 

@@ -31,8 +31,8 @@ from elmo_cli.pretrained.model_files import (
     write_parts,
 )
 from elmo_cli.text.vocabulary import Vocabulary
-from elmo_cli.weightfile.describe import find_dataset, probe_hdf5
-from elmo_cli.weightfile.open_weights import open_weights
+from elmo_cli.weightfile.describe import find_dataset
+from elmo_cli.weightfile.open_weights import check_readable, open_weights
 from elmo_cli.weightfile.read import read_softmax
 from elmo_cli.weightfile.write import write_bilm, write_softmax
 
@@ -93,7 +93,7 @@ def load_language_model(
         UsageError, OutputError: as `pretrained.load`.
     """
     files = model if isinstance(model, ModelFiles) else locate(model)
-    probe_hdf5([softmax])
+    check_readable([softmax])
     # Missing files are reported before the weights are read, which may take a while.
     softmax_path = _find_softmax(files) if softmax is None else Path(softmax)
     vocabulary_path = _find_vocabulary(files) if vocabulary is None else Path(vocabulary)

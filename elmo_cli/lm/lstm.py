@@ -41,7 +41,7 @@ class FusedLSTM(torch.autograd.Function):
         h: output before the first token, (direction, stream, projection), without gradient.
         c: cell state before the first token, (direction, stream, cell), without gradient.
         cell_clip, proj_clip: bounds of the cell and of the projected output, or None.
-        parameters: the `parameters_of` both directions.
+        parameters: the `parameters_of` the forward layer, then those of the backward layer.
     Returns:
         Outputs, (token, direction, stream, projection), and cells, (token, direction, stream,
         cell), after each token.
@@ -57,42 +57,49 @@ class FusedLSTM(torch.autograd.Function):
         proj_clip: float | None,
         *parameters: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        n_tokens, n_directions, n_rows, _ = x.shape
+        n_tokens, n_directions, n_streams, _ = x.shape
         n_cells = c.shape[2]
-        n_kinds = len(parameters) // n_directions  # 3, or 4 with a projection
-        input_weights = [weight.to(x.dtype) for weight in parameters[0::n_kinds]]
-        recurrent_weights = [weight.to(x.dtype) for weight in parameters[1::n_kinds]]
-        biases = [_with_forget_bias(bias).to(x.dtype) for bias in parameters[2::n_kinds]]
+        n_per_direction = len(parameters) // n_directions  # 3, or 4 with a projection
+        # Lists with one element per direction.
+        input_weights = [weight.to(x.dtype) for weight in parameters[0::n_per_direction]]
+        recurrent_weights = [weight.to(x.dtype) for weight in parameters[1::n_per_direction]]
+        biases = [_with_forget_bias(bias).to(x.dtype) for bias in parameters[2::n_per_direction]]
         projections: list[Tensor] = []
-        if n_kinds == 4:
-            projections = [weight.to(x.dtype) for weight in parameters[3::n_kinds]]
-        # Input products, which the loop turns into the values of the gates, in place.
-        gates = _at_all_steps(x, input_weights, biases)  # (token, direction, stream, 4 * cell)
+        if n_per_direction == 4:
+            projections = [weight.to(x.dtype) for weight in parameters[3::n_per_direction]]
+        # The input products, which the loop turns into the values of the gates, in place.
+        gates = _linear_at_all_steps(x, input_weights, biases)
         # Cells and outputs before each token and after the last one: (token + 1, …).
-        cells = c.new_empty(n_tokens + 1, n_directions, n_rows, n_cells)
+        cells = c.new_empty(n_tokens + 1, n_directions, n_streams, n_cells)
         hs = x.new_empty(n_tokens + 1, *x.shape[1:])
-        squashed = x.new_empty(n_tokens, n_directions, n_rows, n_cells)  # tanh of cells
+        tanh_cells = x.new_empty(n_tokens, n_directions, n_streams, n_cells)
         cells[0] = c
         hs[0] = h
         recurrent = _StepProduct(recurrent_weights)
-        project = _StepProduct(projections) if projections else None
+        projection = _StepProduct(projections) if projections else None
         for t in range(n_tokens):
-            z = recurrent.added(hs[t], gates[t])  # (direction, stream, 4 * cell)
-            i, j, f, o = z.chunk(4, 2)  # each (direction, stream, cell)
+            step_gates = gates[t]  # (direction, stream, 4 * cell)
+            recurrent.add_product_(step_gates, hs[t])
+            i, j, f, o = step_gates.chunk(4, 2)  # each (direction, stream, cell)
+            f_and_o = step_gates[..., 2 * n_cells :]
             i.sigmoid_()
             j.tanh_()
-            z[..., 2 * n_cells :].sigmoid_()  # f and o
-            cell = torch.mul(f, cells[t], out=cells[t + 1]).addcmul_(i, j)
+            f_and_o.sigmoid_()
+            cell = cells[t + 1]
+            torch.mul(f, cells[t], out=cell)
+            cell.addcmul_(i, j)
             if cell_clip is not None:
                 cell.clamp_(-cell_clip, cell_clip)
-            m = torch.tanh(cell, out=squashed[t]) * o  # (direction, stream, cell)
-            if project is not None:
-                m = project.of(m)  # (direction, stream, projection)
+            cell_output = torch.tanh(cell, out=tanh_cells[t]) * o  # (direction, stream, cell)
+            if projection is None:
+                hs[t + 1] = cell_output
+            else:
+                projected = projection.product(cell_output)  # (direction, stream, projection)
                 if proj_clip is not None:
-                    m.clamp_(-proj_clip, proj_clip)
-            hs[t + 1] = m
+                    projected.clamp_(-proj_clip, proj_clip)
+                hs[t + 1] = projected
         weights = [*input_weights, *recurrent_weights, *projections]
-        ctx.save_for_backward(x, hs, gates, cells, squashed, *weights)
+        ctx.save_for_backward(x, hs, gates, cells, tanh_cells, *weights)
         ctx.cell_clip = cell_clip
         ctx.proj_clip = proj_clip
         ctx.dtype = parameters[0].dtype
@@ -104,57 +111,65 @@ class FusedLSTM(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_outputs: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        x, hs, gates, cells, squashed, *weights = ctx.saved_tensors
+        # Stage 1: what `forward` has saved. Of each kind, there is one weight per direction.
+        x, hs, gates, cells, tanh_cells, *weights = ctx.saved_tensors
         n_tokens, n_directions = x.shape[:2]
         input_weights = weights[:n_directions]
         recurrent_weights = weights[n_directions : 2 * n_directions]
         projections = weights[2 * n_directions :]
         clipped_cells = None
         if ctx.cell_clip is not None:
-            clipped_cells = _at_bounds(cells, ctx.cell_clip)
-        clipped_outputs = None
+            clipped_cells = _is_clipped(cells, ctx.cell_clip)
+        clipped_hs = None
         if projections and ctx.proj_clip is not None:
-            clipped_outputs = _at_bounds(hs, ctx.proj_clip)
-        d_projected = torch.empty_like(d_outputs)  # (token, direction, stream, projection)
-        d_z = torch.empty_like(gates)  # (token, direction, stream, 4 * cell)
-        d_h = torch.zeros_like(d_outputs[0])  # (direction, stream, projection)
+            clipped_hs = _is_clipped(hs, ctx.proj_clip)
+
+        # Stage 2: the gradients of all sums and outputs, from the last token to the first.
+        d_sums = torch.empty_like(gates)  # of the sums inside the gates
+        d_hs = torch.empty_like(d_outputs)  # (token, direction, stream, projection)
+        # What the next token passes back to the output and to the cell before it.
+        d_next_h = torch.zeros_like(d_outputs[0])  # (direction, stream, projection)
         d_cell = torch.zeros_like(cells[0])  # (direction, stream, cell)
-        recurrent = _StepProduct([weight.t() for weight in recurrent_weights])
-        unproject = None
+        recurrent_back = _StepProduct([weight.t() for weight in recurrent_weights])
+        projection_back = None
         if projections:
-            unproject = _StepProduct([weight.t() for weight in projections])
+            projection_back = _StepProduct([weight.t() for weight in projections])
         for t in range(n_tokens - 1, -1, -1):
             i, j, f, o = gates[t].chunk(4, 2)  # each (direction, stream, cell)
-            d_i, d_j, d_f, d_o = d_z[t].chunk(4, 2)
-            d_m = torch.add(d_outputs[t], d_h, out=d_projected[t])
-            if clipped_outputs is not None:
-                d_m.masked_fill_(clipped_outputs[t + 1], 0)
-            if unproject is not None:
-                d_m = unproject.of(d_m)  # (direction, stream, cell)
-            _sigmoid_backward(d_m * squashed[t], o, grad_input=d_o)
-            d_cell += torch.ops.aten.tanh_backward(d_m * o, squashed[t])
+            d_i, d_j, d_f, d_o = d_sums[t].chunk(4, 2)
+            d_h = torch.add(d_outputs[t], d_next_h, out=d_hs[t])
+            if clipped_hs is not None:
+                d_h.masked_fill_(clipped_hs[t + 1], 0)
+            d_cell_output = d_h  # (direction, stream, cell)
+            if projection_back is not None:
+                d_cell_output = projection_back.product(d_h)
+            _sigmoid_backward(d_cell_output * tanh_cells[t], o, grad_input=d_o)
+            d_cell += torch.ops.aten.tanh_backward(d_cell_output * o, tanh_cells[t])
             if clipped_cells is not None:
                 d_cell.masked_fill_(clipped_cells[t + 1], 0)
             _sigmoid_backward(d_cell * j, i, grad_input=d_i)
             _tanh_backward(d_cell * i, j, grad_input=d_j)
             _sigmoid_backward(d_cell * cells[t], f, grad_input=d_f)
             d_cell *= f
-            d_h = recurrent.of(d_z[t])
-        d_x = _at_all_steps(d_z, [weight.t() for weight in input_weights])
+            d_next_h = recurrent_back.product(d_sums[t])
+
+        # Stage 3: the gradients of the input and of the weights, for all tokens at once.
+        d_x = _linear_at_all_steps(d_sums, [weight.t() for weight in input_weights])
         # (direction, 4 * cell); a single sum over both axes takes 20 times as long.
-        d_bias = d_z.sum(0).sum(1)
-        unprojected = None
+        d_bias = d_sums.sum(0).sum(1)
+        cell_outputs = None
         if projections:
-            n_cells = cells.shape[3]
-            unprojected = gates[..., -n_cells:] * squashed  # (token, direction, stream, cell)
+            _, _, _, output_gates = gates.chunk(4, 3)
+            cell_outputs = output_gates * tanh_cells  # (token, direction, stream, cell)
         d_parameters: list[Tensor] = []  # in the order of `parameters_of`
-        for d in range(n_directions):
-            d_parameters.append(_over_all_steps(d_z, x, d))
-            d_parameters.append(_over_all_steps(d_z, hs[:-1], d))
-            d_parameters.append(d_bias[d])
-            if unprojected is not None:
-                d_parameters.append(_over_all_steps(d_projected, unprojected, d))
+        for direction in range(n_directions):
+            d_parameters.append(_weight_gradient(d_sums, x, direction))
+            d_parameters.append(_weight_gradient(d_sums, hs[:-1], direction))
+            d_parameters.append(d_bias[direction])
+            if cell_outputs is not None:
+                d_parameters.append(_weight_gradient(d_hs, cell_outputs, direction))
         converted = [gradient.to(ctx.dtype) for gradient in d_parameters]
+        # `h` and `c` come from the previous batch and get no gradient, nor do the two clips.
         return d_x, None, None, None, None, *converted
 
 
@@ -176,7 +191,7 @@ class _StepProduct:
         else:
             self._weights = torch.stack([weight.t() for weight in weights])
 
-    def of(self, x: Tensor) -> Tensor:
+    def product(self, x: Tensor) -> Tensor:
         """Compute x @ weight.T: (direction, stream, n_in) -> (direction, stream, n_out)."""
         if self._packed is None:
             return torch.bmm(x, self._weights)
@@ -186,13 +201,13 @@ class _StepProduct:
         ]
         return torch.stack(products)
 
-    def added(self, x: Tensor, base: Tensor) -> Tensor:
-        """Add x @ weight.T to `base` in place, (direction, stream, n_out)."""
+    def add_product_(self, base: Tensor, x: Tensor) -> None:
+        """Add x @ weight.T, (direction, stream, n_out), to `base` in place."""
         if self._packed is None:
-            return torch.baddbmm(base, x, self._weights, out=base)
-        for d, weight in enumerate(self._packed):
-            base[d] = weight.add_linear(x[d], base[d])
-        return base
+            torch.baddbmm(base, x, self._weights, out=base)
+        else:
+            for direction, weight in enumerate(self._packed):
+                base[direction] = weight.add_linear(x[direction], base[direction])
 
 
 def _with_forget_bias(bias: Tensor) -> Tensor:
@@ -201,27 +216,41 @@ def _with_forget_bias(bias: Tensor) -> Tensor:
     return torch.cat([i, j, f + FORGET_BIAS, o])
 
 
-def _at_bounds(values: Tensor, clip: float) -> Tensor:
-    """Mask the clipped values at a bound, through which no gradient flows."""
+def _is_clipped(values: Tensor, clip: float) -> Tensor:
+    """Return a mask of the values at one of the bounds; no gradient flows through them."""
     return (values >= clip).logical_or_(values <= -clip)
 
 
-def _at_all_steps(
+def _linear_at_all_steps(
     x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor] | None = None
 ) -> Tensor:
-    """Compute x @ weight.T for all tokens: (token, direction, stream, n_in) -> (…, n_out)."""
-    n_tokens, n_directions, n_rows, _ = x.shape
-    products = x.new_empty(n_tokens, n_directions, n_rows, len(weights[0]))
-    for d, weight in enumerate(weights):
-        rows = x[:, d].flatten(0, 1)  # (token * stream, n_in)
-        bias = None if biases is None else biases[d]
+    """Compute x @ weight.T + bias for all tokens.
+
+    Args:
+        x: (token, direction, stream, n_in).
+        weights, biases: those of each direction, (n_out, n_in) and (n_out,).
+    Returns:
+        (token, direction, stream, n_out).
+    """
+    n_tokens, n_directions, n_streams, _ = x.shape
+    products = x.new_empty(n_tokens, n_directions, n_streams, len(weights[0]))
+    for direction, weight in enumerate(weights):
+        rows = x[:, direction].flatten(0, 1)  # (token * stream, n_in)
+        bias = None if biases is None else biases[direction]
         product = nn.functional.linear(rows, weight, bias)  # (token * stream, n_out)
-        products[:, d] = product.view(n_tokens, n_rows, -1)
+        products[:, direction] = product.view(n_tokens, n_streams, -1)
     return products
 
 
-def _over_all_steps(left: Tensor, right: Tensor, d: int) -> Tensor:
-    """Sum the outer products over tokens and streams of a direction, (left size, right size)."""
-    left_rows = left[:, d].flatten(0, 1)  # (token * stream, left size)
-    right_rows = right[:, d].flatten(0, 1)  # (token * stream, right size)
-    return left_rows.t() @ right_rows
+def _weight_gradient(d_product: Tensor, x: Tensor, direction: int) -> Tensor:
+    """Compute the gradient of a weight from that of x @ weight.T, summed over all steps.
+
+    Args:
+        d_product: (token, direction, stream, n_out).
+        x: (token, direction, stream, n_in).
+    Returns:
+        (n_out, n_in).
+    """
+    d_rows = d_product[:, direction].flatten(0, 1)  # (token * stream, n_out)
+    rows = x[:, direction].flatten(0, 1)  # (token * stream, n_in)
+    return d_rows.t() @ rows

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _HINT = "give the log.jsonl of a run"
 _DASHES: dict[str, Any] = {"before": (0, (6, 3)), "after": (0, (6, 3, 1, 3))}
-_LOSS = "training loss"  # title of the panel
-_MEASURES = ("average", "f1", "accuracy", "pearson")  # of `elmo pretrain` and of tasks
+# The values that are drawn, if a log has them: "average" of a language model, the others of tasks.
+_MEASURES = ("average", "f1", "accuracy", "pearson")
 
 
 class LossPoint(NamedTuple):
@@ -46,37 +46,46 @@ class BestEvaluation(NamedTuple):
     reason: str  # "chosen", or "lowest" if no choice is recorded
 
 
-class EndPerplexity(NamedTuple):
-    """A perplexity before or after fine-tuning."""
+class ReportedPerplexity(NamedTuple):
+    """A perplexity before or after fine-tuning, from the results of the run."""
 
     perplexity: float
-    text: str  # that it was measured on
+    text: str  # name of the text on which it was measured
 
 
 @dataclass
 class TrainingCurve:
-    """The log of a run."""
+    """The log of a run.
 
-    name: str  # of its folder, or of the file
-    unit: str  # "tokens" for a language model, "epoch" for a task model
+    Attributes:
+        name: of its folder, or of the file.
+        is_task_run: whether the run trains a task model; otherwise it trains a language model.
+        measure: what was evaluated, the title of its panel; "" without evaluations.
+        is_sampled: whether losses are those of the sampled softmax.
+        reported_perplexities: those "before" and "after" fine-tuning.
+        chosen_step: 0 for the weights before training, None if not recorded.
+    """
+
+    name: str
+    is_task_run: bool
     losses: list[LossPoint] = field(default_factory=list)
     evaluations: list[EvaluationPoint] = field(default_factory=list)
-    measure: str = ""  # what was evaluated
-    is_sampled: bool = False  # whether losses are those of the sampled softmax
-    ends: dict[str, EndPerplexity] = field(default_factory=dict)  # "before" and "after"
-    chosen_step: int | None = None  # 0 for the weights before training, None if not recorded
+    measure: str = ""
+    is_sampled: bool = False
+    reported_perplexities: dict[str, ReportedPerplexity] = field(default_factory=dict)
+    chosen_step: int | None = None
 
     @property
-    def is_of_task(self) -> bool:
-        """Whether the run trains a task model, not a language model."""
-        return self.unit == "epoch"
+    def x_label(self) -> str:
+        """What the horizontal axis counts."""
+        return "epoch" if self.is_task_run else "tokens"
 
     @property
     def best(self) -> BestEvaluation:
         """The evaluation of the weights that were kept; or the lowest one, if none is known."""
         values = [evaluation.value for evaluation in self.evaluations]
         steps = [evaluation.step for evaluation in self.evaluations]
-        if self.is_of_task:
+        if self.is_task_run:
             return BestEvaluation(values.index(max(values)), "chosen")
         if self.chosen_step is not None and self.chosen_step in steps:
             return BestEvaluation(steps.index(self.chosen_step), "chosen")
@@ -84,24 +93,29 @@ class TrainingCurve:
 
     def add(self, line: Any) -> None:
         """Add a line of the log; raise an error that is not an ElmoError if it is invalid."""
-        x = float(line[self.unit])
-        step = float(line["epoch" if self.is_of_task else "step"])
+        if self.is_task_run:
+            x = float(line["epoch"])
+            step = float(line["epoch"])
+            values = line["dev"]
+        else:
+            x = float(line["tokens"])
+            step = float(line["step"])
+            values = line.get("heldout")
         if "loss" in line:
             self.losses.append(LossPoint(x, float(line["loss"])))
             if line.get("sampled_softmax"):
                 self.is_sampled = True
-        values = line["dev"] if self.is_of_task else line.get("heldout")
         if values is not None:
             measure = _measure_of(values)
-            self.measure = f"{measure} on dev" if self.is_of_task else "held-out perplexity"
+            self.measure = f"{measure} on dev" if self.is_task_run else "held-out perplexity"
             self.evaluations.append(EvaluationPoint(x, int(step), float(values[measure])))
 
     def add_record(self, record: Any) -> None:
         """Add what finetune.json states; before a run ends there is no result."""
         with suppress(LookupError, TypeError, ValueError, AttributeError):
             result = record["result"]
-            self.ends["before"] = _end_perplexity(record["before"])
-            self.ends["after"] = _end_perplexity(result["after"])
+            self.reported_perplexities["before"] = _reported_perplexity(record["before"])
+            self.reported_perplexities["after"] = _reported_perplexity(result["after"])
             self.chosen_step = int(result["chosen"]["step"])
 
 
@@ -114,9 +128,9 @@ def _measure_of(values: Any) -> str:
     return str(names[0])
 
 
-def _end_perplexity(state: Any) -> EndPerplexity:
-    perplexity = float(state["perplexity"]["average"])
-    return EndPerplexity(perplexity, str(state.get("text", "held-out text")))
+def _reported_perplexity(evaluation: Any) -> ReportedPerplexity:
+    perplexity = float(evaluation["perplexity"]["average"])
+    return ReportedPerplexity(perplexity, str(evaluation.get("text", "held-out text")))
 
 
 def read_run(path: Path, record: Path | None = None) -> TrainingCurve:
@@ -135,19 +149,29 @@ def read_run(path: Path, record: Path | None = None) -> TrainingCurve:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"cannot be read as a log ({reason})", _HINT, where=path) from None
     name = path.stem if record is None else record.resolve().parent.name
-    counts_tokens = not lines or '"tokens"' in lines[0]
-    run = TrainingCurve(name, "tokens" if counts_tokens else "epoch")
-    for number, line in enumerate(lines, 1):
+    run = TrainingCurve(name, is_task_run=False)
+    for number, text in enumerate(lines, 1):
         try:
-            run.add(json.loads(line))
+            line = json.loads(text)
+            if number == 1:
+                run.is_task_run = "tokens" not in line
+            run.add(line)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             where = f"{path}, line {number}"
             raise InputError("not a line of a training log", _HINT, where=where) from None
     if not run.losses and not run.evaluations:
         raise InputError("has no loss yet", "wait for the first line of the run", where=path)
-    if not run.is_of_task and record is not None and record.exists():
+    if not run.is_task_run and record is not None and record.exists():
         run.add_record(read_json(record, InputError, "give the folder of another run"))
     return run
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """A part of the figure: the losses of all runs, or their evaluations by one measure."""
+
+    title: str
+    has_losses: bool
 
 
 def draw_training_curves(runs: Sequence[TrainingCurve], path: StrPath) -> None:
@@ -159,22 +183,26 @@ def draw_training_curves(runs: Sequence[TrainingCurve], path: StrPath) -> None:
         UsageError: some runs are of language models, others of task models.
         OutputError, ElmoError: as `new_figure`.
     """
-    if len({run.unit for run in runs}) > 1:
+    first_run = runs[0]
+    if any(run.is_task_run != first_run.is_task_run for run in runs):
         names = ", ".join(plain(run.name) for run in runs)
         problem = "some are runs of language models, others of task models"
         raise UsageError(problem, "plot them separately", where=names)
-    unit = runs[0].unit
     panels = _panels(runs)
     end = _last_x(runs)
     with new_figure(path, 5.5 * len(panels), 4.4) as figure:
         from matplotlib.ticker import EngFormatter
 
         for number, panel in enumerate(panels, 1):
-            axes = figure.add_subplot(1, len(panels), number, title=as_label(panel))
+            axes = figure.add_subplot(1, len(panels), number, title=as_label(panel.title))
             for run_number, run in enumerate(runs):
                 label = _label(run) if number == 1 else None  # the legend is shared
-                _draw_curve(axes, run, panel, label, color_of(run_number))
-            axes.set(xlabel=unit, xlim=(-0.03 * end, 1.03 * end))
+                color = color_of(run_number)
+                if panel.has_losses:
+                    _draw_losses(axes, run, label, color)
+                else:
+                    _draw_evaluations(axes, run, panel.title, label, color)
+            axes.set(xlabel=first_run.x_label, xlim=(-0.03 * end, 1.03 * end))
             axes.xaxis.set_major_formatter(EngFormatter())  # shows 20000000 as 20 M
             axes.locator_params(axis="x", integer=True)
             axes.grid(alpha=0.3)
@@ -182,11 +210,14 @@ def draw_training_curves(runs: Sequence[TrainingCurve], path: StrPath) -> None:
         figure.legend(ncols=2, loc="outside lower center")
 
 
-def _panels(runs: Sequence[TrainingCurve]) -> list[str]:
-    """Return the titles of the panels: the loss, and each measure once."""
+def _panels(runs: Sequence[TrainingCurve]) -> list[_Panel]:
+    """Return the panels: the loss, and each measure once."""
+    panels = []
+    if any(run.losses for run in runs):
+        panels.append(_Panel("training loss", has_losses=True))
     measures = dict.fromkeys(run.measure for run in runs if run.evaluations)
-    has_losses = any(run.losses for run in runs)
-    return [_LOSS, *measures] if has_losses else list(measures)
+    panels += [_Panel(measure, has_losses=False) for measure in measures]
+    return panels
 
 
 def _last_x(runs: Sequence[TrainingCurve]) -> float:
@@ -202,43 +233,62 @@ def _label(run: TrainingCurve) -> str:
     return f"{name} (loss of the sampled softmax)" if run.is_sampled else name
 
 
-def _draw_curve(axes: Axes, run: TrainingCurve, panel: str, label: str | None, color: str) -> None:
-    """Draw the losses or evaluations of a run; an empty curve has its label too."""
-    x: list[float] = []
-    y: list[float] = []
-    if panel == _LOSS:
-        x = [point.x for point in run.losses]
-        y = [point.loss for point in run.losses]
-    elif panel == run.measure:
-        x = [point.x for point in run.evaluations]
-        y = [point.value for point in run.evaluations]
-    axes.plot(x, y, color=color, label=label, marker=".", markersize=4)
-    if panel == run.measure and run.evaluations:
+def _draw_losses(axes: Axes, run: TrainingCurve, label: str | None, color: str) -> None:
+    x = [point.x for point in run.losses]
+    y = [point.loss for point in run.losses]
+    _draw_curve(axes, x, y, label, color)
+
+
+def _draw_evaluations(
+    axes: Axes, run: TrainingCurve, measure: str, label: str | None, color: str
+) -> None:
+    """Draw the evaluations of a run; an empty curve if it has none by this measure."""
+    evaluations = run.evaluations if run.measure == measure else []
+    x = [point.x for point in evaluations]
+    y = [point.value for point in evaluations]
+    _draw_curve(axes, x, y, label, color)
+    if evaluations:
         _mark_best(axes, run, color)
+        _draw_reported_perplexities(axes, run, color)
+        if not run.is_task_run:
+            _choose_scale(axes, y)
+
+
+def _draw_curve(
+    axes: Axes, x: Sequence[float], y: Sequence[float], label: str | None, color: str
+) -> None:
+    """Draw one curve; an empty one adds its label to the legend too."""
+    axes.plot(x, y, color=color, label=label, marker=".", markersize=4)
 
 
 def _mark_best(axes: Axes, run: TrainingCurve, color: str) -> None:
-    """Mark the evaluation of the weights that were kept, and `run.ends`."""
+    """Mark the evaluation of the weights that were kept, or the lowest one, with a star."""
     best = run.evaluations[run.best.number]
-    at = f"{'epoch' if run.is_of_task else 'step'} {best.step:,}"
+    step_label = f"epoch {best.step:,}" if run.is_task_run else f"step {best.step:,}"
     axes.plot(
         best.x,
         best.value,
         color=color,
         zorder=3,
-        label=f"{run.best.reason}, {at}: {best.value:,.2f}",
+        label=f"{run.best.reason}, {step_label}: {best.value:,.2f}",
         marker="*",
         markersize=13,
         markeredgecolor="white",
         linestyle="",
     )
-    for when, end in run.ends.items():
-        label = f"{when}, on {end.text}: {end.perplexity:,.2f}"
+
+
+def _draw_reported_perplexities(axes: Axes, run: TrainingCurve, color: str) -> None:
+    """Draw a dashed line at the perplexity before fine-tuning, and one at that after it."""
+    for when, reported in run.reported_perplexities.items():
+        label = f"{when}, on {reported.text}: {reported.perplexity:,.2f}"
         axes.axhline(
-            end.perplexity, color=color, linewidth=0.9, label=label, linestyle=_DASHES[when]
+            reported.perplexity, color=color, linewidth=0.9, label=label, linestyle=_DASHES[when]
         )
-    values = [evaluation.value for evaluation in run.evaluations]
-    falls_far = 0 < 4 * min(values) < max(values) < inf
-    if falls_far and not run.is_of_task:
+
+
+def _choose_scale(axes: Axes, perplexities: Sequence[float]) -> None:
+    """Make the vertical axis logarithmic if the perplexity falls to less than a quarter."""
+    if 0 < 4 * min(perplexities) < max(perplexities) < inf:
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter("{x:,g}")

@@ -93,13 +93,12 @@ def locate(source: ModelSource | StrPath | None = None) -> ModelFiles:
 
     Takes a `ModelSource` or its `name_or_path`; errors as of `load`.
     """
-    from elmo_cli.weightfile.describe import probe_hdf5
-    from elmo_cli.weightfile.open_weights import find_arrays, open_weights
+    from elmo_cli.weightfile.open_weights import check_readable, find_arrays, open_weights
 
     files = _find(source if isinstance(source, ModelSource) else ModelSource(source))
     options = files.read_options()
     if files.origin != "bundled":
-        probe_hdf5([files.weights, files.warm_state, files.softmax])
+        check_readable([files.weights, files.warm_state, files.softmax])
         with open_weights(files.weights) as file:
             find_arrays(file, options)
     return files

@@ -1,4 +1,6 @@
-"""The spelling of quotes and brackets in treebanks.
+"""The spelling of quotes and brackets in treebanks, for the texts of the bundled model.
+
+Of these texts, `benchmarks/model_card/treebank_text.py` spells one document in eight so.
 
 Source: https://catalog.ldc.upenn.edu/docs/LDC99T42.
 """
@@ -7,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-OPENING = "``"
-CLOSING = "''"
+_OPENING_QUOTE = "``"
+_CLOSING_QUOTE = "''"
 _BRACKETS = {
     "(": "-LRB-",
     ")": "-RRB-",
@@ -18,39 +20,45 @@ _BRACKETS = {
     "}": "-RCB-",
 }
 _AFTER_A_QUOTE = frozenset(".,;:!?)]}")
-_GOLDEN_RATIO = 0.6180339887498949
+_GOLDEN_RATIO = 0.6180339887498949  # its fractional part
 
 
-def is_in_treebank_spelling(document: int, fraction: float) -> bool:
-    """Whether a document, numbered from 0, is in the fraction with treebank spelling.
+def gets_treebank_spelling(document_number: int, fraction: float) -> bool:
+    """Decide from the number of a document, from 0, whether it gets treebank spelling.
 
-    They are spread evenly, by the fractional parts of multiples of the golden ratio. The first
-    document, which may be all of a text without blank lines, is in no fraction up to a half.
+    About `fraction` of the documents get it, spread evenly over the text: those for which the
+    fractional part of a multiple of the golden ratio, a low-discrepancy sequence, is below
+    `fraction`. The first document does not get it unless `fraction` is above 0.618, because it may
+    be the whole text, if the text has no blank lines.
     """
-    return (document + 1) * _GOLDEN_RATIO % 1 < fraction
+    return (document_number + 1) * _GOLDEN_RATIO % 1 < fraction
 
 
 def treebank_spelling(tokens: Sequence[str]) -> tuple[str, ...]:
     """Spell the plain quotes and brackets of a sentence as in treebanks.
 
-    A quote opens and the next one closes; one at the end of the sentence, before its punctuation,
-    closes what an earlier sentence has opened.
+    The first quote of a sentence opens, the next one closes, and so on. But a quote at the end of
+    the sentence, where only punctuation follows it, closes what an earlier sentence has opened.
     """
     last = _last_before_punctuation(tokens)
     is_open = False
-    spelled = list[str]()
+    spelled: list[str] = []
     for position, token in enumerate(tokens):
         if token == '"':
             closes_earlier_quote = position == last and last > 0
             is_open = not is_open and not closes_earlier_quote
-            spelled.append(OPENING if is_open else CLOSING)
+            spelled.append(_OPENING_QUOTE if is_open else _CLOSING_QUOTE)
         else:
             spelled.append(_BRACKETS.get(token, token))
     return tuple(spelled)
 
 
 def _last_before_punctuation(tokens: Sequence[str]) -> int:
-    """The position of the last token that is not punctuation after a quote; -1 of no tokens."""
+    """Return the position of the last token before the punctuation at the end of a sentence.
+
+    Only punctuation that may follow a closing quote counts. The result is 0 if all tokens are such
+    punctuation, and -1 if there are no tokens.
+    """
     last = len(tokens) - 1
     while last > 0 and tokens[last] in _AFTER_A_QUOTE:
         last -= 1

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,25 +107,3 @@ def holds_bilm(path: StrPath) -> bool:
             return CHAR_EMBED in file
 
     return run_isolated(work, [path], WeightFileError)
-
-
-def probe_hdf5(paths: Sequence[StrPath | None]) -> None:
-    """Let a child process open and unpack all data sets of files, to find what crashes a reader.
-
-    Raises:
-        WeightFileError: HDF5 crashes on one of them or exceeds a limit, or its groups can't be
-            listed; what is wrong with a data set, its reader reports.
-    """
-    for path in paths:
-        if path is not None:
-            run_isolated(partial(_probe, path), [path], WeightFileError)
-
-
-def _probe(path: StrPath) -> None:
-    with suppress(OSError), open_hdf5(path) as file, reading(path, WeightFileError):
-        for name in dataset_names(file):
-            with suppress(Exception):
-                dataset = open_dataset(file, name)
-                if dataset.chunks:
-                    for chunk in dataset.iter_chunks():
-                        dataset[chunk]

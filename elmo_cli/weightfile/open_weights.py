@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 
 import h5py
 
 from elmo_cli.errors import WeightFileError
 from elmo_cli.files import StrPath
-from elmo_cli.hdf5 import open_hdf5, reading
+from elmo_cli.hdf5 import dataset_names, open_dataset, open_hdf5, reading
+from elmo_cli.isolate import run_isolated
 from elmo_cli.messages import plural
 from elmo_cli.model.options import N_CHARACTERS, Options
 from elmo_cli.regular_files import check_regular
@@ -18,6 +20,32 @@ from elmo_cli.weightfile.describe import find_dataset
 from elmo_cli.weightfile.table import CHAR_EMBED, WeightRow, lstm_path, rows
 
 _MISMATCH_HINT = "options, weights, softmax layer, vocabulary and state must come from one model"
+
+
+def check_readable(paths: Sequence[StrPath | None]) -> None:
+    """Open and decompress all data sets of weight files in a child process.
+
+    Errors of single data sets, and of files that are not HDF5, are left to their readers.
+
+    Args:
+        paths: None for a file that a model lacks.
+    Raises:
+        WeightFileError: HDF5 crashes on a file or exceeds a limit, or the groups of the file
+            cannot be listed.
+    """
+    for path in paths:
+        if path is not None:
+            run_isolated(partial(_decompress_all, path), [path], WeightFileError)
+
+
+def _decompress_all(path: StrPath) -> None:
+    with suppress(OSError), open_hdf5(path) as file, reading(path, WeightFileError):
+        for name in dataset_names(file):
+            with suppress(Exception):  # the reader of the data set reports it
+                dataset = open_dataset(file, name)
+                if dataset.chunks:
+                    for chunk in dataset.iter_chunks():
+                        dataset[chunk]
 
 
 @contextmanager

@@ -108,6 +108,30 @@ def test_files_and_folders_are_completed_where_a_value_is_one(line: str, kind: s
     assert offered(*line.split()) == [(kind, "x")]
 
 
+PATH_METAVARS = {
+    "FILE": ("file", "x"),
+    "FILE…": ("file", "x"),
+    "FILE LABELS": ("file", "x"),
+    "DIR|FILE": ("file", "x"),
+    "NAME|PATH": ("file", "x"),
+    "TEXT…": ("file", "x"),
+    "DIR": ("dir", "x"),
+    "DIR|MIX…": ("dir", "x"),
+}
+
+
+def test_every_value_that_is_called_a_path_is_completed() -> None:
+    """An option that is declared without `type=FILE` would have no completion, unseen."""
+    checked = set()
+    for context, parameter in parameters():
+        if parameter.metavar in PATH_METAVARS:
+            completions = parameter.shell_complete(context, "x")
+            offers = [(completion.type, completion.value) for completion in completions]
+            assert offers == [PATH_METAVARS[parameter.metavar]], parameter.opts
+            checked.add(parameter.metavar)
+    assert checked == PATH_METAVARS.keys()
+
+
 def test_models_and_choices_are_completed() -> None:
     assert offered("embed", "-m", "orig") == [
         ("plain", "original"),

@@ -27,7 +27,7 @@ from elmo_cli.store.inspection import describe, kind_of_file, python_example, ve
 from elmo_cli.store.log_lines import read_log
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.store.shards import merge_shards
-from elmo_cli.weightfile.describe import probe_hdf5
+from elmo_cli.weightfile.open_weights import check_readable
 from elmo_cli.weightfile.read import read_bilm, read_softmax, read_state
 
 
@@ -93,14 +93,14 @@ _SIZES = Options.from_dict(seeds.OPTIONS)
 
 
 def _of_weights(read: Callable[[Path], object]) -> Callable[[Path, bytes], None]:
-    """A reader of weights, which a child process probes first."""
+    """A reader of weights, whose files a child process checks first."""
 
-    def probed(folder: Path, content: bytes) -> None:
+    def read_checked(folder: Path, content: bytes) -> None:
         path = _file(folder, "in.hdf5", content)
-        probe_hdf5([path])
+        check_readable([path])
         read(path)
 
-    return probed
+    return read_checked
 
 
 def _inspect(path: Path) -> None:

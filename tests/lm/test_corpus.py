@@ -12,7 +12,7 @@ from elmo_cli.errors import ResumeError, TrainingError
 from elmo_cli.lm.checkpoint import load_corpora, save_corpora
 from elmo_cli.lm.corpus import Corpus, overlap, read_corpus, without
 from elmo_cli.text.input import InputReport, InputSettings
-from elmo_cli.text.treebank import is_in_treebank_spelling, treebank_spelling
+from elmo_cli.text.treebank import gets_treebank_spelling, treebank_spelling
 from elmo_cli.text.vocabulary import Vocabulary
 
 SENTENCES = [["the", "cat", "sat"], [], ["a", "dog"], ["the", "dog", "sat", "on", "the", "cat"]]
@@ -204,6 +204,6 @@ def test_treebank_spelling(plain: str, spelled: str) -> None:
 def test_documents_in_treebank_spelling_are_spread_evenly() -> None:
     """Otherwise one genre, whose documents are next to each other, could have all or none."""
     for fraction in (0.0, 0.125, 0.5, 1.0):
-        chosen = [is_in_treebank_spelling(n, fraction) for n in range(4000)]
+        chosen = [gets_treebank_spelling(n, fraction) for n in range(4000)]
         for start in range(0, 4000, 200):
             assert abs(sum(chosen[start : start + 200]) - 200 * fraction) <= 3

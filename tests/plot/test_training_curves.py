@@ -90,7 +90,7 @@ def test_a_log_without_lines_is_explained(content: Any, message: str, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("lines", "record", "best", "ends"),
+    ("lines", "record", "best", "perplexities"),
     [
         (language_model(), None, (1, "lowest"), []),
         (language_model(), {**tuned(), "result": None}, (1, "lowest"), [30]),
@@ -101,12 +101,12 @@ def test_a_log_without_lines_is_explained(content: Any, message: str, tmp_path: 
     ],
 )
 def test_the_best_evaluation(
-    lines: Any, record: Any, best: tuple[int, str], ends: Any, tmp_path: Path
+    lines: Any, record: Any, best: tuple[int, str], perplexities: Any, tmp_path: Path
 ) -> None:
     folder = write(tmp_path / "model", lines, record)
     run = read_run(folder / "log.jsonl", folder / "finetune.json")
     assert run.best == best
-    assert [end.perplexity for end in run.ends.values()] == ends
+    assert [reported.perplexity for reported in run.reported_perplexities.values()] == perplexities
 
 
 def test_losses_and_perplexities_are_drawn(tmp_path: Path, figures: list[Figure]) -> None:
@@ -184,8 +184,8 @@ def test_each_score_has_its_own_panel(tmp_path: Path, figures: list[Figure]) -> 
 
 def test_language_models_and_task_models_are_drawn_apart(tmp_path: Path) -> None:
     runs = [
-        TrainingCurve("lm", "tokens", [LossPoint(1, 2)]),
-        TrainingCurve("ner", "epoch", [LossPoint(1, 2)]),
+        TrainingCurve("lm", is_task_run=False, losses=[LossPoint(1, 2)]),
+        TrainingCurve("ner", is_task_run=True, losses=[LossPoint(1, 2)]),
     ]
     with pytest.raises(UsageError, match="lm, ner: some are runs of language models"):
         draw_training_curves(runs, tmp_path / "c.png")

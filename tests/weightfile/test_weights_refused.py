@@ -16,7 +16,8 @@ from make_weights import MODELS, weight_arrays, write_arrays
 
 from elmo_cli.errors import WeightFileError
 from elmo_cli.model.options import Options
-from elmo_cli.weightfile.describe import holds_bilm, kind_of_weights, probe_hdf5, weight_problems
+from elmo_cli.weightfile.describe import holds_bilm, kind_of_weights, weight_problems
+from elmo_cli.weightfile.open_weights import check_readable
 from elmo_cli.weightfile.read import read_bilm, read_softmax, read_state
 
 TINY = weight_arrays(MODELS["tiny"], "tiny")
@@ -246,10 +247,10 @@ def test_kinds(names: list[str], kind: str, tmp_path: Path) -> None:
     assert holds_bilm(path) == ("char_embed" in names)
 
 
-def test_probe_refuses_a_file_whose_groups_it_can_not_list(tmp_path: Path) -> None:
+def test_a_file_whose_groups_cannot_be_listed_is_refused(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.hdf5", "w") as file:
         file["x"] = h5py.ExternalLink("/dev/zero", "/y")
     (tmp_path / "b.hdf5").write_bytes(b"no HDF5")
-    probe_hdf5([None, tmp_path / "b.hdf5"])  # its reader reports what is wrong
+    check_readable([None, tmp_path / "b.hdf5"])  # its reader reports what is wrong
     with pytest.raises(WeightFileError, match="external link"):
-        probe_hdf5([tmp_path / "a.hdf5"])
+        check_readable([tmp_path / "a.hdf5"])

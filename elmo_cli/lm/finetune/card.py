@@ -86,7 +86,7 @@ def comparison_table(result: FinetuneResult) -> list[tuple[str, ...]]:
         (fitted_softmax if result.softmax == "fitted" else own_softmax, result.before),
         ("fine-tuned" if result.improved else "kept: the same", result.after),
     ]
-    table = list[tuple[str, ...]]()
+    table: list[tuple[str, ...]] = []
     for name, figures in rows:
         if figures is not None:
             perplexities = [f"{figures['perplexity'][way]:.2f}" for way in DIRECTIONS]

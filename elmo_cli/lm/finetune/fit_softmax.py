@@ -69,7 +69,7 @@ def fit_softmax(
     softmax = new_softmax(counts, projection_dim, seed=settings.seed).to(outputs.device)
     fit = _SoftmaxFit(softmax, settings)
     best = math.inf
-    best_weights = dict[str, Tensor]()
+    best_weights: dict[str, Tensor] = {}
     n_without_gain = 0
     for n_passes in range(_MAX_PASSES + 1):
         if n_passes > 0:
@@ -113,8 +113,8 @@ def _outputs(bilm: BiLM, vocabulary: Vocabulary, corpus: Corpus) -> tuple[Tensor
     table = type_vectors(bilm.char_cnn, corpus.characters)
     ids = torch.from_numpy(corpus.ids(vocabulary)).to(table.device)
     zeros = State.zeros(bilm.options, 1)
-    outputs = list[Tensor]()
-    targets = list[Tensor]()
+    outputs: list[Tensor] = []
+    targets: list[Tensor] = []
     for schedule in length_sorted(corpus):
         for positions, types, top in top_layer_outputs(bilm, table, corpus, schedule, zeros):
             exists = torch.from_numpy(positions >= 0).unsqueeze(1).expand_as(types)

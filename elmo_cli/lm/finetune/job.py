@@ -130,7 +130,7 @@ def describe_plan(job: FinetuneJob, source: Source, *, is_measured: bool) -> str
 
 def _limits_in_words(settings: TrainSettings) -> str:
     """Such as "for at most 150 s, 9 steps or 3 epochs"."""
-    limits = list[str]()
+    limits: list[str] = []
     if settings.max_seconds is not None:
         limits.append(f"{settings.max_seconds:,.12g} s")
     if settings.max_steps is not None:
