@@ -172,11 +172,12 @@ def _variable_hints(error: ElmoError) -> list[str]:
     context = console.mode.context
     if context is None:
         return []
+    parameter_names = {parameter.name for parameter in context.command.params}
     hints = []
     for name, variable in _VARIABLES.items():
         is_typed = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
         value = os.environ.get(variable)
-        if name in error.parameters and name in context.params and value and not is_typed:
+        if name in error.parameters and name in parameter_names and value and not is_typed:
             hints.append(f"${variable} is `{value}`")
     return hints
 
