@@ -50,7 +50,8 @@ def test_vectors_are_standardised_by_train_in_place() -> None:
     train = (rng.standard_normal((500, 100)) * 4 + 2).astype(np.float32)
     train[:, 3] = 2
     test = (rng.standard_normal((9, 100)) + 1).astype(np.float32)
-    mean, deviation = train.mean(0), train.std(0)
+    mean = train.mean(0)
+    deviation = train.std(0)
     expected = (test - mean) * (1 / np.where(deviation > 0, deviation, 1))
     vectors = {"train": train, "test": test}
     standardise(vectors)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from disks import disk_of
+from fake_ray import Deaths
 from fsspec.implementations.memory import MemoryFileSystem
 
 from elmo_cli.cluster.shard_folder import LocalFolder
@@ -55,7 +56,8 @@ def test_merged_shards_are_the_file_of_one_process(
 
 def test_the_same_command_computes_what_is_missing(scene: Any) -> None:
     """And removes what killed workers left of its shards, but not of another run's."""
-    first, before = scene.run(), contents("shards")
+    first = scene.run()
+    before = contents("shards")
     Path("shards", first[2].name).unlink()
     Path("shards", f".{first[1].name}.5e.part").touch()
     Path("shards", other := f".{first[1].name.replace('of', 'OF')}.5e").touch()
@@ -77,18 +79,6 @@ def test_shards_behind_a_url_are_those_of_a_local_folder(
     files = MemoryFileSystem.store
     found = {path.rpartition("/")[2]: file.getvalue() for path, file in files.items()}
     assert (found or contents("far")) == contents("shards")
-
-
-class Deaths:
-    """Workers die `n_times`: at a piece, or when they load the model (None)."""
-
-    def __init__(self, number: int | None, n_times: int) -> None:
-        self.number, self.n_left = number, n_times
-
-    def __call__(self, method: str, args: tuple[Any, ...]) -> bool:
-        dies = self.number == (args[0][0].number if method == "embed" else None) and self.n_left > 0
-        self.n_left -= dies
-        return dies
 
 
 @pytest.mark.parametrize(

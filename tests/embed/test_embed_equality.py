@@ -31,7 +31,8 @@ def lines(n: int) -> list[str]:
 
 
 def embed(model: Path, folder: Path, name: str, text: list[str], **settings: object) -> Path:
-    source, out = folder / f"{name}.txt", folder / f"{name}.hdf5"
+    source = folder / f"{name}.txt"
+    out = folder / f"{name}.hdf5"
     source.write_text("\n".join(text) + "\n", encoding="utf-8")
     settings.setdefault("embedder", EmbedderSettings())
     run_job(EmbedJob((str(source),), str(out), ModelSource(str(model)), **settings))

@@ -85,7 +85,8 @@ def test_state_carried_from_batch_to_batch(
     """Without it old files of `allennlp elmo` and bilm-tf could not be made again."""
     batches = json.loads((golden / "expected" / "carry_batches.json").read_text())[run]
     embedder = Embedder(bilm, state="carry", engine=engine, device="cpu")
-    state, arrays = None, []
+    state = None
+    arrays = []
     for batch in batches:
         tokens = [[] if number is None else lines[number] for number in batch]
         found, state = embedder.embed_batch(tokens, state)
@@ -102,10 +103,10 @@ def test_state_carried_within_blocks(
 ) -> None:
     """Without it batches within a block would be cut otherwise than `--batch-size` says."""
     batches = json.loads((golden / "expected" / "carry_batches.json").read_text())[run]
-    given = [[] if number is None else lines[number] for number in chain(*batches)]
+    texts = [[] if number is None else lines[number] for number in chain(*batches)]
     embedder = Embedder(bilm, state="carry", batch_size=3, engine=engine, device="cpu")
-    first, state = embedder.embed_block(sentences_of(given[:6]), None)
-    second, _ = embedder.embed_block(sentences_of(given[6:]), state)
+    first, state = embedder.embed_block(sentences_of(texts[:6]), None)
+    second, _ = embedder.embed_block(sentences_of(texts[6:]), state)
     expected = frozen(golden / "expected" / f"{run}_{model}.hdf5")
     for array, wanted in zip(first + second, expected, strict=True):
         close(array, wanted, ATOL[engine, "float32"])

@@ -80,11 +80,12 @@ def test_sentences_of_embed_batch_are_one_batch(tiny_bilm: BiLM, lines: list[lis
 def test_a_stream_carries_the_state_over_blocks(
     state: str, tiny_bilm: BiLM, lines: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    embedder, lines = embedder_of(tiny_bilm, state=state, batch_size=1), lines[:14]
-    expected, _ = embedder.embed_block(numbered(lines), None)
+    embedder = embedder_of(tiny_bilm, state=state, batch_size=1)
+    sentences = numbered(lines[:14])
+    expected, _ = embedder.embed_block(sentences, None)
     monkeypatch.setattr(blocks, "SENTENCES", 3)
     monkeypatch.setattr(blocks, "_OPEN_DOCUMENT", 2)
-    close([array for _, array in embedder.stream(numbered(lines))], expected)
+    close([array for _, array in embedder.stream(sentences)], expected)
 
 
 def test_vectors_of_types(engine: str, tiny_bilm: BiLM) -> None:
@@ -333,7 +334,8 @@ def test_memory_may_end_where_layers_are_reduced(
 ) -> None:
     embedder = embedder_of(odd_bilm, state=state, batch_size=16, layers="average")
     expected, _ = embedder.embed_block(numbered(lines[:30]), None)
-    select, tried = OutputReduction.select, []
+    select = OutputReduction.select
+    tried: list[int] = []
 
     def limited(output: OutputReduction, layers: Tensor) -> Tensor:
         tried.append(layers.shape[1])

@@ -20,7 +20,8 @@ from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.input import read_sentences
 
 N_SENTENCES = 12
-INT8, FLOAT16 = {"dtype": "int8"}, {"dtype": "float16"}
+INT8 = {"dtype": "int8"}
+FLOAT16 = {"dtype": "float16"}
 # Layout, settings of the embedder, conversions one after the other.
 FILES: list[tuple[str, dict[str, Any], tuple[dict[str, str], ...]]] = [
     ("flat", INT8, ()),

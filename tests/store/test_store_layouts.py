@@ -31,7 +31,8 @@ PART = "bc/cctv/00/cctv_0000_1"
 
 
 def sentence(key: int, text: str, **more: Any) -> Sentence:
-    return Sentence(tuple(text.split()), key, text, "in.txt", key + 1, **more)
+    tokens = tuple(text.split())
+    return Sentence(tokens, key, text, source="in.txt", line=key + 1, **more)
 
 
 def datasets(path: Path) -> list[tuple[str, str, str]]:

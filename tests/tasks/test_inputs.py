@@ -114,7 +114,8 @@ def test_the_character_cnn_is_a_convolution(width: int) -> None:
     assert representation.characters is not None
     embedded = representation.characters(batch.characters[batch.types[0]])
     kernel = representation.filters.weight.view(5, settings.char_dim, width)
-    x, bias = embedded.transpose(1, 2), representation.filters.bias
+    x = embedded.transpose(1, 2)
+    bias = representation.filters.bias
     convolved = torch.conv1d(x, kernel, bias, padding=width // 2)
     # An even width convolves once more.
     expected = torch.relu(convolved[:, :, : x.shape[2]].amax(2))
