@@ -47,7 +47,7 @@ def query_positions(done: Done) -> list[str]:
 
 def positions(occurrences: list[dict[str, Any]]) -> list[str]:
     """Where tokens are, as the table shows it."""
-    return [f"{found['key']}:{found['position']}" for found in occurrences]
+    return [f"{occurrence['key']}:{occurrence['position']}" for occurrence in occurrences]
 
 
 def neighbors(*words: object) -> dict[str, Any]:
@@ -55,8 +55,8 @@ def neighbors(*words: object) -> dict[str, Any]:
     done = made("neighbors", *words, "--json", "-q")
     assert done.out.count(b"\n") == 1
     assert done.err == ""
-    found: dict[str, Any] = json.loads(done.out)
-    return found
+    facts: dict[str, Any] = json.loads(done.out)
+    return facts
 
 
 def test_table_shows_what_json_contains() -> None:

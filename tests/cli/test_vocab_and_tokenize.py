@@ -107,11 +107,11 @@ def test_tokenized_text_has_the_keys_of_raw_text(content: str) -> None:
     made("tokenize", "raw.txt", "-o", "out", "-q")
     tokenized = read_sentences("out")
     raw = read_sentences("raw.txt", InputSettings(tokenize=True))
-    for found, expected in zip(tokenized, raw, strict=True):
-        assert found.key == expected.key
-        assert found.tokens == expected.tokens
-        assert found.text == expected.text
-        assert found.starts_document == expected.starts_document
+    for sentence, expected in zip(tokenized, raw, strict=True):
+        assert sentence.key == expected.key
+        assert sentence.tokens == expected.tokens
+        assert sentence.text == expected.text
+        assert sentence.starts_document == expected.starts_document
 
 
 OUTPUTS = [

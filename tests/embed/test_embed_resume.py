@@ -71,7 +71,11 @@ def test_repeated_and_resumed_at_any_block_are_the_same_bytes(
         again = run_until(block, replace(job, output=f"{tmp_path}/resumed{block}.hdf5"))
         assert not Path(again.output).exists()
         calls: list[int] = []
-        summary = run_job(again, progress=lambda done, total, calls=calls: calls.append(done))
+
+        def count(done: int, total: int | None, calls: list[int] = calls) -> None:
+            calls.append(done)
+
+        summary = run_job(again, progress=count)
         assert Path(again.output).read_bytes() == expected
         assert summary.tokens == whole.tokens == calls[0] + summary.computed == calls[-1]
         assert (summary.computed < whole.tokens) == (block > 0)

@@ -261,22 +261,22 @@ SETTINGS_WITH_ARITHMETIC: list[dict[str, Any]] = [
 def test_autocast_and_the_default_dtype_change_nothing(
     settings: dict[str, Any], tiny: Path
 ) -> None:
-    given = [["the", "cat"], [], ["a"]]
+    sentences = [["the", "cat"], [], ["a"]]
 
     def arrays() -> list[FloatArray]:
         bilm = load(tiny)
-        return [array for _, array in Embedder(bilm, device="cpu", **settings).stream(given)]
+        return [array for _, array in Embedder(bilm, device="cpu", **settings).stream(sentences)]
 
     expected = arrays()
     with torch.autocast("cpu"):
-        found = [arrays()]
+        with_autocast = arrays()
     torch.set_default_dtype(torch.float64)
     try:
-        found.append(arrays())
+        with_float64 = arrays()
     finally:
         torch.set_default_dtype(torch.float32)
-    for found_arrays in found:
-        for array, expected_array in zip(found_arrays, expected, strict=True):
+    for again in (with_autocast, with_float64):
+        for array, expected_array in zip(again, expected, strict=True):
             assert array.dtype == np.float32
             np.testing.assert_array_equal(array, expected_array)
 
@@ -305,11 +305,11 @@ class SmallMemory:
     def embed_types(self, types: Sequence[str]) -> Tensor:
         return self._engine.embed_types(types)
 
-    def forward(self, batch: Batch, *given: Any, **named: Any) -> tuple[Tensor, State | None]:
+    def forward(self, batch: Batch, *args: Any, **kwargs: Any) -> tuple[Tensor, State | None]:
         self.tried.append(len(batch.rows))
         if len(batch.rows) > self._n_rows:
             raise RuntimeError(self.message)
-        return self._engine.forward(batch, *given, **named)
+        return self._engine.forward(batch, *args, **kwargs)
 
 
 @pytest.mark.parametrize("state", ["zero", "warm", "carry", "document"])
@@ -317,11 +317,11 @@ class SmallMemory:
 def test_batches_are_halved_where_memory_ends(
     state: str, n_rows: int, odd_bilm: BiLM, lines: list[list[str]]
 ) -> None:
-    given = numbered(lines[:30], document=4)
+    sentences = numbered(lines[:30], document=4)
     embedder = embedder_of(odd_bilm, state=state, batch_size=16)
-    expected, expected_final = embedder.embed_block(given, None)
+    expected, expected_final = embedder.embed_block(sentences, None)
     small = embedder.engine = SmallMemory(embedder.engine, n_rows)
-    arrays, final = embedder.embed_block(given, None)
+    arrays, final = embedder.embed_block(sentences, None)
     close(arrays, expected)
     assert max(small.tried) > n_rows
     if final is not None and expected_final is not None:

@@ -122,9 +122,9 @@ def test_rows_of_any_size(precision: str, scale: float) -> None:
 
 def test_padded_rows_are_few_numbers_and_little_padding() -> None:
     padded = [padded_rows(n) for n in range(1, 4097)]
-    for n, found in enumerate(padded, 1):
-        assert n <= found == padded_rows(found)
-        assert found <= n + max(7, n // 16)
+    for n, n_padded in enumerate(padded, 1):
+        assert n <= n_padded == padded_rows(n_padded)
+        assert n_padded <= n + max(7, n // 16)
     assert padded[0] == 1
     assert len(set(padded[:512])) < 55
     assert pad_rows(torch.ones(17, 3)).sum(1).tolist() == [3.0] * 17 + [0.0] * 7
@@ -143,9 +143,9 @@ def test_vectors_stay_near_those_of_float32(precision: str, shape: str, paired: 
     # Without bfloat16 instructions oneDNN rounds in other places; short vectors show it most.
     has_instructions = precision == "int8" or torch.cpu._is_avx512_bf16_supported()
     slack = 1e-4 if has_instructions else 1e-3
-    for found, plain in zip(layers, expected, strict=True):
+    for array, plain in zip(layers, expected, strict=True):
         bound = MAX_ERROR[precision] * np.linalg.norm(plain, axis=-1) + slack
-        np.testing.assert_array_less(np.linalg.norm(found - plain, axis=-1), bound)
+        np.testing.assert_array_less(np.linalg.norm(array - plain, axis=-1), bound)
     error = (final.c - expected_final.c).norm() / expected_final.c.norm()
     assert float(error) < MAX_ERROR[precision]
     assert any((a != b).any() for a, b in zip(layers, expected, strict=True))

@@ -209,8 +209,8 @@ def test_plan_is_printed_before_long_work(
 
     monkeypatch.setattr("elmo_cli.lm.finetune.run.read_domain", stop)
     (tmp_path / "types.txt").write_text("<S>\n</S>\n<UNK>\nthe\n")
-    given = [str(tmp_path / word[1:]) if word[0] == "/" else word for word in words.split()]
-    done = elmo(*command(domain, source, tmp_path / "out", *given))
+    options = [str(tmp_path / word[1:]) if word[0] == "/" else word for word in words.split()]
+    done = elmo(*command(domain, source, tmp_path / "out", *options))
     assert f"plan: {phases}" in done.err.splitlines()
     assert "reading has begun" in done.err
 

@@ -57,10 +57,10 @@ def test_bounds_of_settings(name: str, wrong: tuple[Any, ...], right: Any) -> No
 def test_training_without_an_end_or_heldout_text_is_refused() -> None:
     with pytest.raises(UsageError, match="no limit"):
         TrainSettings().check(has_heldout=True)
-    for given in ({"patience": 1}, {"keep_best": True}):
+    for setting in ({"patience": 1}, {"keep_best": True}):
         with pytest.raises(SettingError, match="there is no held-out text"):
-            TrainSettings(max_steps=1, **given).check(has_heldout=False)
-        TrainSettings(max_epochs=1.0, **given).check(has_heldout=True)
+            TrainSettings(max_steps=1, **setting).check(has_heldout=False)
+        TrainSettings(max_epochs=1.0, **setting).check(has_heldout=True)
     with pytest.raises(SettingError, match="no held-out text"):
         PretrainConfig().updated({"heldout_tokens_per_file": 5})
 

@@ -136,12 +136,12 @@ def test_a_text_gives_the_tokens(tmp_path: Path) -> None:
 
 def test_samples_that_cannot_be_recomputed(tmp_path: Path) -> None:
     carried: dict[str, Any] = {"layout": "flat", "run_settings": {"state": "carry"}}
-    for path, what in (
+    for path, problem in (
         (write(tmp_path / "a.hdf5", lines(), **NO_MAP), "does not record the tokens"),
         (write(tmp_path / "b.hdf5", lines(), **carried), "made with `state=carry`"),
         (write_types(tmp_path / "c.hdf5", 3), "holds types"),
     ):
-        with pytest.raises(UsageError, match=f"^{path}: {what}") as caught:
+        with pytest.raises(UsageError, match=f"^{path}: {problem}") as caught:
             take_sample(path, 12)
         assert caught.value.hint
     assert take_sample(write(tmp_path / "d.hdf5", [], layout="flat"), 3).sentences == []

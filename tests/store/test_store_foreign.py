@@ -110,6 +110,6 @@ def test_chunked_rows_are_read_through_hdf5(tmp_path: Path, compression: str | N
             values = file.pop(name)[()]
             file.create_dataset(name, data=values, chunks=True, compression=compression)
     with open_embeddings(path) as embeddings:
-        for expected, (found, values) in zip(lines(), embeddings.sentences(), strict=True):
-            np.testing.assert_array_equal(values, array(expected))
-            assert found.tokens == expected.tokens
+        for sentence, (info, values) in zip(lines(), embeddings.sentences(), strict=True):
+            np.testing.assert_array_equal(values, array(sentence))
+            assert info.tokens == sentence.tokens

@@ -60,8 +60,8 @@ def test_every_sentence_is_found_by_every_key(tmp_path: Path, case: str) -> None
             assert not any(number in embeddings for number in absent)
         for span in SLICES:
             arrays = [array(sentence, options["layers"]) for sentence in sentences[span]]
-            for found, expected in zip(embeddings[span], arrays, strict=True):
-                np.testing.assert_array_equal(found, expected)
+            for values, expected in zip(embeddings[span], arrays, strict=True):
+                np.testing.assert_array_equal(values, expected)
         for position, sentence in enumerate(sentences):
             expected = array(sentence, options["layers"])
             number = sentence.key

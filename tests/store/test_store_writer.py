@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as some
+from hypothesis import strategies as st
 from writer_runs import SETTINGS, WAYS, append, array, attributes, names, run, sentences, spec
 
 from elmo_cli.errors import InputError, OutputError, ResumeError
@@ -82,15 +83,16 @@ def test_values_that_hdf5_puts_elsewhere_are_copied(
         assert (tmp_path / "in_place.hdf5").read_bytes() == (tmp_path / "copied.hdf5").read_bytes()
 
 
-json_values = some.recursive(
-    some.none() | some.booleans() | some.integers(-(2**63), 2**63 - 1) | some.text(),
-    lambda inner: some.lists(inner) | some.dictionaries(some.text(), inner),
-    max_leaves=5,
-)
+def lists_and_objects(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.lists(values) | st.dictionaries(st.text(), values)
+
+
+SCALARS = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text()
+JSON_VALUES = st.recursive(SCALARS, lists_and_objects, max_leaves=5)
 
 
 @settings(max_examples=30)
-@given(json_values)
+@given(JSON_VALUES)
 def test_any_fact_comes_back(value: object) -> None:
     """A string that looks like JSON, or has a NUL, must not come back as something else."""
     with h5py.File("facts.hdf5", "w", driver="core", backing_store=False) as file:
