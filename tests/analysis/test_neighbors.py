@@ -61,9 +61,9 @@ def brute_force(view, sentences, query, k, *, same_word=False):
     return sorted(neighbors, key=ExpectedNeighbor.rank)[:k]
 
 
-def agree(view, found, expected):
+def agree(view, neighbors, expected):
     keys = list(view)
-    for (occurrence, cosine), neighbor in zip(found, expected, strict=True):
+    for (occurrence, cosine), neighbor in zip(neighbors, expected, strict=True):
         assert keys.index(occurrence.key) == neighbor.sentence
         assert (occurrence.position or 0) == neighbor.position
         assert cosine == pytest.approx(neighbor.cosine, abs=1e-6)
@@ -98,9 +98,9 @@ def test_nearest_equals_brute_force(tmp_path, monkeypatch, layout, dtype, option
         for layer in (0, 1, 2):
             view = LayerView(embeddings, layer)
             queries, _ = read_queries(view, names)
-            found = nearest(view, queries, 6)
-            assert found.n_compared == sum(len(sentence.tokens) for sentence in sentences)
-            for query, near in zip(queries, found.neighbors, strict=True):
+            result = nearest(view, queries, 6)
+            assert result.n_compared == sum(len(sentence.tokens) for sentence in sentences)
+            for query, near in zip(queries, result.neighbors, strict=True):
                 agree(view, near, brute_force(view, sentences, query.token, 6))
                 for occurrence, _ in near:
                     tokens = sentences[list(view).index(occurrence.key)].tokens
@@ -115,12 +115,12 @@ def test_same_word_in_any_case(tmp_path, monkeypatch, layout, chunk):
     with open_embeddings(write(tmp_path / "a.hdf5", sentences, layout=layout)) as embeddings:
         view = LayerView(embeddings)
         [query], _ = read_queries(view, ["2:Play"])
-        found = nearest(view, [query], 10, same_word=True)
+        result = nearest(view, [query], 10, same_word=True)
         agree(
-            view, found.neighbors[0], brute_force(view, sentences, query.token, 10, same_word=True)
+            view, result.neighbors[0], brute_force(view, sentences, query.token, 10, same_word=True)
         )
-        assert tokens_of(found.neighbors[0]) == ["play"] * 6
-        assert found.sentences_without_tokens == 0
+        assert tokens_of(result.neighbors[0]) == ["play"] * 6
+        assert result.sentences_without_tokens == 0
 
 
 def test_equally_near_tokens_come_in_file_order(tmp_path, monkeypatch):
@@ -154,9 +154,9 @@ def test_zero_vectors_and_pooled_sentences(tmp_path, pool, query, zero):
     ) as embeddings:
         view = LayerView(embeddings)
         [asked], _ = read_queries(view, [query])
-        found = nearest(view, [asked], 1000)
-        agree(view, found.neighbors[0], brute_force(view, sentences, asked.token, 1000))
-        assert found.n_compared == sum(len(view.vectors(key)) for key in view)
+        result = nearest(view, [asked], 1000)
+        agree(view, result.neighbors[0], brute_force(view, sentences, asked.token, 1000))
+        assert result.n_compared == sum(len(view.vectors(key)) for key in view)
         with pytest.raises(UsageError, match=f"vector of {zero} is zero"):
             search(view, zero)
 
@@ -172,8 +172,8 @@ def test_squares_beyond_float32(tmp_path, size):
     rows = np.concatenate(values[1:])
     cosines = rows @ query / np.linalg.norm(rows, axis=1) / np.linalg.norm(query)
     with open_embeddings(tmp_path / "a.hdf5") as embeddings:
-        found = search(LayerView(embeddings), "0:2", k=10).neighbors[0]
-    np.testing.assert_allclose(cosines_of(found), sorted(cosines, reverse=True), atol=1e-6)
+        neighbors = search(LayerView(embeddings), "0:2", k=10).neighbors[0]
+    np.testing.assert_allclose(cosines_of(neighbors), sorted(cosines, reverse=True), atol=1e-6)
 
 
 def test_types(tmp_path):
@@ -202,8 +202,8 @@ def test_file_without_tokens(tmp_path):
     full = write(tmp_path / "b.hdf5", sentences)
     with open_embeddings(bare) as embeddings:
         view = LayerView(embeddings)
-        found = search(view, "0:1").neighbors[0]
-        assert {occurrence.tokens for occurrence, _ in found} == {None}
+        neighbors = search(view, "0:1").neighbors[0]
+        assert {occurrence.tokens for occurrence, _ in neighbors} == {None}
         with pytest.raises(UsageError, match=r"a\.hdf5: the file does not store tokens"):
             search(view, "0:1", same_word=True, query_file=full)
     message = r"a\.hdf5: the word of 0:1 is not stored"
@@ -220,17 +220,17 @@ def test_sentences_without_tokens_are_counted(tmp_path):
         names = {sentence.text: str(sentence.key) for sentence in make_sentences(REPEATED)}
         file["sentence_to_index"] = [json.dumps(names)]
     with open_embeddings(path) as embeddings:
-        found = search(LayerView(embeddings), "2:Play", same_word=True)
-    assert found.sentences_without_tokens == 3  # the first two `Yes .`, and the first line once
-    assert set(tokens_of(found.neighbors[0])) == {"play"}
+        result = search(LayerView(embeddings), "2:Play", same_word=True)
+    assert result.sentences_without_tokens == 3  # the first two `Yes .`, and the first line once
+    assert set(tokens_of(result.neighbors[0])) == {"play"}
 
 
 def test_queries_of_another_file(tmp_path):
     """Key 0 of the other file is another sentence; equal tokens are left out all the same."""
     other = write(tmp_path / "q.hdf5", make_sentences([LINES[4], LINES[0]]))
     with open_embeddings(write(tmp_path / "a.hdf5", make_sentences(LINES))) as embeddings:
-        found = search(LayerView(embeddings), "0:0", k=1000, query_file=other).neighbors[0]
-    assert set(keys_of(found)) == {k for k, line in enumerate(LINES) if line and k != 4}
+        neighbors = search(LayerView(embeddings), "0:0", k=1000, query_file=other).neighbors[0]
+    assert set(keys_of(neighbors)) == {k for k, line in enumerate(LINES) if line and k != 4}
 
 
 def test_model_of_another_size_is_refused(tmp_path, tiny):

@@ -30,8 +30,8 @@ COLONS = ["a : b :: c", "at 10:30 or 7 =", "12 7 = == =7", "x"]
 )
 def test_numbers_words_and_colons(tmp_path, query, expected):
     with open_embeddings(write(tmp_path / "a.hdf5", make_sentences(COLONS))) as embeddings:
-        found, n_occurrences = find_tokens(LayerView(embeddings), query)
-    assert [str(occurrence) for occurrence in found] == [expected]
+        tokens, n_occurrences = find_tokens(LayerView(embeddings), query)
+    assert [str(occurrence) for occurrence in tokens] == [expected]
     assert n_occurrences is None
 
 
@@ -49,8 +49,8 @@ def test_numbers_words_and_colons(tmp_path, query, expected):
 )
 def test_words(tmp_path, query, number, expected, n):
     with open_embeddings(write(tmp_path / "a.hdf5", make_sentences(LINES))) as embeddings:
-        found, n_occurrences = find_tokens(LayerView(embeddings), query, number)
-    assert [str(occurrence) for occurrence in found] == expected
+        tokens, n_occurrences = find_tokens(LayerView(embeddings), query, number)
+    assert [str(occurrence) for occurrence in tokens] == expected
     assert n_occurrences == n
 
 
@@ -109,9 +109,9 @@ def test_pooled_sentence_has_one_occurrence(tmp_path):
     pooled = [layers(sentence).mean(1) for sentence in sentences]
     path = write(tmp_path / "a.hdf5", sentences, pooled, header={"pool": "mean"})
     with open_embeddings(path) as embeddings:
-        found = list(occurrences(LayerView(embeddings), "play"))
-    assert [occurrence.key for occurrence in found] == [0, 2]
-    assert [occurrence.position for occurrence in found] == [None, None]
+        plays = list(occurrences(LayerView(embeddings), "play"))
+    assert [occurrence.key for occurrence in plays] == [0, 2]
+    assert [occurrence.position for occurrence in plays] == [None, None]
 
 
 @pytest.mark.parametrize(
@@ -129,10 +129,10 @@ def test_occurrences_have_numbers_where_keys_are_sentences(tmp_path, layout, opt
         write(tmp_path / "a", sentences, arrays, layout=layout, **options)
     ) as file:
         view = LayerView(file)
-        found = list(occurrences(view, "play"))
-        queries = [str(occurrence) for occurrence in found]
+        plays = list(occurrences(view, "play"))
+        queries = [str(occurrence) for occurrence in plays]
         assert queries == ["0:1", "1:1", "2:1", "4:0", "6:1", "7:3"]
-        for query, occurrence in zip(queries, found, strict=True):
+        for query, occurrence in zip(queries, plays, strict=True):
             assert find_tokens(view, query) == ([occurrence], None)
         [yes], _ = find_tokens(view, "3:0")
         assert yes.token == "Yes"
@@ -165,8 +165,8 @@ def test_context(position, n, expected):
     ],
 )
 def test_marked_token(text, tokenizer, sentence, position):
-    found = find_marked(text, 3, tokenizer)
-    assert found == Occurrence(3, position, tuple(sentence.split()))
+    occurrence = find_marked(text, 3, tokenizer)
+    assert occurrence == Occurrence(3, position, tuple(sentence.split()))
 
 
 @pytest.mark.parametrize(

@@ -60,9 +60,9 @@ def test_facts_of_embeddings() -> None:
     assert done.out.startswith(b"it's a file.hdf5\n")
     rows = rows_of(done)
     assert rows.pop("values").startswith("float32, ")
-    found = re.fullmatch(r"4 sentences, differences up to (\S+)", rows.pop("recomputed"))
-    assert found is not None
-    assert float(found[1]) < ATOL_ORDER
+    match = re.fullmatch(r"4 sentences, differences up to (\S+)", rows.pop("recomputed"))
+    assert match is not None
+    assert float(match[1]) < ATOL_ORDER
     expected = {
         "layout": "manylangs",
         "sentences": "7",

@@ -66,8 +66,8 @@ def test_specials_then_types_by_count(
 
 def test_vocabulary_of_several_raw_files() -> None:
     Path("text.xz").write_bytes(lzma.compress(b"a I don't. b\n"))
-    found = made("vocab", "text.txt", "text.xz", "--tokenize", "-o", "-").out.decode().split()
-    assert {"a", "n't", "do", ".", "zebra"} <= set(found)
+    types = made("vocab", "text.txt", "text.xz", "--tokenize", "-o", "-").out.decode().split()
+    assert {"a", "n't", "do", ".", "zebra"} <= set(types)
 
 
 def test_types_that_do_not_fit_a_line_are_left_out() -> None:

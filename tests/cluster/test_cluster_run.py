@@ -46,7 +46,11 @@ def test_merged_shards_are_the_file_of_one_process(
     scene.ray.order = random.Random(n_lines)
     job = replace(scene.job, file=FileSpec(layout), embedder=EmbedderSettings(state))
     done: list[tuple[int, int]] = []
-    pieces = scene.run(job, lambda *tokens: done.append(tokens), workers=3)
+
+    def note(n_done: int, n_tokens: int) -> None:
+        done.append((n_done, n_tokens))
+
+    pieces = scene.run(job, note, workers=3)
     scene.check_merged(job)
     assert sorted(os.listdir("shards")) == [piece.name for piece in pieces]
     n_tokens = sum(len(Path(name).read_text().split()) for name in job.inputs)
@@ -77,8 +81,8 @@ def test_shards_behind_a_url_are_those_of_a_local_folder(
     far = replace(scene.job, output=url.format(tmp_path))
     assert [len(computed(scene.run(job))) for job in (scene.job, far, far)] == [5, 5, 0]
     files = MemoryFileSystem.store
-    found = {path.rpartition("/")[2]: file.getvalue() for path, file in files.items()}
-    assert (found or contents("far")) == contents("shards")
+    stored = {path.rpartition("/")[2]: file.getvalue() for path, file in files.items()}
+    assert (stored or contents("far")) == contents("shards")
 
 
 @pytest.mark.parametrize(
@@ -167,7 +171,11 @@ def test_a_text_that_changes_after_the_scan_is_refused(
     """Otherwise shards would be named after a text that they do not hold."""
     text = Path("two.txt")
     before = text.read_text()
-    pieces = scene.run(progress=lambda *tokens: text.write_text(change(before)))
+
+    def change_text(done: int, total: int) -> None:
+        text.write_text(change(before))
+
+    pieces = scene.run(progress=change_text)
     assert [piece.number for piece in pieces if piece.error] == missing
     assert "changed while it was read" in pieces[4].error
     assert len(os.listdir("shards")) == 5 - len(missing)

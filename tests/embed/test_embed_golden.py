@@ -28,9 +28,9 @@ def model(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def bilm(model: str, request: pytest.FixtureRequest) -> BiLM:
-    found = request.getfixturevalue(f"{model}_bilm")
-    assert isinstance(found, BiLM)
-    return found
+    fixture = request.getfixturevalue(f"{model}_bilm")
+    assert isinstance(fixture, BiLM)
+    return fixture
 
 
 def frozen(path: Path) -> list[FloatArray]:
@@ -89,8 +89,8 @@ def test_state_carried_from_batch_to_batch(
     arrays = []
     for batch in batches:
         tokens = [[] if number is None else lines[number] for number in batch]
-        found, state = embedder.embed_batch(tokens, state)
-        arrays += found
+        vectors, state = embedder.embed_batch(tokens, state)
+        arrays += vectors
     for array, expected in zip(
         arrays, frozen(golden / "expected" / f"{run}_{model}.hdf5"), strict=True
     ):
@@ -136,8 +136,8 @@ def test_token_vectors_of_allennlp(engine: str, golden: Path) -> None:
     types = (folder / "vocab_test.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
     with h5py.File(folder / "elmo_token_embeddings.hdf5") as file:
         expected = file["embedding"][...]
-    found = Embedder(bilm, engine=engine, device="cpu").embed_types(types)
-    close(found, expected, ATOL[engine, "float32"])
+    vectors = Embedder(bilm, engine=engine, device="cpu").embed_types(types)
+    close(vectors, expected, ATOL[engine, "float32"])
 
 
 @pytest.mark.reference

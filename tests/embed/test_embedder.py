@@ -33,8 +33,8 @@ def embedder_of(bilm: BiLM, **settings: object) -> Embedder:
     return Embedder(bilm, device="cpu", **settings)
 
 
-def close(found: Sequence[FloatArray], expected: Sequence[FloatArray]) -> None:
-    for array, expected_array in zip(found, expected, strict=True):
+def close(arrays: Sequence[FloatArray], expected: Sequence[FloatArray]) -> None:
+    for array, expected_array in zip(arrays, expected, strict=True):
         assert array.shape == expected_array.shape
         np.testing.assert_allclose(array, expected_array, rtol=0, atol=ATOL_ORDER)
 
@@ -58,10 +58,10 @@ def test_sentences_batches_and_streams_agree(
     assert [array.shape for array in arrays] == [(3, len(tokens), 16) for tokens in lines]
     close([embedder.embed(tuple(tokens)) for tokens in lines[:5]], arrays[:5])
     for source in (lines, golden / "sentences.txt", str(golden / "sentences.txt")):
-        found = list(embedder.stream(source))
-        assert [sentence.key for sentence, _ in found] == list(range(41))
-        assert [list(sentence.tokens) for sentence, _ in found] == lines
-        close([array for _, array in found], arrays)
+        pairs = list(embedder.stream(source))
+        assert [sentence.key for sentence, _ in pairs] == list(range(41))
+        assert [list(sentence.tokens) for sentence, _ in pairs] == lines
+        close([array for _, array in pairs], arrays)
     streamed = [array for _, array in embedder.stream(lines[:3])]
     for array in (*arrays, *streamed):  # none keeps its batch in memory
         assert array.base is None

@@ -48,8 +48,8 @@ def test_jsonl_round_trip(rank: int, dtype: str) -> None:
     records = [json.loads(line) for line in written("jsonl", arrays).decode().split("\n")[:-1]]
     for record, sentence, array in zip(records, SENTENCES, arrays, strict=True):
         assert (record["key"], tuple(record["tokens"])) == (sentence.key, sentence.tokens)
-        found = np.array(record["layers"], dtype).reshape(array.shape)
-        np.testing.assert_array_equal(found, array)
+        values = np.array(record["layers"], dtype).reshape(array.shape)
+        np.testing.assert_array_equal(values, array)
 
 
 def test_jsonl_has_the_fewest_digits_and_escapes_half_surrogate_pairs() -> None:

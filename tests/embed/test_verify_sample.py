@@ -71,8 +71,8 @@ def test_only_a_changed_value_differs(
     for step, options in enumerate(conversions, 1):
         convert(path, tmp_path / f"{step}.hdf5", **options)
         path = tmp_path / f"{step}.hdf5"
-    found = recomputed(path, text, tiny_bilm)
-    assert [sentence.problem for sentence in found] == [""] * N_SENTENCES
+    sample = recomputed(path, text, tiny_bilm)
+    assert [sentence.problem for sentence in sample] == [""] * N_SENTENCES
     if layout != "flat":
         return
     with h5py.File(path, "r+") as file:  # one vector off by more than rounding

@@ -68,11 +68,11 @@ def test_products_equal_the_formula(levels: int, n_rows: int) -> None:
     product = expected_product(x, weight, levels)
     chosen = make_gemm([weight], [bias], precision, nonnegative_input=is_nonnegative)
     expected = (product + bias, product + part, (product + bias).sigmoid())
-    for (found,), exact in zip(all_methods(chosen, x, part), expected, strict=True):
-        torch.testing.assert_close(found, exact.float(), rtol=1e-5, atol=3e-5)
+    for (array,), exact in zip(all_methods(chosen, x, part), expected, strict=True):
+        torch.testing.assert_close(array, exact.float(), rtol=1e-5, atol=3e-5)
     without_bias = make_gemm([weight], None, precision, nonnegative_input=is_nonnegative)
-    (found,) = without_bias.linear(x)
-    torch.testing.assert_close(found, product.float(), rtol=1e-5, atol=3e-5)
+    (array,) = without_bias.linear(x)
+    torch.testing.assert_close(array, product.float(), rtol=1e-5, atol=3e-5)
 
 
 @pytest.mark.usefixtures("library")
@@ -111,13 +111,13 @@ def test_rows_of_any_size(precision: str, scale: float) -> None:
     x, weight, _, _ = matrices()
     x[3] *= scale
     chosen = make_gemm([weight], None, precision)
-    (found,) = chosen.linear(x)
+    (product,) = chosen.linear(x)
     expected = expected_product(x, weight, 0)[3]
-    np.testing.assert_allclose(found[3], expected, rtol=0, atol=0.06 * 24**0.5 * scale)
+    np.testing.assert_allclose(product[3], expected, rtol=0, atol=0.06 * 24**0.5 * scale)
     if precision == "int8":  # no other row matters
         for row in (0, 3, 17, 36):
             (alone,) = chosen.linear(x[row : row + 1])
-            assert torch.equal(alone[0], found[row])
+            assert torch.equal(alone[0], product[row])
 
 
 def test_padded_rows_are_few_numbers_and_little_padding() -> None:

@@ -58,8 +58,8 @@ def checkpoint(folder: Path) -> dict[str, Any]:
 
 
 def recipe(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / RECIPE_FILE).read_text())
-    return found
+    recipe: dict[str, Any] = json.loads((folder / RECIPE_FILE).read_text())
+    return recipe
 
 
 def assert_same_weights(folder: Path, other: Path) -> None:

@@ -86,11 +86,11 @@ def test_the_mouse_shows_sentences_as_text(tmp_path: Path) -> None:
     title = f"“{ATTACK}” {TEX}"[:60]
     groups = [ATTACK, ATTACK, f"x {TEX}"]
     draw_tokens(PlottedTokens(title, tokens, vectors, groups), tmp_path / "a.html")
-    found, complaints = visit(tmp_path / "a.html")
+    page, complaints = visit(tmp_path / "a.html")
     assert complaints == []
-    assert found["title"] == title
-    assert len({(x, y) for x, y, _ in found["points"]}) == len(SENTENCES)
-    for number, (_, _, text) in enumerate(found["points"]):
+    assert page["title"] == title
+    assert len({(x, y) for x, y, _ in page["points"]}) == len(SENTENCES)
+    for number, (_, _, text) in enumerate(page["points"]):
         shown = " ".join(text.split())
         assert " ".join(SENTENCES[number]) in shown
         assert shown.endswith(f"{groups[number]}, {number}:1")

@@ -28,8 +28,8 @@ def test_another_text_is_found_by_its_tokens(tmp_path: Path, name: str) -> None:
     other = replace(last, tokens=("x", *last.tokens[1:]))
     if "sentences" in name or name == "manylangs":  # the key is the line, or are the tokens
         other = replace(other, text=" ".join(other.tokens))
-    found = compare_with_text(path, [*sentences[:-1], other])
-    assert f"sentence {last.key}: " in found.listed[0]
+    problems = compare_with_text(path, [*sentences[:-1], other])
+    assert f"sentence {last.key}: " in problems.listed[0]
     more = replace(last, key=last.key + 1, place=99, tokens=("more",), text="more")
     assert compare_with_text(path, [*sentences, more]).count == 2
     assert compare_with_text(path, sentences[:-1]).count == 1

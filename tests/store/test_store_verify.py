@@ -165,16 +165,16 @@ def test_a_sentence_that_cannot_be_read(allennlp: Path) -> None:
     with allennlp.open("r+b") as raw:
         raw.seek(address)
         raw.write(b"\xff" * 40)
-    found = verify(allennlp)
-    assert any("'3'" in problem for problem in found.listed)
-    assert any("sentence 10: not finite: 1 of" in problem for problem in found.listed)
-    assert found.tokens is None
+    problems = verify(allennlp)
+    assert any("'3'" in problem for problem in problems.listed)
+    assert any("sentence 10: not finite: 1 of" in problem for problem in problems.listed)
+    assert problems.tokens is None
 
 
 def test_a_file_of_another_program(tmp_path: Path) -> None:
     values = np.full((3, 1, DIM), np.nan, "f4")
     path = foreign(tmp_path / "b.hdf5", {str(i): values for i in range(MAX_LISTED + 9)})
-    found = verify(path)
-    assert len(found.listed) == MAX_LISTED
-    assert found.count == MAX_LISTED + 9
-    assert found.tokens == MAX_LISTED + 9
+    problems = verify(path)
+    assert len(problems.listed) == MAX_LISTED
+    assert problems.count == MAX_LISTED + 9
+    assert problems.tokens == MAX_LISTED + 9

@@ -62,9 +62,9 @@ def test_what_was_appended_is_read_back_whatever_the_blocks(way: str, tmp_path: 
     with open_embeddings(path) as embeddings:
         assert len(embeddings) == len(stored)
         for sentence in stored:
-            found = embeddings[embeddings.key_of(sentence)].squeeze()
+            values = embeddings[embeddings.key_of(sentence)].squeeze()
             expected = array(sentence, way).squeeze()
-            np.testing.assert_allclose(found, expected, atol=tolerance)
+            np.testing.assert_allclose(values, expected, atol=tolerance)
 
 
 @pytest.mark.parametrize("way", ["bilm-types", "flat", "int8", "pooled"])
@@ -104,8 +104,8 @@ def test_long_facts(out: Path) -> None:
     """Thousands of sources and millions of checksums are one attribute each."""
     facts = {"sources": [[f"é{number}.txt", number] for number in range(20_000)], "n": [1] * 10**5}
     write_derived_file(out, spec("bilm"), [], facts, n_rows=0)
-    found = attributes(out)
-    assert {name: found[name] for name in facts} == facts
+    stored = attributes(out)
+    assert {name: stored[name] for name in facts} == facts
 
 
 # Files of the user by their suffix, and the message; "overwrite" replaces the first.

@@ -112,8 +112,8 @@ def test_subtrees_are_cut_from_the_states_of_the_sentence(model_name: str) -> No
     with torch.no_grad():
         states, sentences = model._encode_sentences([split.examples[2], split.examples[0]], inputs)
         spans = torch.tensor([[0, 3, 5], [1, 0, 1], *sentences.tolist()])
-        found = model._scores(states, spans)
-        for score, (row, start, end) in zip(found, spans.tolist(), strict=True):
+        scores = model._scores(states, spans)
+        for score, (row, start, end) in zip(scores, spans.tolist(), strict=True):
             x = states[row, start:end]
             weights = torch.softmax(model.pooling.attention(x)[:, 0], 0)
             pooled = [x.amax(0), x.mean(0), weights @ x, x.amin(0)]

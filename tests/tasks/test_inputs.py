@@ -98,8 +98,8 @@ def test_the_sum_of_layers_is_that_of_equation_1() -> None:
     layers = vectors_of(SENTENCES)
     weights = np.exp([0.0, 1.0, -1.0]) / np.exp([0.0, 1.0, -1.0]).sum()
     expected = 2.0 * np.tensordot(weights, layers[0].astype("f8"), 1)
-    found = representation(Inputs(SENTENCES, layers.__getitem__, None).batch([0])).detach()
-    assert np.allclose(found[0], expected, atol=1e-6)
+    vectors = representation(Inputs(SENTENCES, layers.__getitem__, None).batch([0])).detach()
+    assert np.allclose(vectors[0], expected, atol=1e-6)
     logged = representation.layer_weights()["input"]
     assert logged == {"weights": pytest.approx(weights), "gamma": 2.0}
     assert representation.penalty().item() == pytest.approx(0.5 * 2.0)

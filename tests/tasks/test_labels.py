@@ -76,8 +76,8 @@ def test_schemes_are_recognized(labels: str, scheme: str | None) -> None:
 def test_scores_of_labels() -> None:
     scores = score_labels(["a", "a", "b", "d"], ["a", "b", "b", "c"])
     assert scores.values == {"accuracy": 50}
-    found = {"f1": 200 / 3, "precision": 100, "recall": 50, "predicted": 1, "gold": 2}
-    assert scores.by_type["a"] == pytest.approx(found)
+    expected = {"f1": 200 / 3, "precision": 100, "recall": 50, "predicted": 1, "gold": 2}
+    assert scores.by_type["a"] == pytest.approx(expected)
     assert [scores.by_type[label]["gold"] for label in "abcd"] == [2, 1, 0, 1]
     assert score_spans([[]], [[]]).values == {"f1": 0, "precision": 0, "recall": 0}
 
@@ -97,9 +97,9 @@ def test_scores_equal_those_of_seqeval(letters: str) -> None:
     report = metrics.classification_report(gold, predicted, output_dict=True)
     assert scores.values == pytest.approx(as_percent(report["micro avg"]))
     for name in "XYZ":
-        found = scores.by_type[name]
-        assert found["gold"] == report[name]["support"]
-        assert {key: found[key] for key in scores.values} == pytest.approx(as_percent(report[name]))
+        score = scores.by_type[name]
+        assert score["gold"] == report[name]["support"]
+        assert {key: score[key] for key in scores.values} == pytest.approx(as_percent(report[name]))
 
 
 def as_percent(row: dict[str, float]) -> dict[str, float]:
