@@ -236,8 +236,11 @@ def test_half_precision_is_what_embed_gives() -> None:
     with h5py.File("b.hdf5") as ours, h5py.File("c.hdf5") as theirs:
         assert list(ours) == list(theirs)
         np.testing.assert_array_equal(ours["vectors"], theirs["vectors"], strict=True)
-    # A wider type does not undo rounding.
-    made("convert", "b.hdf5", "-o", "d.hdf5", "--dtype", "float32", "-q")
+
+
+def test_a_wider_type_does_not_undo_rounding() -> None:
+    half = embedded("flat", "--dtype", "float16")
+    made("convert", half, "-o", "d.hdf5", "--dtype", "float32", "-q")
     done = elmo("embed", "d.jsonl", "-o", "d.hdf5", "--layout", "flat", "--resume")
     problem = "made with other settings (rounded from: float16, now none)"
     refused(done, 1, f"d.hdf5: finished, {problem}", "")

@@ -82,12 +82,22 @@ def test_embed_file_uses_the_settings_of_the_embedder(
             np.testing.assert_array_equal(embeddings[key], array, strict=True)
     wanted = {"state": "carry", "layers": "0,2", "dtype": "float16", "batch_size": 3}
     assert {**wanted, "layout": "bilm"}.items() <= facts.items()
-    zero = Embedder(tiny_bilm)
-    for name, shard in (("a.hdf5", "1/1"), ("b.hdf5", "1/1")):
-        embed_file(job.inputs[0], tmp_path / name, zero, shard=shard)
+
+
+def test_embed_file_of_a_shard_gives_the_same_bytes_again(
+    tiny_bilm: BiLM, job: EmbedJob, tmp_path: Path
+) -> None:
+    embedder = Embedder(tiny_bilm)
+    embed_file(job.inputs[0], tmp_path / "a.hdf5", embedder, shard="1/1")
+    embed_file(job.inputs[0], tmp_path / "b.hdf5", embedder, shard="1/1")
     assert (tmp_path / "a.hdf5").read_bytes() == (tmp_path / "b.hdf5").read_bytes()
+
+
+def test_embed_file_takes_the_layout_in_its_file_spec_only(
+    tiny_bilm: BiLM, job: EmbedJob, tmp_path: Path
+) -> None:
     with pytest.raises(TypeError):
-        embed_file(job.inputs[0], out, zero, layout="bilm")  # type: ignore[call-arg]
+        embed_file(job.inputs[0], tmp_path / "a.hdf5", Embedder(tiny_bilm), layout="bilm")  # type: ignore[call-arg]
 
 
 def test_truncated_tokens_are_counted_by_the_limit_of_the_model(

@@ -81,23 +81,31 @@ def test_a_shard_has_its_own_part_of_the_text(tmp_path: Path, layout: str) -> No
     assert "sentence 12: not in the file" in more.listed[0]  # the last shard extends to the end
 
 
-def test_files_of_other_programs_have_lines_or_counts(tmp_path: Path) -> None:
-    values = {str(i): np.ones((3, 2, DIM), "f4") for i in range(2)}
-    text = [Sentence(("a", "b"), 0, "a b"), Sentence(("c", "d"), 1, "c d")]
-    other = [text[0], Sentence(("c", "e"), 1, "c e")]
-    bare = foreign(tmp_path / "a.hdf5", values)
-    assert compare_with_text(bare, other).count == 0
-    assert compare_with_text(bare, [text[0], Sentence(("c",), 1, "c")]).count == 1
-    mapped = foreign(
-        tmp_path / "b.hdf5", {**values, "sentence_to_index": ['{"a b": "0", "c d": "1"}']}
-    )
-    assert compare_with_text(mapped, text).count == 0
-    assert compare_with_text(mapped, other).count == 1
-    types = foreign(tmp_path / "c.hdf5", {"embedding": np.ones((4, DIM), "f4")})
+TWO_ARRAYS = {str(i): np.ones((3, 2, DIM), "f4") for i in range(2)}
+TWO_SENTENCES = [Sentence(("a", "b"), 0, "a b"), Sentence(("c", "d"), 1, "c d")]
+ANOTHER_TOKEN = [TWO_SENTENCES[0], Sentence(("c", "e"), 1, "c e")]
+ONE_TOKEN_LESS = [TWO_SENTENCES[0], Sentence(("c",), 1, "c")]
+
+
+def test_files_of_other_programs_have_counts_of_tokens(tmp_path: Path) -> None:
+    path = foreign(tmp_path / "a.hdf5", TWO_ARRAYS)
+    assert compare_with_text(path, ANOTHER_TOKEN).count == 0
+    assert compare_with_text(path, ONE_TOKEN_LESS).count == 1
+
+
+def test_files_of_other_programs_with_a_map_have_lines(tmp_path: Path) -> None:
+    index = ['{"a b": "0", "c d": "1"}']
+    path = foreign(tmp_path / "a.hdf5", {**TWO_ARRAYS, "sentence_to_index": index})
+    assert compare_with_text(path, TWO_SENTENCES).count == 0
+    assert compare_with_text(path, ANOTHER_TOKEN).count == 1
+
+
+def test_files_that_cannot_be_compared(tmp_path: Path) -> None:
+    types = foreign(tmp_path / "types.hdf5", {"embedding": np.ones((4, DIM), "f4")})
     with pytest.raises(UsageError, match="records neither tokens nor"):
-        compare_with_text(types, text)
-    with pytest.raises(EmbeddingsFileError, match=r"d\.hdf5: "):
-        compare_with_text(tmp_path / "d.hdf5", text)
+        compare_with_text(types, TWO_SENTENCES)
+    with pytest.raises(EmbeddingsFileError, match=r"missing\.hdf5: "):
+        compare_with_text(tmp_path / "missing.hdf5", TWO_SENTENCES)
 
 
 NO_MAP: dict[str, Any] = {"layout": "allennlp", "forget_sentences": True}
@@ -130,8 +138,13 @@ def test_a_text_gives_the_tokens(tmp_path: Path) -> None:
     path = write(tmp_path / "a.hdf5", lines(), **NO_MAP)
     sample = take_sample(path, 3, lines())
     assert [tokens for _, tokens, _ in sample.sentences] == [lines()[i].tokens for i in (0, 6, 11)]
-    more = [*lines(), Sentence(("more",), 12, "more")]  # `compare_with_text` reports it
-    assert [key for key, *_ in take_sample(path, 3, more).sentences] == [0, 6, 11]
+
+
+def test_a_text_with_more_sentences_gives_a_sample_too(tmp_path: Path) -> None:
+    """It is `compare_with_text` that reports them."""
+    path = write(tmp_path / "a.hdf5", lines(), **NO_MAP)
+    text = [*lines(), Sentence(("more",), 12, "more")]
+    assert [key for key, _, _ in take_sample(path, 3, text).sentences] == [0, 6, 11]
 
 
 def test_samples_that_cannot_be_recomputed(tmp_path: Path) -> None:

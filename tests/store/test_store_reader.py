@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,59 +36,117 @@ OWN: dict[str, tuple[list[Sentence], dict[str, Any]]] = {
     "flat": (MIXED, {}),
     "flat, skipped lines": (lines(blank=False)[2:], {"layout": "flat", "first_sentence": 2}),
 }
+NUMBERED = ["allennlp", "bilm", "flat", "flat, skipped lines"]
+WITH_DOCUMENTS = ["e2e-coref", "dygie", "flat"]
+WITH_LINES = ["allennlp", "allennlp by lines"]
+WITH_TOKENS = [*WITH_LINES, "manylangs", "manylangs, a shard", "flat", "flat, skipped lines"]
 SLICES = (slice(2, 5), slice(-2, None), slice(None), slice(None, None, -2), slice(5, 5))
 
 
-@pytest.mark.parametrize("case", OWN)
-def test_every_sentence_is_found_by_every_key(tmp_path: Path, case: str) -> None:
-    """By the key of the layout, by number, by its place in iteration; with all that is recorded.
-    Slices are lists by position, whatever the keys are."""
-    sentences, options = OWN[case]
-    options = {"layout": case, "layers": 3, **options}
-    path = write(tmp_path / "a.hdf5", sentences, **options)
-    with open_embeddings(path) as embeddings:
-        assert (len(embeddings), embeddings.dim) == (len(sentences), DIM)
-        assert embeddings.n_layers == options["layers"]
-        assert embeddings.order_is_known
-        last_keys = {sentence.text: sentence.key for sentence in sentences}
-        has_tokens = case.startswith(("allennlp", "manylangs", "flat"))
-        assert ("tokens" in embeddings.records) is has_tokens
-        keys = list(embeddings)
-        assert len(list(embeddings.sentences())) == len(keys)
-        assert list(embeddings.infos()) == list(map(embeddings.info, keys))
-        if not embeddings.is_keyed_by_name:
-            absent = set(range(40)) - {sentence.key for sentence in sentences}
-            assert not any(number in embeddings for number in absent)
-        for span in SLICES:
-            arrays = [array(sentence, options["layers"]) for sentence in sentences[span]]
-            for values, expected in zip(embeddings[span], arrays, strict=True):
-                np.testing.assert_array_equal(values, expected)
-        for position, sentence in enumerate(sentences):
-            expected = array(sentence, options["layers"])
-            number = sentence.key
-            if embeddings.is_keyed_by_name:
-                number = embeddings.first_sentence + position
-            for key in (keys[position], embeddings.key_of(sentence), number):
-                np.testing.assert_array_equal(embeddings[key], expected)
-                assert embeddings[key].flags.c_contiguous
-                assert embeddings.shape(key) == expected.shape
-            info = embeddings.info(keys[position])
-            if has_tokens:
-                assert embeddings.tokens(number) == info.tokens == sentence.tokens
-            if "document" in embeddings.records and sentence.document:
-                document = sentence.document
-                place = sentence.place
-                assert (info.document, info.place) == (document, place)
-                np.testing.assert_array_equal(embeddings[document, place], expected)
-                np.testing.assert_array_equal(embeddings[f"{document}:{place}"], expected)
-            for key in (position - len(keys), np.int64(position - len(keys))):
-                np.testing.assert_array_equal(embeddings[key], expected)
-                assert embeddings.info(key) == info
-            if embeddings.layout == "allennlp":
-                line = sentence.text
-                assert info.text == line
-                last_key = line if embeddings.is_keyed_by_name else last_keys[line]
-                np.testing.assert_array_equal(embeddings[line], embeddings[last_key])
+class OwnFile:
+    """An opened file of OWN, the sentences that it was written from, and their arrays."""
+
+    def __init__(self, folder: Path, case: str) -> None:
+        self.sentences, own_options = OWN[case]
+        options = {"layout": case, "layers": 3, **own_options}
+        self.n_layers = options["layers"]
+        self.case = case
+        self.arrays = [array(sentence, self.n_layers) for sentence in self.sentences]
+        self.embeddings = open_embeddings(write(folder / "a.hdf5", self.sentences, **options))
+        self.keys = list(self.embeddings)
+
+    def number(self, position: int) -> int:
+        """The number of a sentence; files with names count from the first of their shard."""
+        if self.embeddings.is_keyed_by_name:
+            return self.embeddings.first_sentence + position
+        return self.sentences[position].key
+
+
+@pytest.fixture(params=OWN)
+def own_file(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[OwnFile]:
+    file = OwnFile(tmp_path, request.param)
+    with file.embeddings:
+        yield file
+
+
+def test_facts_of_a_file(own_file: OwnFile) -> None:
+    embeddings = own_file.embeddings
+    assert len(embeddings) == len(own_file.sentences)
+    assert embeddings.dim == DIM
+    assert embeddings.n_layers == own_file.n_layers
+    assert embeddings.order_is_known
+    assert embeddings.is_keyed_by_name is (own_file.case not in NUMBERED)
+    assert ("tokens" in embeddings.records) is (own_file.case in WITH_TOKENS)
+    assert ("document" in embeddings.records) is (own_file.case in WITH_DOCUMENTS)
+
+
+def test_iteration_gives_every_sentence(own_file: OwnFile) -> None:
+    embeddings = own_file.embeddings
+    assert len(list(embeddings.sentences())) == len(own_file.keys)
+    assert list(embeddings.infos()) == list(map(embeddings.info, own_file.keys))
+
+
+@pytest.mark.parametrize("own_file", NUMBERED, indirect=True)
+def test_numbers_of_lines_without_a_sentence_are_no_keys(own_file: OwnFile) -> None:
+    absent = set(range(40)) - {sentence.key for sentence in own_file.sentences}
+    assert not any(number in own_file.embeddings for number in absent)
+
+
+def test_slices_are_lists_by_position(own_file: OwnFile) -> None:
+    """Whatever the keys are."""
+    for span in SLICES:
+        for values, expected in zip(own_file.embeddings[span], own_file.arrays[span], strict=True):
+            np.testing.assert_array_equal(values, expected)
+
+
+def test_every_sentence_is_found_by_every_key(own_file: OwnFile) -> None:
+    """By the key of the layout, by number, by its place in iteration, from the end too."""
+    embeddings = own_file.embeddings
+    for position, sentence in enumerate(own_file.sentences):
+        expected = own_file.arrays[position]
+        own_key = own_file.keys[position]
+        for key in (own_key, embeddings.key_of(sentence), own_file.number(position)):
+            np.testing.assert_array_equal(embeddings[key], expected)
+            assert embeddings[key].flags.c_contiguous
+            assert embeddings.shape(key) == expected.shape
+        from_the_end = position - len(own_file.keys)
+        for key in (from_the_end, np.int64(from_the_end)):
+            np.testing.assert_array_equal(embeddings[key], expected)
+            assert embeddings.info(key) == embeddings.info(own_key)
+
+
+@pytest.mark.parametrize("own_file", WITH_TOKENS, indirect=True)
+def test_tokens_are_those_of_the_text(own_file: OwnFile) -> None:
+    for position, sentence in enumerate(own_file.sentences):
+        info = own_file.embeddings.info(own_file.keys[position])
+        assert own_file.embeddings.tokens(own_file.number(position)) == sentence.tokens
+        assert info.tokens == sentence.tokens
+
+
+@pytest.mark.parametrize("own_file", WITH_DOCUMENTS, indirect=True)
+def test_sentences_of_documents_are_found_by_document_and_place(own_file: OwnFile) -> None:
+    embeddings = own_file.embeddings
+    for position, sentence in enumerate(own_file.sentences):
+        document = sentence.document
+        if not document:
+            continue
+        info = embeddings.info(own_file.keys[position])
+        expected = own_file.arrays[position]
+        assert (info.document, info.place) == (document, sentence.place)
+        np.testing.assert_array_equal(embeddings[document, sentence.place], expected)
+        np.testing.assert_array_equal(embeddings[f"{document}:{sentence.place}"], expected)
+
+
+@pytest.mark.parametrize("own_file", WITH_LINES, indirect=True)
+def test_lines_of_allennlp_are_keys(own_file: OwnFile) -> None:
+    """Of equal lines the last one is found."""
+    embeddings = own_file.embeddings
+    last_keys = {sentence.text: sentence.key for sentence in own_file.sentences}
+    for position, sentence in enumerate(own_file.sentences):
+        line = sentence.text
+        assert embeddings.info(own_file.keys[position]).text == line
+        last_key = line if embeddings.is_keyed_by_name else last_keys[line]
+        np.testing.assert_array_equal(embeddings[line], embeddings[last_key])
 
 
 @pytest.mark.parametrize("layout", [name for name in LAYOUTS if name != "bilm-types"])

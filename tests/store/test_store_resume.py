@@ -99,7 +99,12 @@ def test_a_link_and_its_old_file_stay_until_the_end(tmp_path: Path, out: Path) -
     run(out, "bilm", resume=True)
     assert out.is_symlink()
     assert names(tmp_path / "big") == ["out.hdf5"]
-    (tmp_path / "big" / "out.hdf5").unlink()  # the link leads to nothing, also while it is resumed
+
+
+def test_a_link_that_leads_to_nothing_stays(tmp_path: Path, out: Path) -> None:
+    """Also while its run is resumed."""
+    (tmp_path / "big").mkdir()
+    out.symlink_to(tmp_path / "big" / "out.hdf5")
     run(out, "bilm", n=2, finish=False)
     run(out, "bilm", resume=True)
     assert out.is_symlink()
