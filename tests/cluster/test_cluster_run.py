@@ -64,7 +64,8 @@ def test_the_same_command_computes_what_is_missing(scene: Any) -> None:
     before = contents("shards")
     Path("shards", first[2].name).unlink()
     Path("shards", f".{first[1].name}.5e.part").touch()
-    Path("shards", other := f".{first[1].name.replace('of', 'OF')}.5e").touch()
+    other = f".{first[1].name.replace('of', 'OF')}.5e"
+    Path("shards", other).touch()
     assert computed(scene.run()) == [3]
     assert contents("shards") == {**before, other: b""}
     assert computed(scene.run()) == []

@@ -16,7 +16,16 @@ import pytest
 from elmo_cli.analysis.query import Occurrence
 from elmo_cli.plot.token_plot import PlottedTokens, draw_tokens
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
+
+def find_chromium() -> str | None:
+    for name in ("chromium", "chromium-browser", "chrome"):
+        path = shutil.which(name)
+        if path:
+            return path
+    return None
+
+
+CHROMIUM = find_chromium()
 SWITCHES = (
     "--headless=new",
     "--no-sandbox",

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import h5py
 import numpy as np
@@ -15,33 +16,50 @@ from embedding_files import DIM, FILES, Change, attribute, foreign, lines, made,
 
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.store.inspection import MAX_LISTED, verify
-from elmo_cli.store.reader import open_embeddings
+from elmo_cli.store.reader import Embeddings, open_embeddings
 from elmo_cli.text.sentence import Sentence
 
 
-def regions(path: Path) -> Iterator[tuple[int, int, str]]:
-    """What holds values, tokens and lines: start and size in bytes, what is to be named."""
+class Region(NamedTuple):
+    """Bytes under a checksum, and what `verify` must name if one of them changes."""
+
+    start: int
+    size: int
+    name: str
+
+
+Extent = tuple[h5py.Dataset, int, int]
+
+
+def extents(
+    file: h5py.File, embeddings: Embeddings, position: int, handle: int | str
+) -> list[Extent]:
+    """Where a sentence is stored: data sets, each with its first row and the one after its last."""
+    if isinstance(handle, str):
+        return [(file[handle], 0, len(file[handle]))]
+    if embeddings.unit == "types":
+        return [(file["embedding"], position, position + 1)]
+    first_token, end_token = file["offsets"][position : position + 2].tolist()
+    first_row = position if embeddings.reader.pooled else first_token
+    end_row = position + 1 if embeddings.reader.pooled else end_token
+    ends = [0, *file["token_ends"][()].tolist()]
+    stored = [(file[name], first_row, end_row) for name in ("vectors", "scales") if name in file]
+    return [*stored, (file["token_bytes"], ends[first_token], ends[end_token])]
+
+
+def regions(path: Path) -> Iterator[Region]:
+    """Where values, tokens and lines are stored."""
     with open_embeddings(path) as embeddings, h5py.File(path) as file:
-        reader = embeddings.reader
-        for i, handle in enumerate(reader.handles):
-            if isinstance(handle, str):
-                extents = [(file[handle], 0, len(file[handle]))]
-            elif embeddings.unit == "types":
-                extents = [(file["embedding"], i, i + 1)]
-            else:
-                tokens = file["offsets"][i : i + 2].tolist()
-                rows = (i, i + 1) if reader.pooled else tokens
-                extents = [(file[name], *rows) for name in ("vectors", "scales") if name in file]
-                ends = [0, *file["token_ends"][()].tolist()]
-                extents.append((file["token_bytes"], *(ends[offset] for offset in tokens)))
-            for dataset, begin, end in extents:
-                row = dataset.nbytes // max(1, len(dataset))
-                if end > begin and row:
-                    start = dataset.id.get_offset() + begin * row
-                    yield start, (end - begin) * row, embeddings.name_of(handle)
+        for position, handle in enumerate(embeddings.reader.handles):
+            for dataset, first_row, end_row in extents(file, embeddings, position, handle):
+                row_bytes = dataset.nbytes // max(1, len(dataset))
+                size = (end_row - first_row) * row_bytes
+                if size > 0:
+                    start = dataset.id.get_offset() + first_row * row_bytes
+                    yield Region(start, size, embeddings.name_of(handle))
         if "sentence_to_index" in file:
             text = file["sentence_to_index"][0]
-            yield path.read_bytes().index(text), len(text), "sentence_to_index"
+            yield Region(path.read_bytes().index(text), len(text), "sentence_to_index")
 
 
 def change(path: Path, at: int, rng: random.Random) -> None:
@@ -62,11 +80,11 @@ def test_each_sentence_with_a_changed_byte_is_named(tmp_path: Path, name: str) -
     whole = path.read_bytes()
     rng = random.Random(0)
     assert len(own_regions) >= 5
-    for start, size, name_of_region in own_regions:
-        change(path, start + rng.randrange(size), rng)
+    for region in own_regions:
+        change(path, region.start + rng.randrange(region.size), rng)
         listed = verify(path).listed
-        pattern = re.compile(rf"{re.escape(name_of_region)}:? ")
-        assert any(pattern.search(problem) for problem in listed), (name_of_region, listed)
+        pattern = re.compile(rf"{re.escape(region.name)}:? ")
+        assert any(pattern.search(problem) for problem in listed), (region, listed)
         path.write_bytes(whole)
 
 

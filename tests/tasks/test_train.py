@@ -89,7 +89,8 @@ def test_a_resumed_run_has_the_weights_of_an_undisturbed_one(
     for number, stop_after in enumerate(interruptions):
         with pytest.raises(KeyboardInterrupt):
             train("parts", mode="resume" if number else "new", stop_after=stop_after)
-        if (log := Path("parts/log.jsonl")).exists():  # killed between the log and the checkpoint
+        log = Path("parts/log.jsonl")
+        if log.exists():  # killed between the log and the checkpoint
             log.write_text(log.read_text() + "{}\n")
     resumed = train("parts", mode="resume")
     assert {**resumed, "seconds": 0} == {**expected, "seconds": 0}
