@@ -97,7 +97,7 @@ def test_worker_processes(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("labels", "names", "what"),
+    ("labels", "names", "problem"),
     [
         (TAGS[:-1], (), "12 sentences, but labels for 11"),
         ([["a"], *TAGS[1:]], (), "sentence 0 has 7 tokens, but 1 label"),
@@ -105,8 +105,8 @@ def test_worker_processes(file: Path) -> None:
         (TAGS, ("t0", "t2"), "the label 't1', which is not in `label_names`"),
     ],
 )
-def test_labels_that_do_not_fit(file: Path, labels: Any, names: Any, what: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(what)):
+def test_labels_that_do_not_fit(file: Path, labels: Any, names: Any, problem: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(problem)):
         list(EmbeddingsDataset(file, labels=labels, label_names=names))
 
 

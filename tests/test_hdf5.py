@@ -130,8 +130,8 @@ def test_values_that_are_in_the_file_are_read(case: str, tmp_path: Path) -> None
     with open_made(tmp_path, READ[case]) as file:
         expected = VALUES[:0] if case.startswith("empty") else VALUES
         np.testing.assert_array_equal(read_dataset(open_dataset(file, "x")), expected)
-        found = read_dataset(open_dataset(file, "//x"), slice(1, 2))
-        np.testing.assert_array_equal(found, expected[1:2])
+        values = read_dataset(open_dataset(file, "//x"), slice(1, 2))
+        np.testing.assert_array_equal(values, expected[1:2])
 
 
 @pytest.mark.parametrize("name", ["", "/", "y", "x/y", "group/y", "a\0b", "\ud800", "group"])

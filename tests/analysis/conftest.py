@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from embeddings_files import sentences, write, write_conllu
+from embeddings_files import make_sentences, write, write_conllu
 
 from elmo_cli.analysis.probe_data import ProbeData, read_probe_data
 
@@ -35,7 +35,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> ProbeData:
             array[1] += centers[ids_of_sentence] + 5
         forms = [rng.integers(n_forms, size=n) for n in lengths]
         lines = [" ".join(f"w{form}" for form in forms_of_line) for forms_of_line in forms]
-        text = sentences(lines)
+        text = make_sentences(lines)
         files[split] = (
             str(write(folder / f"{split}.hdf5", text, arrays)),
             str(write_conllu(folder / f"{split}.conllu", text, labels)),

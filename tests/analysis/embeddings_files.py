@@ -30,7 +30,9 @@ REPEATED = (*LINES[:5], "Yes .", LINES[0], *LINES[5:], "Yes .")
 HEADER = {"model": "m", "model_sha256": "6c1f" + "0" * 60, "state": "zero", "pool": "none"}
 
 
-def sentences(lines: Sequence[str] = LINES, numbers: Sequence[int] | None = None) -> list[Sentence]:
+def make_sentences(
+    lines: Sequence[str] = LINES, numbers: Sequence[int] | None = None
+) -> list[Sentence]:
     """A sentence per line, in two documents."""
     keys = range(len(lines)) if numbers is None else numbers
     half = max(1, len(lines) // 2)
@@ -69,7 +71,7 @@ def _random(text: str, dim: int) -> np.ndarray:
 
 def write(
     path: Path,
-    given: Sequence[Sentence],
+    sentences: Sequence[Sentence],
     arrays: Sequence[np.ndarray] | None = None,
     *,
     layout: str = "flat",
@@ -78,10 +80,10 @@ def write(
 ) -> Path:
     """A complete file of some arrays, by default those of `layers`."""
     header = {**HEADER, "layers": "all", **(header or {})}
-    arrays = [layers(sentence) for sentence in given] if arrays is None else arrays
+    arrays = [layers(sentence) for sentence in sentences] if arrays is None else arrays
     spec = FileSpec(layout=layout, run_settings=header, **options)
     with EmbeddingsWriter.open(path, spec) as writer:
-        writer.append_block(given, arrays, text_sha256="")
+        writer.append_block(sentences, arrays, text_sha256="")
         writer.finish({"sources": [["in.txt", 0]]})
     return path
 
@@ -92,10 +94,12 @@ def write_lines(path: Path, labels: Sequence[Sequence[str]]) -> Path:
     return path
 
 
-def write_conllu(path: Path, given: Sequence[Sentence], labels: Sequence[Sequence[str]]) -> Path:
+def write_conllu(
+    path: Path, sentences: Sequence[Sentence], labels: Sequence[Sequence[str]]
+) -> Path:
     """CoNLL-U with labels as XPOS, in lower case as UPOS, with a range and an empty node."""
     lines = []
-    for sentence, labels_of_sentence in zip(given, labels, strict=True):
+    for sentence, labels_of_sentence in zip(sentences, labels, strict=True):
         if sentence.place == 0:
             lines.append(f"# newdoc id = {sentence.document}")
         labelled_tokens = zip(sentence.tokens, labels_of_sentence, strict=True)

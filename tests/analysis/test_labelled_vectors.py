@@ -12,7 +12,7 @@ from threading import Thread
 import h5py
 import numpy as np
 import pytest
-from embeddings_files import layers, sentences, write, write_conllu, write_lines
+from embeddings_files import layers, make_sentences, write, write_conllu, write_lines
 
 from elmo_cli.analysis.labelled_vectors import LabelSettings, join_labels, read_labels
 from elmo_cli.errors import EmbeddingsFileError, InputError, UsageError
@@ -28,15 +28,15 @@ def join(embeddings, labels, layers=(), **settings):
         return join_labels(opened, str(labels), LabelSettings(**settings), layers)
 
 
-def label_file(folder, kind, given, labels):
+def label_file(folder, kind, sentences, labels):
     """Lines of labels, or columns with tokens."""
     if kind == "lines":
         return write_lines(folder / "a.tags", labels)
-    return write_conllu(folder / "a.conllu", given, labels)
+    return write_conllu(folder / "a.conllu", sentences, labels)
 
 
-def expected_vectors(given, layer):
-    return np.concatenate([layers(sentence)[layer] for sentence in given])
+def expected_vectors(sentences, layer):
+    return np.concatenate([layers(sentence)[layer] for sentence in sentences])
 
 
 BY_SENTENCE = {"keys": "sentence", "first_sentence": 3}
@@ -60,15 +60,15 @@ def test_vectors_are_joined_with_their_labels(tmp_path, layout, options, stores_
     text = [line.replace("d e", "x/d e").replace("b c", "x/b c") for line in TEXT]
     words = " ".join(text).split()
     first = options.get("first_sentence", 0)
-    given = sentences(text, range(first, first + len(text)))
-    path = write(tmp_path / "a.hdf5", given, layout=layout, **options)
-    columns = join(path, write_conllu(tmp_path / "a.conllu", given, LABELS))
+    sentences = make_sentences(text, range(first, first + len(text)))
+    path = write(tmp_path / "a.hdf5", sentences, layout=layout, **options)
+    columns = join(path, write_conllu(tmp_path / "a.conllu", sentences, LABELS))
     assert columns.labels == ALL_LABELS
     assert columns.words == words
     for layer in (0, 1, 2):
         vectors = columns.vectors(layer)
         assert vectors.dtype == np.float32
-        np.testing.assert_array_equal(vectors, expected_vectors(given, layer))
+        np.testing.assert_array_equal(vectors, expected_vectors(sentences, layer))
     lines = write_lines(tmp_path / "a.tags", LABELS)
     if has_names:
         with pytest.raises(UsageError, match="lines of labels cannot be matched"):
@@ -80,20 +80,20 @@ def test_vectors_are_joined_with_their_labels(tmp_path, layout, options, stores_
 
 
 def test_equal_sentences_that_are_stored_once(tmp_path):
-    given = sentences([*TEXT, "a b"])
+    sentences = make_sentences([*TEXT, "a b"])
     labels = [*LABELS, LABELS[0]]
-    arrays = [layers(sentence)[2] for sentence in given]
+    arrays = [layers(sentence)[2] for sentence in sentences]
     header = {"layers": "top"}
-    path = write(tmp_path / "a.hdf5", given, arrays, layout="manylangs", header=header)
-    joined = join(path, write_conllu(tmp_path / "a.conllu", given, labels))
+    path = write(tmp_path / "a.hdf5", sentences, arrays, layout="manylangs", header=header)
+    joined = join(path, write_conllu(tmp_path / "a.conllu", sentences, labels))
     assert joined.labels == [*ALL_LABELS, "X", "Y"]
     np.testing.assert_array_equal(joined.vectors("top"), np.concatenate([*arrays[:5], arrays[0]]))
 
 
 def test_compressed_labels_and_pipes(tmp_path):
-    given = sentences(TEXT)
-    path = write(tmp_path / "a.hdf5", given)
-    columns = write_conllu(tmp_path / "a.conllu", given, LABELS).read_bytes()
+    sentences = make_sentences(TEXT)
+    path = write(tmp_path / "a.hdf5", sentences)
+    columns = write_conllu(tmp_path / "a.conllu", sentences, LABELS).read_bytes()
     (tmp_path / "b.conllu.gz").write_bytes(gzip.compress(columns))
     assert join(path, tmp_path / "b.conllu.gz").labels == ALL_LABELS
     lines = write_lines(tmp_path / "a.tags", LABELS).read_bytes()
@@ -110,8 +110,8 @@ def test_compressed_labels_and_pipes(tmp_path):
 def test_blank_lines(tmp_path, layout, are_kept):
     text = ["", *TEXT[:3], "", "", *TEXT[3:], ""]
     labels = [[], *LABELS[:3], [], [], *LABELS[3:], []]
-    given = [sentence for sentence in sentences(text) if are_kept or sentence.tokens]
-    path = write(tmp_path / "a.hdf5", given, layout=layout)
+    sentences = [sentence for sentence in make_sentences(text) if are_kept or sentence.tokens]
+    path = write(tmp_path / "a.hdf5", sentences, layout=layout)
     joined = join(path, write_lines(tmp_path / "a.tags", labels))
     assert joined.labels == ALL_LABELS
     assert joined.n_missing == 0
@@ -120,19 +120,19 @@ def test_blank_lines(tmp_path, layout, are_kept):
 
 def test_missing_sentences_are_counted(tmp_path):
     """Skipped sentences, and those of the other shards."""
-    given = sentences(TEXT, [3, 4, 7, 8, 10])
-    path = write(tmp_path / "a.hdf5", given, first_sentence=3)
+    sentences = make_sentences(TEXT, [3, 4, 7, 8, 10])
+    path = write(tmp_path / "a.hdf5", sentences, first_sentence=3)
     lines = [["Z"], [], [], *LABELS[:2], [], ["Z"], *LABELS[2:4], [], LABELS[4], ["Z"]]
     joined = join(path, write_lines(tmp_path / "a.tags", lines))
     assert joined.labels == ALL_LABELS
     assert joined.n_missing == 3
-    np.testing.assert_array_equal(joined.vectors(1), expected_vectors(given, 1))
+    np.testing.assert_array_equal(joined.vectors(1), expected_vectors(sentences, 1))
 
 
 def test_pooled_sentences_have_one_label_each(tmp_path):
-    given = sentences(["", *TEXT])
-    pooled = [np.full((3, 7), sentence.key, np.float32) for sentence in given]
-    path = write(tmp_path / "a.hdf5", given, pooled, header={"pool": "mean"})
+    sentences = make_sentences(["", *TEXT])
+    pooled = [np.full((3, 7), sentence.key, np.float32) for sentence in sentences]
+    path = write(tmp_path / "a.hdf5", sentences, pooled, header={"pool": "mean"})
     lines = [[], *([label] for label in "XYXYX")]
     joined = join(path, write_lines(tmp_path / "a.tags", lines))
     assert joined.labels == [*"XYXYX"]
@@ -145,7 +145,7 @@ def test_pooled_sentences_have_one_label_each(tmp_path):
 def test_names_of_documents(tmp_path):
     """They are matched whatever the order in which h5py lists them."""
     labels = [["X", "Y"], ["Y", "Y"]]
-    columns = write_conllu(tmp_path / "a.conllu", sentences(["so it", "is ."]), labels)
+    columns = write_conllu(tmp_path / "a.conllu", make_sentences(["so it", "is ."]), labels)
     with h5py.File(tmp_path / "a.hdf5", "w") as file:
         for name in ("z/0", "a/0"):
             file[name] = np.ones((3, 2, 4), np.float32)
@@ -161,7 +161,7 @@ def test_names_of_documents(tmp_path):
     ("column", "expected"), [(None, "X"), ("xpos", "X"), ("UPOS", "x"), ("4", "x"), ("-6", "X")]
 )
 def test_label_column_of_conllu(tmp_path, column, expected):
-    path = write_conllu(tmp_path / "a.conllu", sentences(TEXT), LABELS)
+    path = write_conllu(tmp_path / "a.conllu", make_sentences(TEXT), LABELS)
     settings = LabelSettings(column=column)
     labelled_sentences = list(read_labels(str(path), settings))
     assert [" ".join(sentence.tokens) for sentence, _ in labelled_sentences] == TEXT
@@ -181,7 +181,9 @@ def test_label_column_of_conllu(tmp_path, column, expected):
 )
 def test_label_column_of_conll(tmp_path, row, settings, attributes):
     """The tokens are in the column that the text was embedded from."""
-    path = write(tmp_path / "a.hdf5", sentences(TEXT), header={"format": "conll", **attributes})
+    path = write(
+        tmp_path / "a.hdf5", make_sentences(TEXT), header={"format": "conll", **attributes}
+    )
     rows = []
     for line, labels in zip(TEXT, LABELS, strict=True):
         for token, label in zip(line.split(), labels, strict=True):
@@ -194,8 +196,8 @@ def test_label_column_of_conll(tmp_path, row, settings, attributes):
 @pytest.mark.parametrize("layout", ["flat", "bilm"])
 def test_label_file_of_another_format_has_its_own_token_column(tmp_path, layout):
     header = {"format": "conll", "column": 1}
-    path = write(tmp_path / "a.hdf5", sentences(TEXT), layout=layout, header=header)
-    labels = write_conllu(tmp_path / "a.conllu", sentences(TEXT), LABELS)
+    path = write(tmp_path / "a.hdf5", make_sentences(TEXT), layout=layout, header=header)
+    labels = write_conllu(tmp_path / "a.conllu", make_sentences(TEXT), LABELS)
     assert join(path, labels).words == " ".join(TEXT).split()
 
 
@@ -214,7 +216,7 @@ def test_label_file_of_another_format_has_its_own_token_column(tmp_path, layout)
 )
 def test_labels_that_cannot_be_read(tmp_path, monkeypatch, name, settings, error, message):
     monkeypatch.chdir(tmp_path)
-    write_conllu(Path("a.conllu"), sentences(TEXT), LABELS)
+    write_conllu(Path("a.conllu"), make_sentences(TEXT), LABELS)
     write_lines(Path("a.tags"), LABELS)
     Path("a.jsonl").write_text("{}\n")
     with pytest.raises(error, match=re.escape(message)):
@@ -235,19 +237,21 @@ def test_labels_that_cannot_be_read(tmp_path, monkeypatch, name, settings, error
     ],
 )  # fmt: skip
 def test_labels_of_another_text_are_refused(tmp_path, kind, text, labels, error, message):
-    path = write(tmp_path / "a.hdf5", sentences(TEXT))
+    path = write(tmp_path / "a.hdf5", make_sentences(TEXT))
     with pytest.raises(error, match=message) as raised:
-        join(path, label_file(tmp_path, kind, sentences(text), labels))
+        join(path, label_file(tmp_path, kind, make_sentences(text), labels))
     assert raised.value.hint
 
 
 @pytest.mark.parametrize("kind", ["lines", "columns"])
 def test_stored_tokens_that_do_not_match_the_vectors_are_refused(tmp_path, kind):
-    path = write(tmp_path / "a.hdf5", sentences(TEXT), layout="allennlp")
+    path = write(tmp_path / "a.hdf5", make_sentences(TEXT), layout="allennlp")
     with h5py.File(path, "r+") as file:
         del file["0"]
-        file["0"] = layers(sentences(["a b c"])[0])
-    labels = label_file(tmp_path, kind, sentences(["a b c", *TEXT[1:]]), [["X"] * 3, *LABELS[1:]])
+        file["0"] = layers(make_sentences(["a b c"])[0])
+    labels = label_file(
+        tmp_path, kind, make_sentences(["a b c", *TEXT[1:]]), [["X"] * 3, *LABELS[1:]]
+    )
     with pytest.raises(EmbeddingsFileError, match="sentence 0 has 2 tokens and 3 vectors"):
         join(path, labels)
 
@@ -258,13 +262,13 @@ def test_stored_tokens_that_do_not_match_the_vectors_are_refused(tmp_path, kind)
 )
 def test_the_line_of_another_program_is_compared(tmp_path, line, is_refused):
     """Also if it has more or fewer words than there are vectors."""
-    given = sentences(["a b c", "d"])
+    sentences = make_sentences(["a b c", "d"])
     path = tmp_path / "a.hdf5"
     with h5py.File(path, "w") as file:
-        for sentence in given:
+        for sentence in sentences:
             file[str(sentence.key)] = layers(sentence)
         file["sentence_to_index"] = [json.dumps({line: "0", "d": "1"})]
-    columns = write_conllu(tmp_path / "a.conllu", given, [["X", "Y", "X"], ["Y"]])
+    columns = write_conllu(tmp_path / "a.conllu", sentences, [["X", "Y", "X"], ["Y"]])
     if is_refused:
         with pytest.raises(InputError, match=r"a\.conllu, line 2: .*sentence 0 is "):
             join(path, columns)
@@ -273,10 +277,10 @@ def test_the_line_of_another_program_is_compared(tmp_path, line, is_refused):
 
 
 def test_values_of_the_chosen_layers_are_checked(tmp_path):
-    given = sentences(TEXT)
-    arrays = [layers(sentence) for sentence in given]
+    sentences = make_sentences(TEXT)
+    arrays = [layers(sentence) for sentence in sentences]
     arrays[2][1, 2, 3] = np.nan
-    path = write(tmp_path / "a.hdf5", given, arrays)
+    path = write(tmp_path / "a.hdf5", sentences, arrays)
     labels = write_lines(tmp_path / "a.tags", LABELS)
     assert join(path, labels, [0]).labels
     with pytest.raises(EmbeddingsFileError, match=r"sentence 2: .* layer 1"):

@@ -31,8 +31,8 @@ def test_weights_equal_reference_in_float64(data: ProbeData, decay: float) -> No
     expected = train_weights((train - train.mean(0)) / train.std(0), targets, 3, decay)
     standardise(vectors)
     scaled = torch.from_numpy(vectors["train"])
-    found = linear.fit(scaled, torch.from_numpy(targets), 3, decay)
-    np.testing.assert_allclose(found.numpy(), expected, atol=2e-4)
+    weights = linear.fit(scaled, torch.from_numpy(targets), 3, decay)
+    np.testing.assert_allclose(weights.numpy(), expected, atol=2e-4)
 
 
 def test_weight_decay_is_selected_on_dev(data: ProbeData, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +50,8 @@ def test_vectors_are_standardised_by_train_in_place() -> None:
     train = (rng.standard_normal((500, 100)) * 4 + 2).astype(np.float32)
     train[:, 3] = 2
     test = (rng.standard_normal((9, 100)) + 1).astype(np.float32)
-    mean, deviation = train.mean(0), train.std(0)
+    mean = train.mean(0)
+    deviation = train.std(0)
     expected = (test - mean) * (1 / np.where(deviation > 0, deviation, 1))
     vectors = {"train": train, "test": test}
     standardise(vectors)

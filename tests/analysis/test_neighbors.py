@@ -9,7 +9,7 @@ from typing import NamedTuple
 import h5py
 import numpy as np
 import pytest
-from embeddings_files import DIM, LINES, REPEATED, layers, sentences, write
+from embeddings_files import DIM, LINES, REPEATED, layers, make_sentences, write
 
 from elmo_cli.analysis import neighbors
 from elmo_cli.analysis.neighbors import embed_queries, nearest, read_queries
@@ -43,14 +43,14 @@ class ExpectedNeighbor(NamedTuple):
         return -round(self.cosine, 6), self.sentence, self.position
 
 
-def brute_force(view, given, query, k, *, same_word=False):
+def brute_force(view, sentences, query, k, *, same_word=False):
     """The k nearest, in float64, except zeros."""
     keys = list(view.embeddings)
-    own = given[keys.index(query.key)].tokens
+    own = sentences[keys.index(query.key)].tokens
     vector = view.vectors(query.key)[query.position or 0].astype(np.float64)
     neighbors = []
     for number, key in enumerate(keys):
-        tokens = given[number].tokens
+        tokens = sentences[number].tokens
         if key == query.key or (query.tokens is not None and tokens == own):
             continue
         for position, row in enumerate(view.vectors(key).astype(np.float64)):
@@ -61,9 +61,9 @@ def brute_force(view, given, query, k, *, same_word=False):
     return sorted(neighbors, key=ExpectedNeighbor.rank)[:k]
 
 
-def agree(view, found, expected):
+def agree(view, neighbors, expected):
     keys = list(view)
-    for (occurrence, cosine), neighbor in zip(found, expected, strict=True):
+    for (occurrence, cosine), neighbor in zip(neighbors, expected, strict=True):
         assert keys.index(occurrence.key) == neighbor.sentence
         assert (occurrence.position or 0) == neighbor.position
         assert cosine == pytest.approx(neighbor.cosine, abs=1e-6)
@@ -90,20 +90,20 @@ def search(view, *texts, k=3, query_file=None, **options):
 @pytest.mark.parametrize(("layout", "dtype", "options", "lines"), FILES, ids=IDS)
 def test_nearest_equals_brute_force(tmp_path, monkeypatch, layout, dtype, options, lines, chunk):
     monkeypatch.setattr(neighbors, "CHUNK_TOKENS", chunk)
-    given = sentences(lines)
-    path = write(tmp_path / "a.hdf5", given, layout=layout, dtype=dtype, **options)
+    sentences = make_sentences(lines)
+    path = write(tmp_path / "a.hdf5", sentences, layout=layout, dtype=dtype, **options)
     with open_embeddings(path) as embeddings:
         keys = list(embeddings)
         names = [f"{keys[0]}:1", f"{keys[1]}:0", f"{keys[-1]}:0"]
         for layer in (0, 1, 2):
             view = LayerView(embeddings, layer)
             queries, _ = read_queries(view, names)
-            found = nearest(view, queries, 6)
-            assert found.n_compared == sum(len(sentence.tokens) for sentence in given)
-            for query, near in zip(queries, found.neighbors, strict=True):
-                agree(view, near, brute_force(view, given, query.token, 6))
+            result = nearest(view, queries, 6)
+            assert result.n_compared == sum(len(sentence.tokens) for sentence in sentences)
+            for query, near in zip(queries, result.neighbors, strict=True):
+                agree(view, near, brute_force(view, sentences, query.token, 6))
                 for occurrence, _ in near:
-                    tokens = given[list(view).index(occurrence.key)].tokens
+                    tokens = sentences[list(view).index(occurrence.key)].tokens
                     assert occurrence.tokens in (None, tokens)
 
 
@@ -111,25 +111,27 @@ def test_nearest_equals_brute_force(tmp_path, monkeypatch, layout, dtype, option
 @pytest.mark.parametrize("chunk", [1, 4096])
 def test_same_word_in_any_case(tmp_path, monkeypatch, layout, chunk):
     monkeypatch.setattr(neighbors, "CHUNK_TOKENS", chunk)
-    given = sentences(REPEATED)
-    with open_embeddings(write(tmp_path / "a.hdf5", given, layout=layout)) as embeddings:
+    sentences = make_sentences(REPEATED)
+    with open_embeddings(write(tmp_path / "a.hdf5", sentences, layout=layout)) as embeddings:
         view = LayerView(embeddings)
         [query], _ = read_queries(view, ["2:Play"])
-        found = nearest(view, [query], 10, same_word=True)
-        agree(view, found.neighbors[0], brute_force(view, given, query.token, 10, same_word=True))
-        assert tokens_of(found.neighbors[0]) == ["play"] * 6
-        assert found.sentences_without_tokens == 0
+        result = nearest(view, [query], 10, same_word=True)
+        agree(
+            view, result.neighbors[0], brute_force(view, sentences, query.token, 10, same_word=True)
+        )
+        assert tokens_of(result.neighbors[0]) == ["play"] * 6
+        assert result.sentences_without_tokens == 0
 
 
 def test_equally_near_tokens_come_in_file_order(tmp_path, monkeypatch):
     """Products over other chunks may round the cosines of equal vectors differently."""
-    given = sentences([f"w{k} x{k} y{k}" for k in range(60)])
+    sentences = make_sentences([f"w{k} x{k} y{k}" for k in range(60)])
     rng = np.random.default_rng(1)
     vector = rng.standard_normal(301).astype(np.float32)
-    arrays = [rng.standard_normal((1, 3, 301)).astype(np.float32) for _ in given]
+    arrays = [rng.standard_normal((1, 3, 301)).astype(np.float32) for _ in sentences]
     for k, array in enumerate(arrays):
         array[0, k % 3] = vector * np.float32(2.0 ** (k % 5))  # the length does not matter
-    path = write(tmp_path / "a.hdf5", given, arrays, header={"layers": "2"})
+    path = write(tmp_path / "a.hdf5", sentences, arrays, header={"layers": "2"})
     for chunk in (1, 7, 50, 4096):
         monkeypatch.setattr(neighbors, "CHUNK_TOKENS", chunk)
         with open_embeddings(path) as embeddings:
@@ -140,19 +142,21 @@ def test_equally_near_tokens_come_in_file_order(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("pool", "query", "zero"), [("none", "0:1", "1:2"), ("mean", "0", "3")])
 def test_zero_vectors_and_pooled_sentences(tmp_path, pool, query, zero):
-    given = sentences(REPEATED)
-    arrays = [layers(sentence) for sentence in given]
+    sentences = make_sentences(REPEATED)
+    arrays = [layers(sentence) for sentence in sentences]
     arrays[1][:, 2] = 0
     arrays[8][...] = 0
     if pool == "mean":
         empty = np.zeros((3, DIM), np.float32)
         arrays = [array.mean(1) if array.size else empty for array in arrays]
-    with open_embeddings(write(tmp_path / "a", given, arrays, header={"pool": pool})) as embeddings:
+    with open_embeddings(
+        write(tmp_path / "a", sentences, arrays, header={"pool": pool})
+    ) as embeddings:
         view = LayerView(embeddings)
         [asked], _ = read_queries(view, [query])
-        found = nearest(view, [asked], 1000)
-        agree(view, found.neighbors[0], brute_force(view, given, asked.token, 1000))
-        assert found.n_compared == sum(len(view.vectors(key)) for key in view)
+        result = nearest(view, [asked], 1000)
+        agree(view, result.neighbors[0], brute_force(view, sentences, asked.token, 1000))
+        assert result.n_compared == sum(len(view.vectors(key)) for key in view)
         with pytest.raises(UsageError, match=f"vector of {zero} is zero"):
             search(view, zero)
 
@@ -168,8 +172,8 @@ def test_squares_beyond_float32(tmp_path, size):
     rows = np.concatenate(values[1:])
     cosines = rows @ query / np.linalg.norm(rows, axis=1) / np.linalg.norm(query)
     with open_embeddings(tmp_path / "a.hdf5") as embeddings:
-        found = search(LayerView(embeddings), "0:2", k=10).neighbors[0]
-    np.testing.assert_allclose(cosines_of(found), sorted(cosines, reverse=True), atol=1e-6)
+        neighbors = search(LayerView(embeddings), "0:2", k=10).neighbors[0]
+    np.testing.assert_allclose(cosines_of(neighbors), sorted(cosines, reverse=True), atol=1e-6)
 
 
 def test_types(tmp_path):
@@ -177,7 +181,7 @@ def test_types(tmp_path):
     types += [types[1] + 1, -types[1]]
     path = write(
         tmp_path / "types",
-        sentences(REPEATED)[:4],
+        make_sentences(REPEATED)[:4],
         types,
         layout="bilm-types",
         header={"layers": "0"},
@@ -193,13 +197,13 @@ def test_types(tmp_path):
 
 
 def test_file_without_tokens(tmp_path):
-    given = sentences(REPEATED)
-    bare = write(tmp_path / "a.hdf5", given, layout="bilm")
-    full = write(tmp_path / "b.hdf5", given)
+    sentences = make_sentences(REPEATED)
+    bare = write(tmp_path / "a.hdf5", sentences, layout="bilm")
+    full = write(tmp_path / "b.hdf5", sentences)
     with open_embeddings(bare) as embeddings:
         view = LayerView(embeddings)
-        found = search(view, "0:1").neighbors[0]
-        assert {occurrence.tokens for occurrence, _ in found} == {None}
+        neighbors = search(view, "0:1").neighbors[0]
+        assert {occurrence.tokens for occurrence, _ in neighbors} == {None}
         with pytest.raises(UsageError, match=r"a\.hdf5: the file does not store tokens"):
             search(view, "0:1", same_word=True, query_file=full)
     message = r"a\.hdf5: the word of 0:1 is not stored"
@@ -211,22 +215,22 @@ def test_sentences_without_tokens_are_counted(tmp_path):
     """The map of another program has only the last of equal lines."""
     path = tmp_path / "a.hdf5"
     with h5py.File(path, "w") as file:
-        for sentence in sentences(REPEATED):
+        for sentence in make_sentences(REPEATED):
             file[str(sentence.key)] = layers(sentence)
-        names = {sentence.text: str(sentence.key) for sentence in sentences(REPEATED)}
+        names = {sentence.text: str(sentence.key) for sentence in make_sentences(REPEATED)}
         file["sentence_to_index"] = [json.dumps(names)]
     with open_embeddings(path) as embeddings:
-        found = search(LayerView(embeddings), "2:Play", same_word=True)
-    assert found.sentences_without_tokens == 3  # the first two `Yes .`, and the first line once
-    assert set(tokens_of(found.neighbors[0])) == {"play"}
+        result = search(LayerView(embeddings), "2:Play", same_word=True)
+    assert result.sentences_without_tokens == 3  # the first two `Yes .`, and the first line once
+    assert set(tokens_of(result.neighbors[0])) == {"play"}
 
 
 def test_queries_of_another_file(tmp_path):
     """Key 0 of the other file is another sentence; equal tokens are left out all the same."""
-    other = write(tmp_path / "q.hdf5", sentences([LINES[4], LINES[0]]))
-    with open_embeddings(write(tmp_path / "a.hdf5", sentences(LINES))) as embeddings:
-        found = search(LayerView(embeddings), "0:0", k=1000, query_file=other).neighbors[0]
-    assert set(keys_of(found)) == {k for k, line in enumerate(LINES) if line and k != 4}
+    other = write(tmp_path / "q.hdf5", make_sentences([LINES[4], LINES[0]]))
+    with open_embeddings(write(tmp_path / "a.hdf5", make_sentences(LINES))) as embeddings:
+        neighbors = search(LayerView(embeddings), "0:0", k=1000, query_file=other).neighbors[0]
+    assert set(keys_of(neighbors)) == {k for k, line in enumerate(LINES) if line and k != 4}
 
 
 def test_model_of_another_size_is_refused(tmp_path, tiny):
@@ -241,10 +245,10 @@ def test_model_of_another_size_is_refused(tmp_path, tiny):
 
 def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):
     monkeypatch.setattr(neighbors, "CHUNK_TOKENS", 256)
-    given = sentences([f"a{k} b c d e f g h" for k in range(400)])
+    sentences = make_sentences([f"a{k} b c d e f g h" for k in range(400)])
     rng = np.random.default_rng(3)
-    arrays = [rng.standard_normal((3, 8, 128)).astype(np.float32) for _ in given]
-    path = write(tmp_path / "a.hdf5", given, arrays)
+    arrays = [rng.standard_normal((3, 8, 128)).astype(np.float32) for _ in sentences]
+    path = write(tmp_path / "a.hdf5", sentences, arrays)
     assert path.stat().st_size > 4 << 20
     tracemalloc.start()
     with open_embeddings(path) as embeddings:

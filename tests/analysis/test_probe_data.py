@@ -8,7 +8,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from embeddings_files import layers, sentences, write, write_conllu, write_lines
+from embeddings_files import layers, make_sentences, write, write_conllu, write_lines
 
 from elmo_cli.analysis.labelled_vectors import LabelSettings
 from elmo_cli.analysis.probe_data import UNKNOWN_LABEL, read_probe_data, split_dev
@@ -21,14 +21,14 @@ SPLITS = ("train", "dev", "test")
 
 def stored(path: Path, name: str = "all", *, is_foreign: bool = False, **header: object) -> str:
     """Embeddings of the text with the layers NAME, with or without attributes."""
-    given = sentences(TEXT)
-    arrays = [layers(sentence) for sentence in given]
+    sentences = make_sentences(TEXT)
+    arrays = [layers(sentence) for sentence in sentences]
     if name == "top":
         arrays = [array[2] for array in arrays]
     elif name != "all":
         arrays = [array[list(map(int, name.split(",")))] for array in arrays]
     if not is_foreign:
-        return str(write(path, given, arrays, header={"layers": name, **header}))
+        return str(write(path, sentences, arrays, header={"layers": name, **header}))
     with h5py.File(path, "w") as file:
         for key, array in enumerate(arrays):
             file[str(key)] = array[0] if len(array) == 1 else array
@@ -39,7 +39,7 @@ def read(tmp_path, layers=(), *, own_dev=True, labels=LABELS, column=None, **fil
     """The data of three equal splits, where `files` are other embeddings files."""
     tags = str(write_lines(tmp_path / "a.tags", labels))
     if column is not None:
-        tags = str(write_conllu(tmp_path / "a.conllu", sentences(TEXT), labels))
+        tags = str(write_conllu(tmp_path / "a.conllu", make_sentences(TEXT), labels))
     default = None if len(files) == 3 else stored(tmp_path / "a.hdf5")
     pairs = {name: (files.get(name, default), tags) for name in SPLITS}
     pairs["dev"] = pairs["dev"] if own_dev else None
@@ -47,9 +47,9 @@ def read(tmp_path, layers=(), *, own_dev=True, labels=LABELS, column=None, **fil
 
 
 def test_labels_of_train_have_ids(tmp_path):
-    given = sentences(["a z", "b"])
+    sentences = make_sentences(["a z", "b"])
     test = (
-        str(write(tmp_path / "t.hdf5", given)),
+        str(write(tmp_path / "t.hdf5", sentences)),
         str(write_lines(tmp_path / "t.tags", [["X", "Z"], ["Y"]])),
     )
     train = stored(tmp_path / "a.hdf5"), str(write_lines(tmp_path / "a.tags", LABELS))
@@ -75,7 +75,7 @@ def keys_of(split):
 
 def test_without_dev_every_tenth_sentence_is_split_off(tmp_path):
     text = [" ".join([f"w{k}"] * (k % 3 + 1)) for k in range(25)]
-    path = write(tmp_path / "a.hdf5", sentences(text))
+    path = write(tmp_path / "a.hdf5", make_sentences(text))
     labels_path = write_lines(tmp_path / "a.tags", [line.split() for line in text])
     files = (str(path), str(labels_path))
     data = read_probe_data(files, files)
@@ -110,7 +110,7 @@ def test_layers_are_numbers_of_the_model(tmp_path, monkeypatch, names, chosen, e
     assert data.layers == expected
     for layer in data.layers:
         number = {"top": 2, "unknown": 1}.get(layer, layer)
-        whole = np.concatenate([layers(sentence)[number] for sentence in sentences(TEXT)])
+        whole = np.concatenate([layers(sentence)[number] for sentence in make_sentences(TEXT)])
         for vectors in data.vectors(layer).values():
             np.testing.assert_array_equal(vectors, whole)
 
@@ -170,7 +170,7 @@ def test_labels_without_use_are_refused(tmp_path, labels, column, own_dev, messa
 
 
 def test_text_without_labels_is_refused(tmp_path):
-    blank = str(write(tmp_path / "b.hdf5", sentences(["", ""])))
+    blank = str(write(tmp_path / "b.hdf5", make_sentences(["", ""])))
     tags = str(write_lines(tmp_path / "b.tags", [[], []]))
     train = stored(tmp_path / "a.hdf5"), str(write_lines(tmp_path / "a.tags", LABELS))
     with pytest.raises(InputError, match=r"b\.tags: has no labels for .*b\.hdf5"):
@@ -178,10 +178,10 @@ def test_text_without_labels_is_refused(tmp_path):
 
 
 def test_what_looks_wrong_is_warned_of(tmp_path):
-    given = sentences(TEXT, [0, 1, 2, 3, 5])
-    bare = str(write(tmp_path / "b.hdf5", given, layout="bilm"))
+    sentences = make_sentences(TEXT, [0, 1, 2, 3, 5])
+    bare = str(write(tmp_path / "b.hdf5", sentences, layout="bilm"))
     lines = write_lines(tmp_path / "b.tags", [*LABELS[:4], ["X"], LABELS[4]])
-    columns = write_conllu(tmp_path / "c.conllu", sentences(TEXT), [["_", "Y"], *LABELS[1:]])
+    columns = write_conllu(tmp_path / "c.conllu", make_sentences(TEXT), [["_", "Y"], *LABELS[1:]])
     train = stored(tmp_path / "a.hdf5"), str(columns)
     data = read_probe_data(train, (bare, str(lines)), train)
     assert data.warnings == (

@@ -93,15 +93,15 @@ def check_accuracy(found: ProbeResult, expected: ProbeResult) -> None:
 
 @pytest.mark.parametrize("layer", [0, 1])
 def test_selectivity_equals_reference(data: ProbeData, layer: int) -> None:
-    found = measure(data, layer, control=True)
+    layer_result = measure(data, layer, control=True)
     inputs = inputs_of(data, layer)
     labels = {name: data.splits[name].labels for name in SPLITS}
     expected = best_on_dev(inputs, labels)
     expected_control = best_on_dev(inputs, control_labels(data, 0))
-    check_accuracy(found.probe, expected)
-    assert found.control is not None
-    check_accuracy(found.control, expected_control)
-    assert found.selectivity == pytest.approx(expected.test - expected_control.test)
+    check_accuracy(layer_result.probe, expected)
+    assert layer_result.control is not None
+    check_accuracy(layer_result.control, expected_control)
+    assert layer_result.selectivity == pytest.approx(expected.test - expected_control.test)
     assert set(data.words["test"]) - set(data.words["train"])
 
 
@@ -135,7 +135,7 @@ def test_code_length_equals_reference(
     """Ten epochs of Adam on small prefixes gave codes that were a quarter too long."""
     monkeypatch.setattr(linear, "TOLERANCE", tolerance)
     inputs = inputs_of(data, layer)
-    found = code_length(without_ones(inputs, np.float64), data)
+    bits = code_length(without_ones(inputs, np.float64), data)
     lengths = [len(sentence.labels) for sentence in data.splits["train"].sentences]
     rows = np.split(np.arange(sum(lengths)), np.cumsum(lengths)[:-1])
     order = np.concatenate([rows[k] for k in np.random.default_rng(0).permutation(len(rows))])
@@ -155,10 +155,10 @@ def test_code_length_equals_reference(
                 fewest_on_dev = on_dev
                 of_block = bits_of(train[start:end], targets[start:end], weights)
         expected += of_block
-    assert found.code_length == pytest.approx(expected, rel=error)
-    assert found.uniform_code_length == pytest.approx(n * math.log2(3))
-    assert found.compression == pytest.approx(n * math.log2(3) / expected, rel=error)
-    assert (found.compression > 1.2) == (layer == 1)  # layer 0 has no information
+    assert bits.code_length == pytest.approx(expected, rel=error)
+    assert bits.uniform_code_length == pytest.approx(n * math.log2(3))
+    assert bits.compression == pytest.approx(n * math.log2(3) / expected, rel=error)
+    assert (bits.compression > 1.2) == (layer == 1)  # layer 0 has no information
 
 
 def test_code_of_labels_that_vectors_do_not_predict(tmp_path: Path) -> None:
@@ -175,10 +175,10 @@ def test_code_of_labels_that_vectors_do_not_predict(tmp_path: Path) -> None:
 
 def test_code_length_in_float32(data: ProbeData) -> None:
     """Of vectors as they are stored."""
-    found = measure(data, 1, mdl=True).mdl
+    code = measure(data, 1, mdl=True).mdl
     vectors = without_ones(inputs_of(data, 1), np.float32)
-    assert found is not None
-    assert found.code_length == pytest.approx(code_length(vectors, data).code_length, rel=1e-3)
+    assert code is not None
+    assert code.code_length == pytest.approx(code_length(vectors, data).code_length, rel=1e-3)
 
 
 def test_other_measures_leave_the_probe_unchanged(data: ProbeData) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from embeddings_files import LINES, layers, sentences, write
+from embeddings_files import LINES, layers, make_sentences, write
 
 from elmo_cli.analysis.query import Occurrence, find_marked, find_tokens, occurrences
 from elmo_cli.analysis.vectors import LayerView
@@ -29,9 +29,9 @@ COLONS = ["a : b :: c", "at 10:30 or 7 =", "12 7 = == =7", "x"]
     ],
 )
 def test_numbers_words_and_colons(tmp_path, query, expected):
-    with open_embeddings(write(tmp_path / "a.hdf5", sentences(COLONS))) as embeddings:
-        found, n_occurrences = find_tokens(LayerView(embeddings), query)
-    assert [str(occurrence) for occurrence in found] == [expected]
+    with open_embeddings(write(tmp_path / "a.hdf5", make_sentences(COLONS))) as embeddings:
+        tokens, n_occurrences = find_tokens(LayerView(embeddings), query)
+    assert [str(occurrence) for occurrence in tokens] == [expected]
     assert n_occurrences is None
 
 
@@ -48,9 +48,9 @@ def test_numbers_words_and_colons(tmp_path, query, expected):
     ],
 )
 def test_words(tmp_path, query, number, expected, n):
-    with open_embeddings(write(tmp_path / "a.hdf5", sentences(LINES))) as embeddings:
-        found, n_occurrences = find_tokens(LayerView(embeddings), query, number)
-    assert [str(occurrence) for occurrence in found] == expected
+    with open_embeddings(write(tmp_path / "a.hdf5", make_sentences(LINES))) as embeddings:
+        tokens, n_occurrences = find_tokens(LayerView(embeddings), query, number)
+    assert [str(occurrence) for occurrence in tokens] == expected
     assert n_occurrences == n
 
 
@@ -74,14 +74,14 @@ def test_words(tmp_path, query, number, expected, n):
     ],
 )
 def test_keys_of_every_layout(tmp_path, lines, layout, options, query, expected):
-    path = write(tmp_path / "a", sentences(lines), layout=layout, **options)
+    path = write(tmp_path / "a", make_sentences(lines), layout=layout, **options)
     with open_embeddings(path) as embeddings:
-        [found], _ = find_tokens(LayerView(embeddings), query)
-    assert (found.key, found.position) == expected
+        [occurrence], _ = find_tokens(LayerView(embeddings), query)
+    assert (occurrence.key, occurrence.position) == expected
 
 
 @pytest.mark.parametrize(
-    ("layout", "query", "occurrence", "what", "hint"),
+    ("layout", "query", "occurrence", "problem", "hint"),
     [
         ("flat", "99:0", None, "contains no token '99:0'", "KEY:N"),
         ("flat", "0", None, "contains no token '0'", "KEY:N"),
@@ -96,22 +96,22 @@ def test_keys_of_every_layout(tmp_path, lines, layout, options, query, expected)
         ("bilm", "0:play", None, "'play' among its 5 tokens (not stored)", "layout flat"),
     ],
 )
-def test_query_without_token_is_refused(tmp_path, layout, query, occurrence, what, hint):
-    path = write(tmp_path / "a.hdf5", sentences(LINES), layout=layout)
+def test_query_without_token_is_refused(tmp_path, layout, query, occurrence, problem, hint):
+    path = write(tmp_path / "a.hdf5", make_sentences(LINES), layout=layout)
     with open_embeddings(path) as embeddings, pytest.raises(UsageError) as error:
         find_tokens(LayerView(embeddings), query, occurrence)
-    assert what in error.value.message
+    assert problem in error.value.message
     assert hint in error.value.hint
 
 
 def test_pooled_sentence_has_one_occurrence(tmp_path):
-    given = sentences(["play the play", "a", "the play"])
-    pooled = [layers(sentence).mean(1) for sentence in given]
-    path = write(tmp_path / "a.hdf5", given, pooled, header={"pool": "mean"})
+    sentences = make_sentences(["play the play", "a", "the play"])
+    pooled = [layers(sentence).mean(1) for sentence in sentences]
+    path = write(tmp_path / "a.hdf5", sentences, pooled, header={"pool": "mean"})
     with open_embeddings(path) as embeddings:
-        found = list(occurrences(LayerView(embeddings), "play"))
-    assert [occurrence.key for occurrence in found] == [0, 2]
-    assert [occurrence.position for occurrence in found] == [None, None]
+        plays = list(occurrences(LayerView(embeddings), "play"))
+    assert [occurrence.key for occurrence in plays] == [0, 2]
+    assert [occurrence.position for occurrence in plays] == [None, None]
 
 
 @pytest.mark.parametrize(
@@ -122,15 +122,17 @@ def test_occurrences_have_numbers_where_keys_are_sentences(tmp_path, layout, opt
 
     A number refers to the sentence listed under it, even if another sentence consists of it.
     """
-    given = sentences([*TEXT, "3"])
+    sentences = make_sentences([*TEXT, "3"])
     top_only = layout == "manylangs"
-    arrays = [layers(sentence)[2] if top_only else layers(sentence) for sentence in given]
-    with open_embeddings(write(tmp_path / "a", given, arrays, layout=layout, **options)) as file:
+    arrays = [layers(sentence)[2] if top_only else layers(sentence) for sentence in sentences]
+    with open_embeddings(
+        write(tmp_path / "a", sentences, arrays, layout=layout, **options)
+    ) as file:
         view = LayerView(file)
-        found = list(occurrences(view, "play"))
-        queries = [str(occurrence) for occurrence in found]
+        plays = list(occurrences(view, "play"))
+        queries = [str(occurrence) for occurrence in plays]
         assert queries == ["0:1", "1:1", "2:1", "4:0", "6:1", "7:3"]
-        for query, occurrence in zip(queries, found, strict=True):
+        for query, occurrence in zip(queries, plays, strict=True):
             assert find_tokens(view, query) == ([occurrence], None)
         [yes], _ = find_tokens(view, "3:0")
         assert yes.token == "Yes"
@@ -163,8 +165,8 @@ def test_context(position, n, expected):
     ],
 )
 def test_marked_token(text, tokenizer, sentence, position):
-    found = find_marked(text, 3, tokenizer)
-    assert found == Occurrence(3, position, tuple(sentence.split()))
+    occurrence = find_marked(text, 3, tokenizer)
+    assert occurrence == Occurrence(3, position, tuple(sentence.split()))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import h5py
 import numpy as np
 import pytest
-from embeddings_files import DIM, HEADER, LINES, layers, sentences, write
+from embeddings_files import DIM, HEADER, LINES, layers, make_sentences, write
 
 from elmo_cli.analysis.vectors import LayerView, check_comparable
 from elmo_cli.errors import EmbeddingsFileError, UsageError
@@ -17,14 +17,16 @@ SHA256 = HEADER["model_sha256"][:12]
 def layered(path, name, **options):
     """A file with the layers that `elmo embed --layers NAME` stores."""
     has_one_layer = options.get("layout") == "manylangs"  # which stores no empty sentences
-    given = [sentence for sentence in sentences(LINES) if sentence.tokens or not has_one_layer]
-    arrays = [layers(sentence) for sentence in given]
+    sentences = [
+        sentence for sentence in make_sentences(LINES) if sentence.tokens or not has_one_layer
+    ]
+    arrays = [layers(sentence) for sentence in sentences]
     if name == "top" or has_one_layer:
         arrays = [array[2] for array in arrays]
     elif name != "all":
         numbers = [int(number) for number in name.split(",")]
         arrays = [array[numbers] for array in arrays]
-    return write(path, given, arrays, header={"layers": name}, **options)
+    return write(path, sentences, arrays, header={"layers": name}, **options)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +48,7 @@ def test_layer_is_a_number_of_the_model(tmp_path, name, options, layer, expected
         view = LayerView(embeddings, layer)
         assert view.layer == expected_layer
         first_key = next(iter(view))
-        expected = layers(sentences(LINES)[0])[row]
+        expected = layers(make_sentences(LINES)[0])[row]
         np.testing.assert_array_equal(view.vectors(first_key), expected)
 
 
@@ -97,12 +99,12 @@ def test_value_that_is_not_finite_in_float32_is_named(tmp_path, dtype, value):
     ],
 )
 def test_incomparable_files_are_refused(tmp_path, header, dim, message):
-    given = sentences(LINES)
-    arrays = [layers(sentence, dim=dim) for sentence in given]
+    sentences = make_sentences(LINES)
+    arrays = [layers(sentence, dim=dim) for sentence in sentences]
     if "pool" in header:
         arrays = [array.sum(1) for array in arrays]
-    reference_path = write(tmp_path / "a", given)
-    path = write(tmp_path / "q", given, arrays, header=header)
+    reference_path = write(tmp_path / "a", sentences)
+    path = write(tmp_path / "q", sentences, arrays, header=header)
     with (
         open_embeddings(reference_path) as reference,
         open_embeddings(path) as embeddings,
@@ -114,9 +116,9 @@ def test_incomparable_files_are_refused(tmp_path, header, dim, message):
 
 def test_settings_that_change_vectors_a_little_are_listed(tmp_path):
     """Between two files of elmo all of them, of another program what it records."""
-    given = sentences(LINES)
-    reference_path = write(tmp_path / "a", given)
-    path = write(tmp_path / "q", given, header={"state": "warm", "precision": "int8"})
+    sentences = make_sentences(LINES)
+    reference_path = write(tmp_path / "a", sentences)
+    path = write(tmp_path / "q", sentences, header={"state": "warm", "precision": "int8"})
     state = f"state is 'warm', that of {reference_path} is 'zero'"
     precision = f"precision is 'int8', that of {reference_path} is 'float32'"
     with open_embeddings(reference_path) as reference, open_embeddings(path) as embeddings:

@@ -43,8 +43,8 @@ BIGRAMS = {
 def test_kneser_ney_probability_by_hand(bigram, n):
     """With 3-grams the counts of 2-grams are numbers of preceding words, but here the same."""
     orders = kneser_ney.estimate(TRAIN, Vocabulary(WORDS), n)
-    found = kneser_ney.probabilities(orders, text_of(bigram))
-    np.testing.assert_allclose(found, [np.nan, BIGRAMS[bigram]], rtol=1e-6)
+    probabilities = kneser_ney.probabilities(orders, text_of(bigram))
+    np.testing.assert_allclose(probabilities, [np.nan, BIGRAMS[bigram]], rtol=1e-6)
 
 
 def test_kneser_ney_history_that_the_text_does_not_have():

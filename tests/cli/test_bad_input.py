@@ -43,14 +43,14 @@ def fits(expected: str, said: str) -> bool:
 
 def hashes(folder: Path) -> dict[str, str]:
     """The sha256 of every file in a folder, by its path; folders and links with what they are."""
-    found = {}
+    contents = {}
     for path in sorted(folder.rglob("*")):
         if path.is_symlink() or path.is_dir():
             content = os.readlink(path) if path.is_symlink() else "folder"
         else:
             content = hashlib.sha256(path.read_bytes()).hexdigest()
-        found[str(path.relative_to(folder))] = content
-    return found
+        contents[str(path.relative_to(folder))] = content
+    return contents
 
 
 @pytest.fixture(scope="module")

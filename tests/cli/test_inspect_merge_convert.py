@@ -60,9 +60,9 @@ def test_facts_of_embeddings() -> None:
     assert done.out.startswith(b"it's a file.hdf5\n")
     rows = rows_of(done)
     assert rows.pop("values").startswith("float32, ")
-    found = re.fullmatch(r"4 sentences, differences up to (\S+)", rows.pop("recomputed"))
-    assert found is not None
-    assert float(found[1]) < ATOL_ORDER
+    match = re.fullmatch(r"4 sentences, differences up to (\S+)", rows.pop("recomputed"))
+    assert match is not None
+    assert float(match[1]) < ATOL_ORDER
     expected = {
         "layout": "manylangs",
         "sentences": "7",
@@ -125,7 +125,7 @@ def test_problems_are_listed_and_counted() -> None:
     assert done.code == 1
     assert facts["problem_count"] == 5
     assert len(facts["problems"]) == 5
-    assert [found["key"] for found in facts["recomputed"] if not found["agrees"]] == [1, 3]
+    assert [record["key"] for record in facts["recomputed"] if not record["agrees"]] == [1, 3]
     assert facts["recomputed"][1]["difference"] is None  # NaN is no JSON
     assert elmo("inspect", "a.hdf5", "-q").out == b""
 
@@ -179,8 +179,8 @@ def test_a_sample_on_which_hdf5_crashes(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(inspection, "take_sample", crash)
     embedded("allennlp")
-    what = "a.hdf5: its reader crashed (SIGSEGV)"
-    refused(elmo("inspect", "a.hdf5", "--no-verify", "--recompute", "2"), 1, what, "get it again")
+    done = elmo("inspect", "a.hdf5", "--no-verify", "--recompute", "2")
+    refused(done, 1, "a.hdf5: its reader crashed (SIGSEGV)", "get it again")
 
 
 def test_options_without_effect_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,11 +201,11 @@ def test_merged_shards_are_the_whole_byte_by_byte(monkeypatch: pytest.MonkeyPatc
     """Blocks of two sentences, in the run and in the merge, give every shard something to do."""
     monkeypatch.setattr(blocks, "SENTENCES", 2)
     embedded("allennlp", out="whole.hdf5")
-    one = embedded("allennlp", "--shard", "1/3", out="1.hdf5")
-    two = embedded("allennlp", "--shard", "2/3", out="2.hdf5")
-    three = embedded("allennlp", "--shard", "3/3", out="3.hdf5")
-    made("inspect", two, "--recompute", 9, "--text", "d.jsonl")  # the text of all shards
-    done = made("merge", three, one, two, "-o", "merged.hdf5", "--json")
+    first = embedded("allennlp", "--shard", "1/3", out="1.hdf5")
+    second = embedded("allennlp", "--shard", "2/3", out="2.hdf5")
+    third = embedded("allennlp", "--shard", "3/3", out="3.hdf5")
+    made("inspect", second, "--recompute", 9, "--text", "d.jsonl")  # the text of all shards
+    done = made("merge", third, first, second, "-o", "merged.hdf5", "--json")
     assert Path("merged.hdf5").read_bytes() == Path("whole.hdf5").read_bytes()
     assert done.err == f"merged.hdf5: 7 sentences, {N_TOKENS} tokens from 3 shards\n"
     assert json.loads(done.out) == {
@@ -236,8 +236,11 @@ def test_half_precision_is_what_embed_gives() -> None:
     with h5py.File("b.hdf5") as ours, h5py.File("c.hdf5") as theirs:
         assert list(ours) == list(theirs)
         np.testing.assert_array_equal(ours["vectors"], theirs["vectors"], strict=True)
-    # A wider type does not undo rounding.
-    made("convert", "b.hdf5", "-o", "d.hdf5", "--dtype", "float32", "-q")
+
+
+def test_a_wider_type_does_not_undo_rounding() -> None:
+    half = embedded("flat", "--dtype", "float16")
+    made("convert", half, "-o", "d.hdf5", "--dtype", "float32", "-q")
     done = elmo("embed", "d.jsonl", "-o", "d.hdf5", "--layout", "flat", "--resume")
-    what = "made with other settings (rounded from: float16, now none)"
-    refused(done, 1, f"d.hdf5: finished, {what}", "")
+    problem = "made with other settings (rounded from: float16, now none)"
+    refused(done, 1, f"d.hdf5: finished, {problem}", "")

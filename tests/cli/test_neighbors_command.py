@@ -47,7 +47,7 @@ def query_positions(done: Done) -> list[str]:
 
 def positions(occurrences: list[dict[str, Any]]) -> list[str]:
     """Where tokens are, as the table shows it."""
-    return [f"{found['key']}:{found['position']}" for found in occurrences]
+    return [f"{occurrence['key']}:{occurrence['position']}" for occurrence in occurrences]
 
 
 def neighbors(*words: object) -> dict[str, Any]:
@@ -55,17 +55,17 @@ def neighbors(*words: object) -> dict[str, Any]:
     done = made("neighbors", *words, "--json", "-q")
     assert done.out.count(b"\n") == 1
     assert done.err == ""
-    found: dict[str, Any] = json.loads(done.out)
-    return found
+    facts: dict[str, Any] = json.loads(done.out)
+    return facts
 
 
 def test_table_shows_what_json_contains() -> None:
     words = ("a.hdf5", "0:play", "2:0", "-k", "3", "--layer", "1")
     facts = neighbors(*words)
     done = made("neighbors", *words)
-    header, *found = rows(done)
+    header, *table = rows(done)
     assert header == ["cosine", "position", "before", "token", "after"]
-    assert found[0] == ["query", "0:1", "the", "play", "began at eight in the old …"]
+    assert table[0] == ["query", "0:1", "the", "play", "began at eight in the old …"]
     expected = []
     for query in facts.pop("queries"):
         assert query["n_occurrences"] is None
@@ -75,8 +75,8 @@ def test_table_shows_what_json_contains() -> None:
             expected.append([f"{near['cosine']:.3f}", f"{near['key']}:{near['position']}"])
             assert near["tokens"] == LINES[near["key"]].split()
             assert near["token"] == near["tokens"][near["position"]]
-    assert [row[:2] for row in found] == expected
-    for _, where, before, token, after in found:
+    assert [row[:2] for row in table] == expected
+    for _, where, before, token, after in table:
         key, position = map(int, where.split(":"))
         assert LINES[key].split()[position] == token
         assert f"{before} {token} {after}".strip(" …") in LINES[key]
@@ -185,9 +185,9 @@ def test_typed_sentence_for_carried_states(tiny: Path) -> None:
 def test_queries_without_a_token(options: list[str], query: str, row: str, note: str) -> None:
     made("embed", "a.txt", "-o", "b.hdf5", "-q", *options)
     done = made("neighbors", "b.hdf5", query, "-k", "2")
-    _, query_row, *found = rows(done)
+    _, query_row, *table = rows(done)
     assert query_row == ["query", query, "", "", row]
-    assert len(found) == 2
+    assert len(table) == 2
     assert done.err.splitlines()[-1] == f"b.hdf5: {note}"
 
 

@@ -34,8 +34,8 @@ def options_class(command: click.Command) -> type:
     assert function is not None
     words = function.__name__.split("_")
     name = "".join(word.capitalize() for word in words) + "Options"
-    found: type = getattr(sys.modules[function.__module__], name)
-    return found
+    options_class: type = getattr(sys.modules[function.__module__], name)
+    return options_class
 
 
 def test_each_option_is_a_field_of_the_options_of_its_command() -> None:

@@ -35,8 +35,8 @@ def contents() -> dict[Path, bytes]:
 def measured(*words: object) -> dict[str, Any]:
     """The object of --json."""
     done = made("perplexity", "text", "-m", "model", "--json", *words)
-    found: dict[str, Any] = json.loads(done.out)
-    return found
+    facts: dict[str, Any] = json.loads(done.out)
+    return facts
 
 
 AVERAGE = 96.0623815  # of bilm-tf, from zero states
@@ -52,15 +52,15 @@ AVERAGE = 96.0623815  # of bilm-tf, from zero states
 def test_figures_equal_those_of_bilm_tf(
     options: str, state: str, average: float, n_predictions: int, n_not_scored: int
 ) -> None:
-    found = measured(*options.split())
-    assert found["perplexity"]["average"] == pytest.approx(average, rel=1e-6)
-    assert found["predictions"] == n_predictions
-    assert found["not_scored"] == n_not_scored
-    assert found["model"] == "model"
-    assert found["state"] == state
-    assert found["tokens"] == 264
-    assert found["sentences"] == 30
-    assert found["bits_per_byte"]["average"] > found["bits_per_byte"]["spelling"] > 0
+    facts = measured(*options.split())
+    assert facts["perplexity"]["average"] == pytest.approx(average, rel=1e-6)
+    assert facts["predictions"] == n_predictions
+    assert facts["not_scored"] == n_not_scored
+    assert facts["model"] == "model"
+    assert facts["state"] == state
+    assert facts["tokens"] == 264
+    assert facts["sentences"] == 30
+    assert facts["bits_per_byte"]["average"] > facts["bits_per_byte"]["spelling"] > 0
 
 
 def test_figures_in_words() -> None:
@@ -148,6 +148,6 @@ def test_unknown_tokens_and_skipped_lines() -> None:
     Path("text").write_bytes(content + b"caf\xe9 .\n")
     done = elmo("perplexity", "text", "-m", "model", "--on-error", "skip", "--json")
     refused(done, 3, "1 line was left out", "")
-    found = json.loads(done.out)
-    assert found["perplexity"]["average"] == pytest.approx(AVERAGE, rel=1e-6)
-    assert len(found["skipped"]) == 1
+    facts = json.loads(done.out)
+    assert facts["perplexity"]["average"] == pytest.approx(AVERAGE, rel=1e-6)
+    assert len(facts["skipped"]) == 1

@@ -105,8 +105,8 @@ def figures(*words: object, **options: Any) -> dict[str, Any]:
     """The result as JSON."""
     done = made(*probe(**options), "--json", "-q", *words)
     assert done.err == ""
-    found: dict[str, Any] = json.loads(done.out)
-    return found
+    facts: dict[str, Any] = json.loads(done.out)
+    return facts
 
 
 def table(done: Done) -> list[list[str]]:
@@ -114,7 +114,7 @@ def table(done: Done) -> list[list[str]]:
 
 
 def test_table_shows_what_json_contains() -> None:
-    found = figures("--control", "--mdl")
+    results = figures("--control", "--mdl")
     done = made(*probe(), "--control", "--mdl")
     header, baseline, *rows = table(done)
     assert header == [
@@ -128,10 +128,10 @@ def test_table_shows_what_json_contains() -> None:
         "code length, bits",
         "compression",
     ]
-    per_word = found["majority_label_per_word"]
+    per_word = results["majority_label_per_word"]
     accuracies = [f"{per_word[name]:.2f}" for name in ("test", "dev", "unseen_words")]
     assert baseline == ["majority label per word", *accuracies, "", "", "", "", ""]
-    for number, (row, layer) in enumerate(zip(rows, found["layers"], strict=True)):
+    for number, (row, layer) in enumerate(zip(rows, results["layers"], strict=True)):
         assert layer["selectivity"] == layer["test"] - layer["control"]["test"]
         facts = {**layer, **layer["mdl"], "control": layer["control"]["test"]}
         cells = [format(facts[name], how) for name, how in SHOWN.items()]
@@ -159,28 +159,28 @@ def test_control_and_mdl_add_columns_and_fields() -> None:
 
 
 def test_json() -> None:
-    found = figures("--control", "--mdl")
+    facts = figures("--control", "--mdl")
     keys = [
         *("model", "state", "unit", "column", "n_labels", "train", "dev", "test"),
         *("n_unseen_words", "dev_from_train", "majority_label", "majority_label_per_word"),
         *("layers", "seed", "warnings"),
     ]
-    assert list(found) == keys
-    layer = found["layers"][0]
-    for key in [*keys, *found["test"], *layer, *layer["control"], *layer["mdl"]]:
+    assert list(facts) == keys
+    layer = facts["layers"][0]
+    for key in [*keys, *facts["test"], *layer, *layer["control"], *layer["mdl"]]:
         assert f"`{key}`" in documented("probe"), key
-    assert [found[key] for key in keys[:5]] == ["tiny", "zero", "token", "xpos", 5]
-    assert found["test"] == {
+    assert [facts[key] for key in keys[:5]] == ["tiny", "zero", "token", "xpos", 5]
+    assert facts["test"] == {
         "files": ["test.hdf5", "test.conllu"],
         "sentences": 9,
         "labels": n_tokens("test"),
         "unknown_labels": 1,
     }
     # The last word of each sentence occurs there only, and three of NEW are new.
-    assert found["n_unseen_words"] == N_SENTENCES["test"] + 3
-    assert found["dev_from_train"] is False
-    assert found["seed"] == 0
-    assert [layer["name"] for layer in found["layers"]] == ["0", "1", "2"]
+    assert facts["n_unseen_words"] == N_SENTENCES["test"] + 3
+    assert facts["dev_from_train"] is False
+    assert facts["seed"] == 0
+    assert [layer["name"] for layer in facts["layers"]] == ["0", "1", "2"]
 
 
 def test_lines_of_labels_give_the_figures_of_a_column() -> None:
@@ -205,9 +205,9 @@ def test_the_seed_decides_about_the_batches(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_dev_is_split_off_train() -> None:
-    found = figures(splits=("train", "test"))
-    assert found["dev_from_train"] is True
-    assert found["train"]["sentences"] == 27
+    facts = figures(splits=("train", "test"))
+    assert facts["dev_from_train"] is True
+    assert facts["train"]["sentences"] == 27
 
 
 def test_pooled_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,10 +221,10 @@ def test_pooled_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         (tmp_path / f"{split}.tags").write_text("".join(labels))
     monkeypatch.chdir(tmp_path)
     made("embed", *sorted(tmp_path.glob("*.txt")), "-o", "./", "-q", "--pool", "mean")
-    found = figures(labels="tags")
-    assert found["unit"] == "sentence"
-    assert found["majority_label_per_word"] is None
-    assert found["n_unseen_words"] is None
+    facts = figures(labels="tags")
+    assert facts["unit"] == "sentence"
+    assert facts["majority_label_per_word"] is None
+    assert facts["n_unseen_words"] is None
     done = made(*probe(labels="tags"))
     assert "sentences: train 30, dev 8, test 9\n" in done.err
     assert done.out.startswith(b"%\ttest\tdev\tweight decay\nmajority label\t")

@@ -66,8 +66,8 @@ def test_specials_then_types_by_count(
 
 def test_vocabulary_of_several_raw_files() -> None:
     Path("text.xz").write_bytes(lzma.compress(b"a I don't. b\n"))
-    found = made("vocab", "text.txt", "text.xz", "--tokenize", "-o", "-").out.decode().split()
-    assert {"a", "n't", "do", ".", "zebra"} <= set(found)
+    types = made("vocab", "text.txt", "text.xz", "--tokenize", "-o", "-").out.decode().split()
+    assert {"a", "n't", "do", ".", "zebra"} <= set(types)
 
 
 def test_types_that_do_not_fit_a_line_are_left_out() -> None:
@@ -107,11 +107,11 @@ def test_tokenized_text_has_the_keys_of_raw_text(content: str) -> None:
     made("tokenize", "raw.txt", "-o", "out", "-q")
     tokenized = read_sentences("out")
     raw = read_sentences("raw.txt", InputSettings(tokenize=True))
-    for found, expected in zip(tokenized, raw, strict=True):
-        assert found.key == expected.key
-        assert found.tokens == expected.tokens
-        assert found.text == expected.text
-        assert found.starts_document == expected.starts_document
+    for sentence, expected in zip(tokenized, raw, strict=True):
+        assert sentence.key == expected.key
+        assert sentence.tokens == expected.tokens
+        assert sentence.text == expected.text
+        assert sentence.starts_document == expected.starts_document
 
 
 OUTPUTS = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,10 @@ from elmo_cli.embed.job import EmbedJob
 from elmo_cli.pretrained.load import ModelSource
 
 LINES = [f"line {i} has {'some ' * (i % 4)}tokens ." for i in range(25)]
+
+
+def ignore(done: int, total: int) -> None:
+    """No progress is shown."""
 
 
 class Scene:
@@ -38,7 +42,10 @@ class Scene:
         self.ray = FakeRay()
 
     def run(
-        self, job: EmbedJob | None = None, progress: Any = lambda *tokens: None, **settings: Any
+        self,
+        job: EmbedJob | None = None,
+        progress: Callable[[int, int], object] = ignore,
+        **settings: Any,
     ) -> list[Any]:
         """Run a job with two workers, or other settings of the cluster; its pieces."""
         where = self.cluster.ClusterSettings(**{"workers": 2, **settings})

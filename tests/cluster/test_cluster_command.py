@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from command_line import Done, documented, elmo, made
+from fake_ray import Deaths
 
 
 @pytest.fixture(autouse=True)
@@ -60,10 +61,7 @@ def test_the_commands_it_prints_make_the_file_of_one_process(tmp_path: Path, out
 
 
 def test_missing_shards_are_reported(scene: Any) -> None:
-    deaths = iter([True] * 3)
-    scene.ray.dies = lambda method, args: (
-        method == "embed" and args[0][0].number == 3 and next(deaths, False)
-    )
+    scene.ray.dies = Deaths(3, 3)
     done = embed("--json")
     summary = json.loads(done.out)
     assert (done.code, len(summary["shards"])) == (1, 4)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from disks import disk_of
+from fake_ray import Deaths
 from fsspec.implementations.memory import MemoryFileSystem
 
 from elmo_cli.cluster.shard_folder import LocalFolder
@@ -45,7 +46,11 @@ def test_merged_shards_are_the_file_of_one_process(
     scene.ray.order = random.Random(n_lines)
     job = replace(scene.job, file=FileSpec(layout), embedder=EmbedderSettings(state))
     done: list[tuple[int, int]] = []
-    pieces = scene.run(job, lambda *tokens: done.append(tokens), workers=3)
+
+    def note(n_done: int, n_tokens: int) -> None:
+        done.append((n_done, n_tokens))
+
+    pieces = scene.run(job, note, workers=3)
     scene.check_merged(job)
     assert sorted(os.listdir("shards")) == [piece.name for piece in pieces]
     n_tokens = sum(len(Path(name).read_text().split()) for name in job.inputs)
@@ -55,10 +60,12 @@ def test_merged_shards_are_the_file_of_one_process(
 
 def test_the_same_command_computes_what_is_missing(scene: Any) -> None:
     """And removes what killed workers left of its shards, but not of another run's."""
-    first, before = scene.run(), contents("shards")
+    first = scene.run()
+    before = contents("shards")
     Path("shards", first[2].name).unlink()
     Path("shards", f".{first[1].name}.5e.part").touch()
-    Path("shards", other := f".{first[1].name.replace('of', 'OF')}.5e").touch()
+    other = f".{first[1].name.replace('of', 'OF')}.5e"
+    Path("shards", other).touch()
     assert computed(scene.run()) == [3]
     assert contents("shards") == {**before, other: b""}
     assert computed(scene.run()) == []
@@ -75,20 +82,8 @@ def test_shards_behind_a_url_are_those_of_a_local_folder(
     far = replace(scene.job, output=url.format(tmp_path))
     assert [len(computed(scene.run(job))) for job in (scene.job, far, far)] == [5, 5, 0]
     files = MemoryFileSystem.store
-    found = {path.rpartition("/")[2]: file.getvalue() for path, file in files.items()}
-    assert (found or contents("far")) == contents("shards")
-
-
-class Deaths:
-    """Workers die `n_times`: at a piece, or when they load the model (None)."""
-
-    def __init__(self, number: int | None, n_times: int) -> None:
-        self.number, self.n_left = number, n_times
-
-    def __call__(self, method: str, args: tuple[Any, ...]) -> bool:
-        dies = self.number == (args[0][0].number if method == "embed" else None) and self.n_left > 0
-        self.n_left -= dies
-        return dies
+    stored = {path.rpartition("/")[2]: file.getvalue() for path, file in files.items()}
+    assert (stored or contents("far")) == contents("shards")
 
 
 @pytest.mark.parametrize(
@@ -177,7 +172,11 @@ def test_a_text_that_changes_after_the_scan_is_refused(
     """Otherwise shards would be named after a text that they do not hold."""
     text = Path("two.txt")
     before = text.read_text()
-    pieces = scene.run(progress=lambda *tokens: text.write_text(change(before)))
+
+    def change_text(done: int, total: int) -> None:
+        text.write_text(change(before))
+
+    pieces = scene.run(progress=change_text)
     assert [piece.number for piece in pieces if piece.error] == missing
     assert "changed while it was read" in pieces[4].error
     assert len(os.listdir("shards")) == 5 - len(missing)

@@ -21,8 +21,8 @@ SETTINGS = {"dtype": "float32"}
 
 
 def plan(job: EmbedJob, settings: dict[str, str] = SETTINGS) -> list[Any]:
-    found: list[Any] = cluster().plan_pieces(scan_text(job), job.embedder.state, settings)
-    return found
+    pieces: list[Any] = cluster().plan_pieces(scan_text(job), job.embedder.state, settings)
+    return pieces
 
 
 def cluster() -> Any:
@@ -55,9 +55,9 @@ def test_pieces_start_with_documents(job: EmbedJob, monkeypatch: pytest.MonkeyPa
     for name, n_lines in zip(job.inputs, (18, 6), strict=True):
         Path(name).write_text("a line\n" * n_lines)
     job = replace(job, embedder=EmbedderSettings("document"))
-    found = read(job, plan(job))
-    assert [len(blocks) for blocks in found] == [6, 0, 0, 2]
-    assert keys(found) == list(range(24))
+    blocks_of_pieces = read(job, plan(job))
+    assert [len(blocks) for blocks in blocks_of_pieces] == [6, 0, 0, 2]
+    assert keys(blocks_of_pieces) == list(range(24))
 
 
 def change_nothing() -> None: ...

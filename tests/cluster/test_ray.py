@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,14 +24,15 @@ from command_line import made
 
 pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("ignore")]  # of Ray, about itself
 
-N_LINES, N_SHARDS = 24_000, 6
+N_LINES = 24_000
+N_SHARDS = 6
 TIMEOUT_S = 600.0  # for busy machines
 
 
 class Command:
     """`elmo embed --ray --workers 2 --json` as the first process of a session."""
 
-    def __init__(self, out: Path | str, text: Path, model: Path, *options: object) -> None:
+    def __init__(self, out: Path | str, text: Path, model: Path, options: Sequence[object]) -> None:
         words = ["embed", text, "-o", f"{out}/", "-m", model, "--ray", "--workers", 2, "--json"]
         command = [sys.executable, "-m", "elmo_cli", *map(str, [*words, *options])]
         pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -64,7 +65,8 @@ class Command:
     def wait_for_moment(self, out: Path, n_done: int, seconds: float) -> None:
         """Wait for some shards and then for a while, at most until the next shard."""
         self.wait_until(lambda: n_shards(out) >= n_done)
-        n_now, end_s = n_shards(out), time.monotonic() + seconds
+        n_now = n_shards(out)
+        end_s = time.monotonic() + seconds
         self.wait_until(lambda: time.monotonic() > end_s or n_shards(out) > n_now)
 
 
@@ -72,7 +74,8 @@ def processes(method: str = "") -> Iterator[tuple[int, int, int]]:
     """(pid, parent, session) of the workers on this machine, with a method that they execute."""
     for entry in Path("/proc").iterdir():
         with suppress(OSError, ValueError):
-            pid, title = int(entry.name), (entry / "cmdline").read_bytes()
+            pid = int(entry.name)
+            title = (entry / "cmdline").read_bytes()
             # The name in parentheses may contain anything, a parenthesis too.
             state, parent, _, session = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
             if title.startswith(f"ray::EmbedWorker{method}".encode()) and state != "Z":
@@ -137,12 +140,16 @@ def start(text: Path, tiny: Path) -> Iterator[Callable[..., Command]]:
     commands: list[Command] = []
 
     def start(out: Path | str, *options: object) -> Command:
-        commands.append(Command(out, text, tiny, "--layout", "flat", *options))
-        return commands[-1]
+        command = Command(out, text, tiny, ["--layout", "flat", *options])
+        commands.append(command)
+        return command
 
     yield start
     for command in commands:
-        for pid in [command.process.pid] * (command.process.poll() is None) + command.workers():
+        left = command.workers()
+        if command.process.poll() is None:
+            left.insert(0, command.process.pid)
+        for pid in left:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
@@ -152,7 +159,8 @@ def check(text: Path, tiny: Path) -> Callable[[Path, dict[str, Any]], None]:
     """Checks that a folder has all shards and nothing else, which merged are one process's file."""
 
     def check(out: Path, summary: dict[str, Any]) -> None:
-        whole, merged = text.with_name("whole.hdf5"), out.with_name("merged.hdf5")
+        whole = text.with_name("whole.hdf5")
+        merged = out.with_name("merged.hdf5")
         if not whole.exists():
             made("embed", text, "-o", whole, "-m", tiny, "--threads", "1", "--layout", "flat")
         assert sorted(path.name for path in out.iterdir()) == summary["shards"]
@@ -187,16 +195,18 @@ def test_a_process_is_killed(
     start: Any, check: Any, tmp_path: Path, victim: str, n_done: int
 ) -> None:
     """While the model is loaded, computes or writes; a killed command is repeated at once."""
-    chance, out = random.Random(n_done), tmp_path / "shards"
+    chance = random.Random(n_done)
+    out = tmp_path / "shards"
     command = start(out)
     command.wait_until(command.workers)
     command.wait_for_moment(out, n_done, chance.uniform(0, 0.3 if n_done else 3))
+    n_kept = 0
     if victim == "worker":
         os.kill(chance.choice(command.workers()), signal.SIGKILL)
     else:
         command.kill()
-    n_kept = n_shards(out) if victim == "command" else 0
-    command = command if victim == "worker" else start(out)
+        n_kept = n_shards(out)
+        command = start(out)
     summary, _ = command.finish()
     assert summary["computed_tokens"] <= summary["tokens"] * (1 - n_kept / N_SHARDS) * 1.1
     check(out, summary)
@@ -224,7 +234,8 @@ def test_a_node_is_lost(
     nodes: Nodes, start: Any, check: Any, tmp_path: Path, victim: str, n_done: int
 ) -> None:
     """Or the command: its workers end with it, so that the next one has their cores."""
-    chance, out = random.Random(200 + n_done), tmp_path / "shards"
+    chance = random.Random(200 + n_done)
+    out = tmp_path / "shards"
     nodes.repair()
     address = "--ray-address", nodes.cluster.address
     command = start(out, *address)

@@ -14,7 +14,8 @@ from fsspec.registry import _registry, known_implementations
 from elmo_cli.cluster.shard_folder import open_shard_folder, without_secrets
 from elmo_cli.errors import OutputError
 
-A, B = "part-00001-of-00002-aaa.hdf5", "part-00002-of-00002-aaa.hdf5"
+A = "part-00001-of-00002-aaa.hdf5"
+B = "part-00002-of-00002-aaa.hdf5"
 
 
 class Store(MemoryFileSystem):
@@ -103,7 +104,8 @@ def test_files_are_written_listed_and_replaced(output: str, tmp_path: Path) -> N
 def test_failures_and_killed_workers(output: str, tmp_path: Path) -> None:
     """An error leaves nothing, a kill a partial file, which does not belong to another run."""
     output = output.format(tmp_path)
-    folder, other = open_shard_folder(output), f".{A.replace('aaa', 'bbb')}.7"
+    folder = open_shard_folder(output)
+    other = f".{A.replace('aaa', 'bbb')}.7"
 
     def fail() -> None:
         with folder.writing(B) as path:

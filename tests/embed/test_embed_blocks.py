@@ -15,7 +15,9 @@ from elmo_cli.embed.blocks import Block, split_into_blocks
 from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.text.sentence import Sentence
 
-SENTENCES, TOKENS, OPEN = 4, 20, 3
+SENTENCES = 4
+TOKENS = 20
+OPEN = 3  # blocks in which a document is not cut
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -49,48 +51,50 @@ def is_full(block: Block) -> bool:
 
 @given(inputs(), STATES, BATCH_SIZES)
 def test_every_sentence_once_and_in_order(
-    given_: list[Sentence], state: str, batch_size: int
+    sentences: list[Sentence], state: str, batch_size: int
 ) -> None:
     """Without it a sentence at a border could be lost or computed twice."""
-    found = list(split_into_blocks(given_, EmbedderSettings(state, batch_size=batch_size)))
-    assert [s for block in found for s in block.sentences] == given_
-    assert [block.number for block in found] == list(range(len(found)))
-    assert all(block.sentences for block in found)
-    for block in found:
+    made = list(split_into_blocks(sentences, EmbedderSettings(state, batch_size=batch_size)))
+    assert [s for block in made for s in block.sentences] == sentences
+    assert [block.number for block in made] == list(range(len(made)))
+    assert all(block.sentences for block in made)
+    for block in made:
         assert block.info.starts_document == block.sentences[0].starts_document
         assert block.info.n_tokens == sum(len(s.tokens) for s in block.sentences)
 
 
 @given(inputs(), STATES, BATCH_SIZES, st.data())
 def test_blocks_depend_on_what_came_before_only(
-    given_: list[Sentence], state: str, batch_size: int, drawn: st.DataObject
+    sentences: list[Sentence], state: str, batch_size: int, drawn: st.DataObject
 ) -> None:
     """Without it a shard or a resumed run would do other arithmetic than an undisturbed one."""
-    stop = drawn.draw(st.integers(0, len(given_)))
-    whole = list(split_into_blocks(given_, EmbedderSettings(state, batch_size=batch_size)))
-    begun = list(split_into_blocks(given_[:stop], EmbedderSettings(state, batch_size=batch_size)))
-    assert begun[:-1] == whole[: max(0, len(begun) - 1)]
-    assert (
-        not begun
-        or begun[-1].sentences == (whole[len(begun) - 1].sentences[: len(begun[-1].sentences)])
-    )
+    stop = drawn.draw(st.integers(0, len(sentences)))
+    settings = EmbedderSettings(state, batch_size=batch_size)
+    whole = list(split_into_blocks(sentences, settings))
+    begun = list(split_into_blocks(sentences[:stop], settings))
+    if stop == 0:
+        assert begun == []
+        return
+    *complete, last = begun
+    assert complete == whole[: len(complete)]
+    assert last.sentences == whole[len(complete)].sentences[: len(last.sentences)]
 
 
 @given(inputs(), st.sampled_from(["zero", "warm"]), BATCH_SIZES)
-def test_limits(given_: list[Sentence], state: str, batch_size: int) -> None:
+def test_limits(sentences: list[Sentence], state: str, batch_size: int) -> None:
     """Without it memory would grow with the input, or a block end before it is full."""
-    found = list(split_into_blocks(given_, EmbedderSettings(state, batch_size=batch_size)))
-    for block in found:
+    made = list(split_into_blocks(sentences, EmbedderSettings(state, batch_size=batch_size)))
+    for block in made:
         assert len(block.sentences) <= SENTENCES
         assert sum(len(s.tokens) for s in block.sentences[:-1]) < TOKENS
-    assert all(is_full(block) for block in found[:-1])
+    assert all(is_full(block) for block in made[:-1])
 
 
 @given(inputs(), BATCH_SIZES)
-def test_carry_is_cut_between_its_batches(given_: list[Sentence], batch_size: int) -> None:
+def test_carry_is_cut_between_its_batches(sentences: list[Sentence], batch_size: int) -> None:
     """Without it row r of a batch would go on from another row than in the originals."""
-    found = list(split_into_blocks(given_, EmbedderSettings("carry", batch_size=batch_size)))
-    for block in found[:-1]:
+    made = list(split_into_blocks(sentences, EmbedderSettings("carry", batch_size=batch_size)))
+    for block in made[:-1]:
         assert len(block.sentences) % batch_size == 0
         assert is_full(block)
         shorter = block.sentences[:-batch_size]
@@ -99,26 +103,26 @@ def test_carry_is_cut_between_its_batches(given_: list[Sentence], batch_size: in
 
 
 def test_carry_is_cut_between_batches_of_its_default_size() -> None:
-    given_ = [sentence(key, 1) for key in range(2 * blocks.CARRY_BATCH_SIZE + 1)]
-    found = list(split_into_blocks(given_, EmbedderSettings("carry")))
-    assert [len(block.sentences) for block in found] == [64, 64, 1]
+    sentences = [sentence(key, 1) for key in range(2 * blocks.CARRY_BATCH_SIZE + 1)]
+    made = list(split_into_blocks(sentences, EmbedderSettings("carry")))
+    assert [len(block.sentences) for block in made] == [64, 64, 1]
 
 
 @given(inputs(), BATCH_SIZES)
-def test_document_is_cut_between_documents(given_: list[Sentence], batch_size: int) -> None:
+def test_document_is_cut_between_documents(sentences: list[Sentence], batch_size: int) -> None:
     """Without it documents would be cut where they need not be, or never."""
-    found = list(split_into_blocks(given_, EmbedderSettings("document", batch_size=batch_size)))
-    for block, following in pairwise(found):
+    made = list(split_into_blocks(sentences, EmbedderSettings("document", batch_size=batch_size)))
+    for block, following in pairwise(made):
         assert is_full(block)
         very_long = len(block.sentences) >= OPEN * SENTENCES or block.info.n_tokens >= OPEN * TOKENS
         assert following.info.starts_document or very_long
         assert len(block.sentences) <= OPEN * SENTENCES
 
 
-def digests(given_: list[Sentence]) -> list[str]:
+def digests(sentences: list[Sentence]) -> list[str]:
     return [
         block.info.text_sha256
-        for block in split_into_blocks(given_, EmbedderSettings("zero", batch_size=1))
+        for block in split_into_blocks(sentences, EmbedderSettings("zero", batch_size=1))
     ]
 
 
@@ -139,9 +143,10 @@ def digests(given_: list[Sentence]) -> list[str]:
 )
 def test_hash_runs_over_all_text_so_far(change: dict[str, object]) -> None:
     """Without it `--resume` would go on with another text."""
-    given_ = [sentence(key, 2) for key in range(10)]
-    other = [*given_[:6], dataclasses.replace(given_[6], **change), *given_[7:]]
-    before, after = digests(given_), digests(other)
+    sentences = [sentence(key, 2) for key in range(10)]
+    other = [*sentences[:6], dataclasses.replace(sentences[6], **change), *sentences[7:]]
+    before = digests(sentences)
+    after = digests(other)
     assert before[0] == after[0]  # sentences 0 to 3
     assert before[1] != after[1]
     assert before[2] != after[2]
@@ -149,9 +154,9 @@ def test_hash_runs_over_all_text_so_far(change: dict[str, object]) -> None:
 
 def test_hash_does_not_depend_on_where_the_text_stands() -> None:
     """Without it a file could not be moved, or read from standard input, between two runs."""
-    given_ = [sentence(key, 2) for key in range(10)]
-    moved = [dataclasses.replace(s, source="-", line=s.key + 5) for s in given_]
-    assert digests(given_) == digests(moved)
+    sentences = [sentence(key, 2) for key in range(10)]
+    moved = [dataclasses.replace(s, source="-", line=s.key + 5) for s in sentences]
+    assert digests(sentences) == digests(moved)
 
 
 def test_lone_surrogates_have_a_hash() -> None:

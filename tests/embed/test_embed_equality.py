@@ -31,7 +31,8 @@ def lines(n: int) -> list[str]:
 
 
 def embed(model: Path, folder: Path, name: str, text: list[str], **settings: object) -> Path:
-    source, out = folder / f"{name}.txt", folder / f"{name}.hdf5"
+    source = folder / f"{name}.txt"
+    out = folder / f"{name}.hdf5"
     source.write_text("\n".join(text) + "\n", encoding="utf-8")
     settings.setdefault("embedder", EmbedderSettings())
     run_job(EmbedJob((str(source),), str(out), ModelSource(str(model)), **settings))
@@ -66,22 +67,22 @@ def test_whatever_stands_around_it(model, n, tmp_path, threads, request):
     threads(1)
     whole = embed(folder, tmp_path, "whole", text)
     same = [(k, k) for k in range(n)]
-    found = {}
+    differences = {}
     turned = embed(folder, tmp_path, "turned", text[::-1])
-    found["reverse"] = largest_difference(whole, turned, [(k, n - 1 - k) for k in range(n)])
+    differences["reverse"] = largest_difference(whole, turned, [(k, n - 1 - k) for k in range(n)])
     for k in (0, n // 2, n - 1):
         alone = embed(folder, tmp_path, f"alone-{k}", [text[k]])
-        found[f"alone {k}"] = largest_difference(whole, alone, [(k, 0)])
+        differences[f"alone {k}"] = largest_difference(whole, alone, [(k, 0)])
     for size in (1, 7, 512):
         other = embed(
             folder, tmp_path, f"batch-{size}", text, embedder=EmbedderSettings(batch_size=size)
         )
-        found[f"batch size {size}"] = largest_difference(whole, other, same)
+        differences[f"batch size {size}"] = largest_difference(whole, other, same)
     threads(2)
     other = embed(folder, tmp_path, "threads", text)
-    found["2 threads"] = largest_difference(whole, other, same)
-    print(model, n, {name: f"{value:.1e}" for name, value in found.items()})
-    assert max(found.values()) <= ATOL_ORDER
+    differences["2 threads"] = largest_difference(whole, other, same)
+    print(model, n, {name: f"{value:.1e}" for name, value in differences.items()})
+    assert max(differences.values()) <= ATOL_ORDER
 
 
 @pytest.mark.slow

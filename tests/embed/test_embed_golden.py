@@ -28,9 +28,9 @@ def model(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def bilm(model: str, request: pytest.FixtureRequest) -> BiLM:
-    found = request.getfixturevalue(f"{model}_bilm")
-    assert isinstance(found, BiLM)
-    return found
+    fixture = request.getfixturevalue(f"{model}_bilm")
+    assert isinstance(fixture, BiLM)
+    return fixture
 
 
 def frozen(path: Path) -> list[FloatArray]:
@@ -85,11 +85,12 @@ def test_state_carried_from_batch_to_batch(
     """Without it old files of `allennlp elmo` and bilm-tf could not be made again."""
     batches = json.loads((golden / "expected" / "carry_batches.json").read_text())[run]
     embedder = Embedder(bilm, state="carry", engine=engine, device="cpu")
-    state, arrays = None, []
+    state = None
+    arrays = []
     for batch in batches:
         tokens = [[] if number is None else lines[number] for number in batch]
-        found, state = embedder.embed_batch(tokens, state)
-        arrays += found
+        vectors, state = embedder.embed_batch(tokens, state)
+        arrays += vectors
     for array, expected in zip(
         arrays, frozen(golden / "expected" / f"{run}_{model}.hdf5"), strict=True
     ):
@@ -102,10 +103,10 @@ def test_state_carried_within_blocks(
 ) -> None:
     """Without it batches within a block would be cut otherwise than `--batch-size` says."""
     batches = json.loads((golden / "expected" / "carry_batches.json").read_text())[run]
-    given = [[] if number is None else lines[number] for number in chain(*batches)]
+    texts = [[] if number is None else lines[number] for number in chain(*batches)]
     embedder = Embedder(bilm, state="carry", batch_size=3, engine=engine, device="cpu")
-    first, state = embedder.embed_block(sentences_of(given[:6]), None)
-    second, _ = embedder.embed_block(sentences_of(given[6:]), state)
+    first, state = embedder.embed_block(sentences_of(texts[:6]), None)
+    second, _ = embedder.embed_block(sentences_of(texts[6:]), state)
     expected = frozen(golden / "expected" / f"{run}_{model}.hdf5")
     for array, wanted in zip(first + second, expected, strict=True):
         close(array, wanted, ATOL[engine, "float32"])
@@ -135,8 +136,8 @@ def test_token_vectors_of_allennlp(engine: str, golden: Path) -> None:
     types = (folder / "vocab_test.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
     with h5py.File(folder / "elmo_token_embeddings.hdf5") as file:
         expected = file["embedding"][...]
-    found = Embedder(bilm, engine=engine, device="cpu").embed_types(types)
-    close(found, expected, ATOL[engine, "float32"])
+    vectors = Embedder(bilm, engine=engine, device="cpu").embed_types(types)
+    close(vectors, expected, ATOL[engine, "float32"])
 
 
 @pytest.mark.reference

@@ -38,7 +38,7 @@ def corpus(tmp_path_factory):
 class Run:
     """`elmo embed` in a child that shares this process's imports."""
 
-    def __init__(self, *args: str) -> None:
+    def __init__(self, args: list[str]) -> None:
         self.begun = time.monotonic()
         self.pid = os.fork()
         if self.pid == 0:
@@ -81,11 +81,22 @@ def until(condition, limit_s=60.0):
     return time.monotonic()
 
 
+def until_started(out) -> float:
+    """Wait for the unfinished output, or for OUT; the time then, in seconds."""
+    part = out.with_name(f"{out.name}.part")
+    return until(lambda: part.exists() or out.exists())
+
+
+def until_committed(out, n_sentences: int) -> float:
+    """Wait until so many sentences are committed, or for OUT; the time then, in seconds."""
+    return until(lambda: committed(out) >= n_sentences or out.exists())
+
+
 def undisturbed(args, out):
     """Run without a kill; its digest, seconds of a block, seconds of its closing."""
-    run = Run(*args, "-o", str(out))
-    first = until(lambda: (out.parent / f"{out.name}.part").exists() or out.exists())
-    last = until(lambda: committed(out) >= N_SENTENCES or out.exists())
+    run = Run([*args, "-o", str(out)])
+    first = until_started(out)
+    last = until_committed(out, N_SENTENCES)
     assert run.wait() == 0
     end = time.monotonic()
     return digest(out), (last - first) * SENTENCES / N_SENTENCES, end - last
@@ -107,17 +118,16 @@ def test_killed_anywhere_and_resumed(corpus, tiny, tmp_path, layout, n_kills):
     while n < n_kills or hit < n_kills // 2:  # a kill that comes after the end tests nothing
         assert n < 4 * n_kills, f"only {hit} of {n} kills met the run"
         out = tmp_path / f"{n}.hdf5"
-        run = Run(*args, "-o", str(out))
+        run = Run([*args, "-o", str(out)])
         if n % 5 == 0:  # while it closes and renames
-            until(lambda out=out: committed(out) >= N_SENTENCES or out.exists())
+            until_committed(out, N_SENTENCES)
             time.sleep(chance.uniform(0, closing))
             closed += 1
         else:
-            target = chance.randrange(N_SENTENCES)
-            until(lambda out=out, target=target: committed(out) >= target or out.exists())
+            until_committed(out, chance.randrange(N_SENTENCES))
             time.sleep(chance.uniform(0, block))
         hit += run.kill() == -signal.SIGKILL
-        assert Run(*args, "-o", str(out), "--resume").wait() == 0
+        assert Run([*args, "-o", str(out), "--resume"]).wait() == 0
         assert digest(out) == wanted, f"kill {n}"
         assert sorted(p.name for p in tmp_path.glob(f"{n}.hdf5*")) == [out.name]
         out.unlink()

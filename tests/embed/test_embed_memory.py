@@ -37,7 +37,8 @@ def corpus(path, n_lines: int) -> int:
     "how", [("--layout", "flat"), ("--forget-sentences",), ()], ids=["flat", "no-map", "map"]
 )
 def test_a_million_lines_need_no_more_than_ten_thousand(tiny, tmp_path, how):
-    few, many = tmp_path / "few.txt", tmp_path / "many.txt"
+    few = tmp_path / "few.txt"
+    many = tmp_path / "many.txt"
     corpus(few, 10_000)
     size = corpus(many, 1_000_000)
     args = ("-m", str(tiny), *how, "-o")

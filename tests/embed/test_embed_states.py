@@ -19,30 +19,31 @@ from elmo_cli.model.bilm import BiLM, State
 from elmo_cli.pretrained.warm_state import TEXT, state_after_text, warm_state, warm_state_id
 from elmo_cli.text.sentence import Sentence
 
-Tokens = Sequence[Sequence[str]]
+WORDS = ("the", "cat", "sat", "on", "Zoë")
 
 
 def embedder_of(bilm: BiLM, state: str, **settings: object) -> Embedder:
     return Embedder(bilm, state=state, device="cpu", **settings)
 
 
-def documents(*lengths: int, vocabulary: Sequence[str]) -> list[Sentence]:
-    """Documents of the given lengths; some of the sentences have no tokens."""
-    numbers, made = random.Random(7), []
+def documents(*lengths: int) -> list[Sentence]:
+    """Documents of so many sentences; some of the sentences have no tokens."""
+    numbers = random.Random(7)
+    sentences: list[Sentence] = []
     for length in lengths:
         for place in range(length):
-            tokens = tuple(numbers.choices(vocabulary, k=numbers.randint(0, 6)))
-            made.append(Sentence(tokens, len(made), starts_document=place == 0))
-    return made
+            tokens = tuple(numbers.choices(WORDS, k=numbers.randint(0, 6)))
+            sentences.append(Sentence(tokens, len(sentences), starts_document=place == 0))
+    return sentences
 
 
-def same_bits(found: Sequence[FloatArray], expected: Sequence[FloatArray]) -> None:
-    for array, expected_array in zip(found, expected, strict=True):
+def same_bits(arrays: Sequence[FloatArray], expected: Sequence[FloatArray]) -> None:
+    for array, expected_array in zip(arrays, expected, strict=True):
         np.testing.assert_array_equal(array, expected_array)
 
 
-def close(found: Sequence[FloatArray], expected: Sequence[FloatArray]) -> None:
-    for array, expected_array in zip(found, expected, strict=True):
+def close(arrays: Sequence[FloatArray], expected: Sequence[FloatArray]) -> None:
+    for array, expected_array in zip(arrays, expected, strict=True):
         assert array.shape == expected_array.shape
         np.testing.assert_allclose(array, expected_array, rtol=0, atol=ATOL_ORDER)
 
@@ -52,24 +53,29 @@ def test_a_sentence_does_not_depend_on_the_others(
     state: str, engine: str, odd_bilm: BiLM, lines: list[list[str]]
 ) -> None:
     """Not on their order, their number or the batch size."""
-    embedder, lines = embedder_of(odd_bilm, state, engine=engine), lines[:24]
-    arrays, _ = embedder.embed_batch(lines)
-    close([embedder.embed(tokens) for tokens in lines[:8]], arrays[:8])
-    close(embedder.embed_batch(lines[::-1])[0][::-1], arrays)
-    close(embedder.embed_batch(lines + lines)[0], arrays + arrays)
+    embedder = embedder_of(odd_bilm, state, engine=engine)
+    batch = lines[:24]
+    arrays, _ = embedder.embed_batch(batch)
+    alone = [embedder.embed(tokens) for tokens in batch[:8]]
+    close(alone, arrays[:8])
+    backwards, _ = embedder.embed_batch(batch[::-1])
+    close(backwards[::-1], arrays)
+    twice, _ = embedder.embed_batch(batch + batch)
+    close(twice, arrays + arrays)
     for batch_size in (1, 7):
         resized = embedder_of(odd_bilm, state, engine=engine, batch_size=batch_size)
-        close(resized.embed_batch(lines)[0], arrays)
+        again, _ = resized.embed_batch(batch)
+        close(again, arrays)
 
 
 def test_documents_do_not_depend_on_the_batch_size(engine: str, odd_bilm: BiLM) -> None:
-    given = documents(1, 4, 1, 7, 2, vocabulary=["the", "cat", "sat", "on", "Zoë"])
-    arrays, left = embedder_of(odd_bilm, "document", engine=engine).embed_block(given, None)
+    sentences = documents(1, 4, 1, 7, 2)
+    arrays, left = embedder_of(odd_bilm, "document", engine=engine).embed_block(sentences, None)
     for batch_size in (1, 2):
         embedder = embedder_of(odd_bilm, "document", engine=engine, batch_size=batch_size)
         with mock.patch.object(embedder.engine, "forward", wraps=embedder.engine.forward) as run:
-            found, stopped = embedder.embed_block(given, None)
-        close(found, arrays)
+            again, stopped = embedder.embed_block(sentences, None)
+        close(again, arrays)
         assert max(len(call.args[0].rows) for call in run.call_args_list) == batch_size
         assert left is not None
         assert stopped is not None
@@ -83,7 +89,7 @@ def test_a_block_has_the_same_bits_whatever_came_before(
     block = [Sentence(tuple(tokens), key) for key, tokens in enumerate(lines[:16])]
     fresh, left = embedder_of(odd_bilm, state, engine=engine).embed_block(block, None)
     used = embedder_of(odd_bilm, state, engine=engine)
-    used.embed_block(block[8:], None)  # has met half of the types, and has worked before
+    used.embed_block(block[8:], None)
     used.embed(["other", "types"])
     again, left_again = used.embed_block(block, None)
     same_bits(again, fresh)
@@ -98,9 +104,9 @@ def test_warm_is_the_state_after_the_fixed_text(engine: str, tiny_bilm: BiLM) ->
     state = oracle.zeros()
     for line in TEXT:
         _, state = oracle.read(line.split(), state)
-    found = warm_state(tiny_bilm)
-    np.testing.assert_allclose(found.h[:, :, 0], state[0], atol=ATOL["plain", "float32"])
-    np.testing.assert_allclose(found.c[:, :, 0], state[1], atol=ATOL["plain", "float32"])
+    warm = warm_state(tiny_bilm)
+    np.testing.assert_allclose(warm.h[:, :, 0], state[0], atol=ATOL["plain", "float32"])
+    np.testing.assert_allclose(warm.c[:, :, 0], state[1], atol=ATOL["plain", "float32"])
     array = embedder_of(tiny_bilm, "warm", engine=engine).embed(["the", "cat"])
     expected, _ = oracle.read(["the", "cat"], state)
     np.testing.assert_allclose(array, expected, rtol=0, atol=ATOL[engine, "float32"])
@@ -111,10 +117,11 @@ def test_a_stored_warm_state_is_used(tiny_bilm: BiLM, odd_bilm: BiLM) -> None:
     stored.load_state_dict(tiny_bilm.state_dict())
     stored.warm_state = state_after_text(tiny_bilm, [["some", "other", "text"]])
     assert warm_state(stored) is stored.warm_state
-    found = embedder_of(stored, "warm").embed(["a"])
+    array = embedder_of(stored, "warm").embed(["a"])
     carried, _ = embedder_of(tiny_bilm, "carry").embed_batch([["a"]], stored.warm_state)
-    np.testing.assert_allclose(found, carried[0], rtol=0, atol=ATOL_ORDER)
-    assert np.abs(found - embedder_of(tiny_bilm, "warm").embed(["a"])).max() > 1e-3
+    np.testing.assert_allclose(array, carried[0], rtol=0, atol=ATOL_ORDER)
+    with_computed_state = embedder_of(tiny_bilm, "warm").embed(["a"])
+    assert np.abs(array - with_computed_state).max() > 1e-3
 
 
 def test_the_id_of_a_computed_warm_state_does_not_depend_on_rounding(tiny_bilm: BiLM) -> None:
@@ -123,7 +130,8 @@ def test_the_id_of_a_computed_warm_state_does_not_depend_on_rounding(tiny_bilm: 
 
     def name(sha256: str, state: State, stored: State | None = None) -> str:
         bilm = BiLM(tiny_bilm.options)
-        bilm.sha256, bilm.warm_state = sha256, stored
+        bilm.sha256 = sha256
+        bilm.warm_state = stored
         return warm_state_id(bilm, state)
 
     assert name("a", rounded) == name("a", state) != name("b", state)
@@ -154,36 +162,37 @@ def test_a_batch_without_sentences_keeps_the_state(tiny_bilm: BiLM) -> None:
 
 
 def test_a_document_is_carried_one_sentence_at_a_time(engine: str, odd_bilm: BiLM) -> None:
-    given = documents(4, 1, 7, 2, vocabulary=["the", "cat", "sat", "on", "Zoë"])
-    arrays, _ = embedder_of(odd_bilm, "document", engine=engine).embed_block(given, None)
+    sentences = documents(4, 1, 7, 2)
+    arrays, _ = embedder_of(odd_bilm, "document", engine=engine).embed_block(sentences, None)
     carry = embedder_of(odd_bilm, "carry", batch_size=1, engine=engine)
-    expected, state = [], None
-    for sentence in given:
+    expected: list[FloatArray] = []
+    state = None
+    for sentence in sentences:
         if sentence.starts_document:
             state = None
-        found, state = carry.embed_batch([sentence.tokens], state)
-        expected += found
-    assert any(not sentence.tokens for sentence in given)
+        [array], state = carry.embed_batch([sentence.tokens], state)
+        expected.append(array)
+    assert any(not sentence.tokens for sentence in sentences)
     close(arrays, expected)
 
 
 def test_documents_are_independent(odd_bilm: BiLM) -> None:
-    given = documents(5, 3, 6, vocabulary=["the", "cat", "sat", "on", "Zoë"])
+    sentences = documents(5, 3, 6)
     embedder = embedder_of(odd_bilm, "document")
-    arrays, _ = embedder.embed_block(given, None)
-    alone, _ = embedder.embed_block(given[5:8], None)
+    arrays, _ = embedder.embed_block(sentences, None)
+    alone, _ = embedder.embed_block(sentences[5:8], None)
     close(alone, arrays[5:8])
-    other, _ = embedder.embed_block(given[8:] + given[:5], None)
+    other, _ = embedder.embed_block(sentences[8:] + sentences[:5], None)
     close(other, arrays[8:] + arrays[:5])
 
 
 @pytest.mark.parametrize("border", [1, 4, 5, 6, 7, 13])
 def test_a_document_continues_in_the_next_block(border: int, odd_bilm: BiLM) -> None:
-    given = documents(5, 9, vocabulary=["the", "cat", "sat", "on", "Zoë"])
+    sentences = documents(5, 9)
     embedder = embedder_of(odd_bilm, "document")
-    arrays, _ = embedder.embed_block(given, None)
-    first, state = embedder.embed_block(given[:border], None)
-    second, _ = embedder.embed_block(given[border:], state)
+    arrays, _ = embedder.embed_block(sentences, None)
+    first, state = embedder.embed_block(sentences[:border], None)
+    second, _ = embedder.embed_block(sentences[border:], state)
     close(first + second, arrays)
 
 

@@ -33,8 +33,8 @@ def embedder_of(bilm: BiLM, **settings: object) -> Embedder:
     return Embedder(bilm, device="cpu", **settings)
 
 
-def close(found: Sequence[FloatArray], expected: Sequence[FloatArray]) -> None:
-    for array, expected_array in zip(found, expected, strict=True):
+def close(arrays: Sequence[FloatArray], expected: Sequence[FloatArray]) -> None:
+    for array, expected_array in zip(arrays, expected, strict=True):
         assert array.shape == expected_array.shape
         np.testing.assert_allclose(array, expected_array, rtol=0, atol=ATOL_ORDER)
 
@@ -58,10 +58,10 @@ def test_sentences_batches_and_streams_agree(
     assert [array.shape for array in arrays] == [(3, len(tokens), 16) for tokens in lines]
     close([embedder.embed(tuple(tokens)) for tokens in lines[:5]], arrays[:5])
     for source in (lines, golden / "sentences.txt", str(golden / "sentences.txt")):
-        found = list(embedder.stream(source))
-        assert [sentence.key for sentence, _ in found] == list(range(41))
-        assert [list(sentence.tokens) for sentence, _ in found] == lines
-        close([array for _, array in found], arrays)
+        pairs = list(embedder.stream(source))
+        assert [sentence.key for sentence, _ in pairs] == list(range(41))
+        assert [list(sentence.tokens) for sentence, _ in pairs] == lines
+        close([array for _, array in pairs], arrays)
     streamed = [array for _, array in embedder.stream(lines[:3])]
     for array in (*arrays, *streamed):  # none keeps its batch in memory
         assert array.base is None
@@ -80,11 +80,12 @@ def test_sentences_of_embed_batch_are_one_batch(tiny_bilm: BiLM, lines: list[lis
 def test_a_stream_carries_the_state_over_blocks(
     state: str, tiny_bilm: BiLM, lines: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    embedder, lines = embedder_of(tiny_bilm, state=state, batch_size=1), lines[:14]
-    expected, _ = embedder.embed_block(numbered(lines), None)
+    embedder = embedder_of(tiny_bilm, state=state, batch_size=1)
+    sentences = numbered(lines[:14])
+    expected, _ = embedder.embed_block(sentences, None)
     monkeypatch.setattr(blocks, "SENTENCES", 3)
     monkeypatch.setattr(blocks, "_OPEN_DOCUMENT", 2)
-    close([array for _, array in embedder.stream(numbered(lines))], expected)
+    close([array for _, array in embedder.stream(sentences)], expected)
 
 
 def test_vectors_of_types(engine: str, tiny_bilm: BiLM) -> None:
@@ -260,22 +261,22 @@ SETTINGS_WITH_ARITHMETIC: list[dict[str, Any]] = [
 def test_autocast_and_the_default_dtype_change_nothing(
     settings: dict[str, Any], tiny: Path
 ) -> None:
-    given = [["the", "cat"], [], ["a"]]
+    sentences = [["the", "cat"], [], ["a"]]
 
     def arrays() -> list[FloatArray]:
         bilm = load(tiny)
-        return [array for _, array in Embedder(bilm, device="cpu", **settings).stream(given)]
+        return [array for _, array in Embedder(bilm, device="cpu", **settings).stream(sentences)]
 
     expected = arrays()
     with torch.autocast("cpu"):
-        found = [arrays()]
+        with_autocast = arrays()
     torch.set_default_dtype(torch.float64)
     try:
-        found.append(arrays())
+        with_float64 = arrays()
     finally:
         torch.set_default_dtype(torch.float32)
-    for found_arrays in found:
-        for array, expected_array in zip(found_arrays, expected, strict=True):
+    for again in (with_autocast, with_float64):
+        for array, expected_array in zip(again, expected, strict=True):
             assert array.dtype == np.float32
             np.testing.assert_array_equal(array, expected_array)
 
@@ -304,11 +305,11 @@ class SmallMemory:
     def embed_types(self, types: Sequence[str]) -> Tensor:
         return self._engine.embed_types(types)
 
-    def forward(self, batch: Batch, *given: Any, **named: Any) -> tuple[Tensor, State | None]:
+    def forward(self, batch: Batch, *args: Any, **kwargs: Any) -> tuple[Tensor, State | None]:
         self.tried.append(len(batch.rows))
         if len(batch.rows) > self._n_rows:
             raise RuntimeError(self.message)
-        return self._engine.forward(batch, *given, **named)
+        return self._engine.forward(batch, *args, **kwargs)
 
 
 @pytest.mark.parametrize("state", ["zero", "warm", "carry", "document"])
@@ -316,11 +317,11 @@ class SmallMemory:
 def test_batches_are_halved_where_memory_ends(
     state: str, n_rows: int, odd_bilm: BiLM, lines: list[list[str]]
 ) -> None:
-    given = numbered(lines[:30], document=4)
+    sentences = numbered(lines[:30], document=4)
     embedder = embedder_of(odd_bilm, state=state, batch_size=16)
-    expected, expected_final = embedder.embed_block(given, None)
+    expected, expected_final = embedder.embed_block(sentences, None)
     small = embedder.engine = SmallMemory(embedder.engine, n_rows)
-    arrays, final = embedder.embed_block(given, None)
+    arrays, final = embedder.embed_block(sentences, None)
     close(arrays, expected)
     assert max(small.tried) > n_rows
     if final is not None and expected_final is not None:
@@ -333,7 +334,8 @@ def test_memory_may_end_where_layers_are_reduced(
 ) -> None:
     embedder = embedder_of(odd_bilm, state=state, batch_size=16, layers="average")
     expected, _ = embedder.embed_block(numbered(lines[:30]), None)
-    select, tried = OutputReduction.select, []
+    select = OutputReduction.select
+    tried: list[int] = []
 
     def limited(output: OutputReduction, layers: Tensor) -> Tensor:
         tried.append(layers.shape[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -14,18 +15,63 @@ from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.errors import OutputError, UsageError
 
 MIX = "mix:0.2,0.3,-0.5"
-# Selection, other settings, expected values of layers (layer, token, dim).
+
+
+# What each selection must give, from layers (layer, token, dim).
+
+
+def all_layers(x: Tensor) -> Tensor:
+    return x
+
+
+def top_layer(x: Tensor) -> Tensor:
+    return x[2]
+
+
+def layers_2_and_0(x: Tensor) -> Tensor:
+    return x[[2, 0]]
+
+
+def weighted_sum(x: Tensor) -> Tensor:
+    return 0.2 * x[0] + 0.3 * x[1] - 0.5 * x[2]
+
+
+def layer_1(x: Tensor) -> Tensor:
+    return x[1]
+
+
+def means_of_tokens(x: Tensor) -> Tensor:
+    return x.mean(1)
+
+
+def maxima_of_tokens(x: Tensor) -> Tensor:
+    return x.amax(1)
+
+
+def mean_of_tokens_of_the_top_layer(x: Tensor) -> Tensor:
+    return x[2].mean(0)
+
+
+def maxima_of_tokens_of_layers_0_and_2(x: Tensor) -> Tensor:
+    return x[[0, 2]].amax(1)
+
+
+def mean_of_layers(x: Tensor) -> Tensor:
+    return x.mean(0)
+
+
+# Selection, other settings, expected values.
 VALUES: list[tuple[str, dict[str, object], Callable[[Tensor], Tensor]]] = [
-    ("all", {}, lambda x: x),
-    ("top", {}, lambda x: x[2]),
-    ("2,0", {}, lambda x: x[[2, 0]]),
-    (MIX, {}, lambda x: 0.2 * x[0] + 0.3 * x[1] - 0.5 * x[2]),
-    ("1", {"drop_layer_axis": True}, lambda x: x[1]),
-    ("all", {"pool": "mean"}, lambda x: x.mean(1)),
-    ("all", {"pool": "max"}, lambda x: x.amax(1)),
-    ("top", {"pool": "mean"}, lambda x: x[2].mean(0)),
-    ("0,2", {"pool": "max"}, lambda x: x[[0, 2]].amax(1)),
-    ("average", {"dtype": "int8"}, lambda x: x.mean(0)),
+    ("all", {}, all_layers),
+    ("top", {}, top_layer),
+    ("2,0", {}, layers_2_and_0),
+    (MIX, {}, weighted_sum),
+    ("1", {"drop_layer_axis": True}, layer_1),
+    ("all", {"pool": "mean"}, means_of_tokens),
+    ("all", {"pool": "max"}, maxima_of_tokens),
+    ("top", {"pool": "mean"}, mean_of_tokens_of_the_top_layer),
+    ("0,2", {"pool": "max"}, maxima_of_tokens_of_layers_0_and_2),
+    ("average", {"dtype": "int8"}, mean_of_layers),
 ]
 
 
@@ -47,15 +93,28 @@ def test_values_and_half_precision(
 ) -> None:
     """float16 is the rounded float32: sums are not computed in half precision."""
     layers = torch.randn(3, 5, 4)
-    found = reduced(name, layers, **settings)
-    assert (found.dtype, found.shape) == (np.float32, expected(layers).shape)
-    np.testing.assert_allclose(found, expected(layers), rtol=0, atol=1e-6)
+    array = reduced(name, layers, **settings)
+    assert array.dtype == np.float32
+    assert array.shape == expected(layers).shape
+    np.testing.assert_allclose(array, expected(layers), rtol=0, atol=1e-6)
     if "dtype" not in settings:
         half = reduced(name, layers, dtype="float16", **settings)
-        np.testing.assert_array_equal(half, found.astype(np.float16))
+        np.testing.assert_array_equal(half, array.astype(np.float16))
+
+
+@pytest.mark.parametrize(("name", "settings", "expected"), VALUES)
+def test_a_sentence_without_tokens(
+    name: str,
+    settings: dict[str, object],
+    expected: Callable[[Tensor], Tensor],
+    seed: int,
+) -> None:
+    """It has no token vectors, and a pooled vector of zeros."""
+    layers = torch.randn(3, 5, 4)
+    shape = expected(layers).shape
     empty = reduced(name, layers[:, :0], **settings)
-    wanted = found.shape if "pool" in settings else (*found.shape[:-2], 0, 4)
-    assert (empty.shape, empty.any()) == (wanted, False)
+    assert empty.shape == (shape if "pool" in settings else (*shape[:-2], 0, 4))
+    assert not empty.any()
 
 
 def test_a_model_of_one_lstm_layer() -> None:
@@ -75,14 +134,18 @@ def test_the_highest_layer_that_is_needed(name: str, top_layer: int | None) -> N
 @pytest.mark.parametrize(
     ("dtype", "value", "fits"),
     [
-        *(("float16", value, fits) for value, fits in ((65504.0, True), (65600.0, False))),
-        *(("float32", value, False) for value in (float("inf"), -float("inf"), float("nan"))),
+        ("float16", 65504.0, True),
+        ("float16", 65600.0, False),
+        ("float32", math.inf, False),
+        ("float32", -math.inf, False),
+        ("float32", math.nan, False),
         ("float32", -3e38, True),
         ("float16", -65600.0, False),
     ],
 )
 def test_values_that_do_not_fit(dtype: str, value: float, fits: bool) -> None:
-    output, values = reduction("all", dtype=dtype), torch.zeros(3, 2, 2)
+    output = reduction("all", dtype=dtype)
+    values = torch.zeros(3, 2, 2)
     assert output.fits(values[:, :0])
     values[1, 1, 1] = value
     assert output.fits(values) is fits

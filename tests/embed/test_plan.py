@@ -121,14 +121,14 @@ def test_a_scan_of_a_text(job: EmbedJob) -> None:
 def test_a_plan_is_what_the_run_does(changes: dict[str, Any], job: EmbedJob) -> None:
     job = replace(job, **changes)
     embedder = make_embedder(job)
-    found = plan_job(job, embedder, timing_s=0.2)
+    plan = plan_job(job, embedder, timing_s=0.2)
     assert not list(Path(job.output).parent.glob("out*"))
     done = run_job(job, embedder=embedder)
-    assert (found.sentences, found.tokens) == (done.sentences, done.tokens)
-    assert found.computed == done.computed
-    assert 0 < found.size.total < 2 * done.bytes
-    assert found.seconds is not None
-    estimate, low, high = found.seconds
+    assert (plan.sentences, plan.tokens) == (done.sentences, done.tokens)
+    assert plan.computed == done.computed
+    assert 0 < plan.size.total < 2 * done.bytes
+    assert plan.seconds is not None
+    estimate, low, high = plan.seconds
     assert 0 < low <= estimate <= high
     finished = plan_job(replace(job, resume=True), embedder, timing_s=0.0)
     assert (finished.computed, finished.committed) == (0, done.sentences)

@@ -24,12 +24,13 @@ SENTENCES = [
 
 def arrays_of(rank: int, dtype: str = "float32") -> list[FloatArray]:
     """Arrays of any bits: (layer 3, token, dim 4), or (token, dim) for rank 2."""
-    numbers, made = np.random.default_rng(1), []
+    numbers = np.random.default_rng(1)
+    arrays = []
     for sentence in SENTENCES:
         shape = (3, len(sentence.tokens), 4)[3 - rank :]
         values = numbers.normal(size=shape) * 10.0 ** numbers.integers(-6, 4, shape)
-        made.append(values.astype(dtype))
-    return made
+        arrays.append(values.astype(dtype))
+    return arrays
 
 
 def written(stream_format: str, arrays: list[FloatArray], *, pooled: bool = False) -> bytes:
@@ -47,8 +48,8 @@ def test_jsonl_round_trip(rank: int, dtype: str) -> None:
     records = [json.loads(line) for line in written("jsonl", arrays).decode().split("\n")[:-1]]
     for record, sentence, array in zip(records, SENTENCES, arrays, strict=True):
         assert (record["key"], tuple(record["tokens"])) == (sentence.key, sentence.tokens)
-        found = np.array(record["layers"], dtype).reshape(array.shape)
-        np.testing.assert_array_equal(found, array)
+        values = np.array(record["layers"], dtype).reshape(array.shape)
+        np.testing.assert_array_equal(values, array)
 
 
 def test_jsonl_has_the_fewest_digits_and_escapes_half_surrogate_pairs() -> None:
@@ -99,13 +100,14 @@ def test_a_pipe_whose_reader_has_closed_it(stream_format: str) -> None:
 
     thread = threading.Thread(target=read_little)
     thread.start()
-    sentence, more = Sentence(("a",) * 9000, 0), np.zeros((3, 9000, 4), np.float32)
+    sentence = Sentence(("a",) * 9000, 0)
+    more_than_a_pipe_holds = np.zeros((3, 9000, 4), np.float32)
     with (
         pytest.raises(BrokenPipeError),
         open(writer, "wb") as out,
         sentence_writer(stream_format, out, pooled=False) as write,
     ):
-        write(sentence, more)  # more than a pipe holds
+        write(sentence, more_than_a_pipe_holds)
     thread.join()
 
 

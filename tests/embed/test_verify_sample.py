@@ -20,7 +20,8 @@ from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.input import read_sentences
 
 N_SENTENCES = 12
-INT8, FLOAT16 = {"dtype": "int8"}, {"dtype": "float16"}
+INT8 = {"dtype": "int8"}
+FLOAT16 = {"dtype": "float16"}
 # Layout, settings of the embedder, conversions one after the other.
 FILES: list[tuple[str, dict[str, Any], tuple[dict[str, str], ...]]] = [
     ("flat", INT8, ()),
@@ -70,8 +71,8 @@ def test_only_a_changed_value_differs(
     for step, options in enumerate(conversions, 1):
         convert(path, tmp_path / f"{step}.hdf5", **options)
         path = tmp_path / f"{step}.hdf5"
-    found = recomputed(path, text, tiny_bilm)
-    assert [sentence.problem for sentence in found] == [""] * N_SENTENCES
+    sample = recomputed(path, text, tiny_bilm)
+    assert [sentence.problem for sentence in sample] == [""] * N_SENTENCES
     if layout != "flat":
         return
     with h5py.File(path, "r+") as file:  # one vector off by more than rounding

@@ -46,8 +46,8 @@ def forward(
     return [sentence.numpy() for sentence in torch.split(layers.cpu(), n_tokens, 1)], final
 
 
-def close(found: object, expected: object, atol: float = ATOL_ORDER) -> None:
-    np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
+def close(actual: object, expected: object, atol: float = ATOL_ORDER) -> None:
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=atol)
 
 
 def all_close(

@@ -138,5 +138,5 @@ def test_each_bucket_equals_the_character_cnn(shape: str, paired: MakePair) -> N
     expected = bilm.char_cnn(ids)
     for bucket in fast.buckets:
         fitting = torch.from_numpy((spelled != PADDING).sum(1) <= bucket)
-        found = fast.from_filters(fast.max_over_windows(ids[fitting], bucket))
-        torch.testing.assert_close(found, expected[fitting], rtol=0, atol=2e-6)
+        vectors = fast.from_filters(fast.max_over_windows(ids[fitting], bucket))
+        torch.testing.assert_close(vectors, expected[fitting], rtol=0, atol=2e-6)

@@ -68,11 +68,11 @@ def test_products_equal_the_formula(levels: int, n_rows: int) -> None:
     product = expected_product(x, weight, levels)
     chosen = make_gemm([weight], [bias], precision, nonnegative_input=is_nonnegative)
     expected = (product + bias, product + part, (product + bias).sigmoid())
-    for (found,), exact in zip(all_methods(chosen, x, part), expected, strict=True):
-        torch.testing.assert_close(found, exact.float(), rtol=1e-5, atol=3e-5)
+    for (array,), exact in zip(all_methods(chosen, x, part), expected, strict=True):
+        torch.testing.assert_close(array, exact.float(), rtol=1e-5, atol=3e-5)
     without_bias = make_gemm([weight], None, precision, nonnegative_input=is_nonnegative)
-    (found,) = without_bias.linear(x)
-    torch.testing.assert_close(found, product.float(), rtol=1e-5, atol=3e-5)
+    (array,) = without_bias.linear(x)
+    torch.testing.assert_close(array, product.float(), rtol=1e-5, atol=3e-5)
 
 
 @pytest.mark.usefixtures("library")
@@ -111,20 +111,20 @@ def test_rows_of_any_size(precision: str, scale: float) -> None:
     x, weight, _, _ = matrices()
     x[3] *= scale
     chosen = make_gemm([weight], None, precision)
-    (found,) = chosen.linear(x)
+    (product,) = chosen.linear(x)
     expected = expected_product(x, weight, 0)[3]
-    np.testing.assert_allclose(found[3], expected, rtol=0, atol=0.06 * 24**0.5 * scale)
+    np.testing.assert_allclose(product[3], expected, rtol=0, atol=0.06 * 24**0.5 * scale)
     if precision == "int8":  # no other row matters
         for row in (0, 3, 17, 36):
             (alone,) = chosen.linear(x[row : row + 1])
-            assert torch.equal(alone[0], found[row])
+            assert torch.equal(alone[0], product[row])
 
 
 def test_padded_rows_are_few_numbers_and_little_padding() -> None:
     padded = [padded_rows(n) for n in range(1, 4097)]
-    for n, found in enumerate(padded, 1):
-        assert n <= found == padded_rows(found)
-        assert found <= n + max(7, n // 16)
+    for n, n_padded in enumerate(padded, 1):
+        assert n <= n_padded == padded_rows(n_padded)
+        assert n_padded <= n + max(7, n // 16)
     assert padded[0] == 1
     assert len(set(padded[:512])) < 55
     assert pad_rows(torch.ones(17, 3)).sum(1).tolist() == [3.0] * 17 + [0.0] * 7
@@ -143,9 +143,9 @@ def test_vectors_stay_near_those_of_float32(precision: str, shape: str, paired: 
     # Without bfloat16 instructions oneDNN rounds in other places; short vectors show it most.
     has_instructions = precision == "int8" or torch.cpu._is_avx512_bf16_supported()
     slack = 1e-4 if has_instructions else 1e-3
-    for found, plain in zip(layers, expected, strict=True):
+    for array, plain in zip(layers, expected, strict=True):
         bound = MAX_ERROR[precision] * np.linalg.norm(plain, axis=-1) + slack
-        np.testing.assert_array_less(np.linalg.norm(found - plain, axis=-1), bound)
+        np.testing.assert_array_less(np.linalg.norm(array - plain, axis=-1), bound)
     error = (final.c - expected_final.c).norm() / expected_final.c.norm()
     assert float(error) < MAX_ERROR[precision]
     assert any((a != b).any() for a, b in zip(layers, expected, strict=True))

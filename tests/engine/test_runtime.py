@@ -79,8 +79,8 @@ OTHER = [
 
 
 def test_out_of_memory_errors() -> None:
-    found = [error for error in OUT_OF_MEMORY + OTHER if is_out_of_memory(error)]
-    assert found == OUT_OF_MEMORY
+    recognized = [error for error in OUT_OF_MEMORY + OTHER if is_out_of_memory(error)]
+    assert recognized == OUT_OF_MEMORY
 
 
 @pytest.mark.parametrize("error", OUT_OF_MEMORY, ids=str)

@@ -37,9 +37,9 @@ def short_cpu_time() -> Iterator[None]:
 def test_the_sound_files_are_read(name: str, tmp_path: Path) -> None:
     """Without this the damage might be done to what nothing would read anyway."""
     target = TARGETS[name]
-    found = {target.faces(tmp_path, seed) for seed in target.seeds()}
+    outcomes = {target.faces(tmp_path, seed) for seed in target.seeds()}
     # Some embeddings lack what another layout would need.
-    assert found == {"read"} or (name == "convert" and found == {"read", "refused"})
+    assert outcomes == {"read"} or (name == "convert" and outcomes == {"read", "refused"})
 
 
 @pytest.mark.parametrize("damage", range(N_DAMAGES))

@@ -72,8 +72,8 @@ def usual(tune: Tune) -> Facts:
 def learned(tune: Tune, source: Path, domain: Path) -> Facts:
     """The same, long enough to learn from `b.txt`; with the digests of the source before it."""
     before = digests(source)
-    found = tune("--heldout", domain / "a.txt", "--max-epochs", "9", "--max-steps", "40")
-    return {**found, "source_before": before}
+    tuned = tune("--heldout", domain / "a.txt", "--max-epochs", "9", "--max-steps", "40")
+    return {**tuned, "source_before": before}
 
 
 @pytest.fixture

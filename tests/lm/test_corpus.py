@@ -42,11 +42,11 @@ def test_counts_and_ids(corpus: Corpus) -> None:
 
 @pytest.fixture
 def two_files(tmp_path: Path) -> list[str]:
-    one = tmp_path / "one.txt"
-    two = tmp_path / "two.txt"
-    one.write_text("a b\nc\n\n\nd\n\n")
-    two.write_text("\ne f\ng\n")
-    return [str(one), str(two)]
+    first = tmp_path / "first.txt"
+    second = tmp_path / "second.txt"
+    first.write_text("a b\nc\n\n\nd\n\n")
+    second.write_text("\ne f\ng\n")
+    return [str(first), str(second)]
 
 
 def test_files_are_read_into_documents(two_files: list[str]) -> None:
@@ -70,9 +70,9 @@ def test_files_are_read_up_to_a_limit(
 
 
 def test_lines_are_noted_if_asked_for(two_files: list[str]) -> None:
-    one, two = two_files
+    first, second = two_files
     lines = read_corpus(two_files, keep_lines=True).lines
-    assert lines == [(one, 1), (one, 2), (one, 5), (two, 2), (two, 3)]
+    assert lines == [(first, 1), (first, 2), (first, 5), (second, 2), (second, 3)]
     assert not read_corpus(two_files).lines
 
 
@@ -86,11 +86,11 @@ def test_file_without_sentences_is_refused(tmp_path: Path) -> None:
 def test_selected_sentences_keep_their_documents() -> None:
     assert Corpus.read(SENTENCES).documents.tolist() == [0, 3]
     corpus = Corpus.read([["a"], ["b", "c"], ["d"], ["e"], ["b"]], begins=[0, 2, 3])
-    found = corpus.select(np.asarray([False, True, False, True, True]))
-    assert words(found) == "<S> b c </S> <S> e </S> <S> b </S>"
-    assert found.types == ("<S>", "</S>", "b", "c", "e")
-    assert found.documents.tolist() == [0, 1, 3]
-    assert np.array_equal(found.characters, corpus.characters[[0, 1, 3, 4, 6]])
+    selected = corpus.select(np.asarray([False, True, False, True, True]))
+    assert words(selected) == "<S> b c </S> <S> e </S> <S> b </S>"
+    assert selected.types == ("<S>", "</S>", "b", "c", "e")
+    assert selected.documents.tolist() == [0, 1, 3]
+    assert np.array_equal(selected.characters, corpus.characters[[0, 1, 3, 4, 6]])
 
 
 @pytest.mark.parametrize(

@@ -40,11 +40,11 @@ def write(path: Path, texts: Texts) -> str:
 
 
 def sentences(corpus: Corpus) -> list[str]:
-    found = []
+    texts = []
     for begin, end in pairwise(corpus.starts.tolist()):
         tokens = corpus.tokens[begin + 1 : end - 1]  # without <S> and </S>
-        found.append(" ".join(corpus.types[k] for k in tokens))
-    return found
+        texts.append(" ".join(corpus.types[k] for k in tokens))
+    return texts
 
 
 def numbers_of_documents(corpus: Corpus, texts: Texts) -> list[int]:
@@ -318,8 +318,8 @@ def test_what_the_name_of_a_file_decides(tmp_path: Path) -> None:
     for name in (HELD_OUT + NOT_READ + TRAIN).split():
         (tmp_path / name).write_text("x\n")
     (tmp_path / "deeper").mkdir()
-    found = find_texts([str(tmp_path)])
-    sides = {HELD_OUT: found.heldout, NOT_READ: found.not_read, TRAIN: found.train}
+    texts = find_texts([str(tmp_path)])
+    sides = {HELD_OUT: texts.heldout, NOT_READ: texts.not_read, TRAIN: texts.train}
     for names, paths in sides.items():
         assert [Path(path).name for path in paths] == sorted(names.split())
 

@@ -106,16 +106,16 @@ def test_model_without_softmax_gets_one_first(
     tune: Tune, tiny: Path, source: Path, tmp_path: Path
 ) -> None:
     """Without a fit, the first figure would be that of chance."""
-    found = tune("--vocabulary", source / "vocab.txt", "--max-steps", "40", model=tiny)
-    assert found["softmax"] == "fitted"
-    assert found["vocabulary"] == {"types": 14, "source": str(source / "vocab.txt")}
-    assert found["unknown_fraction"] > 0
-    assert found["before"]["perplexity"]["average"] < 10.8
-    assert found["improved"]
+    tuned = tune("--vocabulary", source / "vocab.txt", "--max-steps", "40", model=tiny)
+    assert tuned["softmax"] == "fitted"
+    assert tuned["vocabulary"] == {"types": 14, "source": str(source / "vocab.txt")}
+    assert tuned["unknown_fraction"] > 0
+    assert tuned["before"]["perplexity"]["average"] < 10.8
+    assert tuned["improved"]
     fitted = shutil.copytree(tiny, tmp_path / "fitted")
-    shutil.copy(Path(found["output"]) / "fitted_softmax.hdf5", fitted / "softmax.hdf5")
-    shutil.copy(Path(found["output"]) / "vocab.txt", fitted)
-    assert tune(model=fitted)["before"] == found["before"]  # which anybody can measure again
+    shutil.copy(Path(tuned["output"]) / "fitted_softmax.hdf5", fitted / "softmax.hdf5")
+    shutil.copy(Path(tuned["output"]) / "vocab.txt", fitted)
+    assert tune(model=fitted)["before"] == tuned["before"]  # which anybody can measure again
 
 
 def test_fitted_softmax_beside_the_own_one(
@@ -133,27 +133,27 @@ def test_fitted_softmax_beside_the_own_one(
 
 def test_better_model_is_kept(tune: Tune, learned: Facts) -> None:
     source = Path(learned["output"])
-    found = tune("--learning-rate", "0.1", "--dropout", "0.95", model=source)
-    assert found["improved"] is False
-    assert found["after"] == found["before"]
-    assert is_same_model(Path(found["output"]), source)
-    assert "did not help" in (Path(found["output"]) / "README.md").read_text()
+    tuned = tune("--learning-rate", "0.1", "--dropout", "0.95", model=source)
+    assert tuned["improved"] is False
+    assert tuned["after"] == tuned["before"]
+    assert is_same_model(Path(tuned["output"]), source)
+    assert "did not help" in (Path(tuned["output"]) / "README.md").read_text()
 
 
 def test_time_limit_is_that_of_training(tune: Tune, source: Path, tmp_path: Path) -> None:
     """A run without time for a step changes nothing, and can be resumed with more time."""
     out = tmp_path / "out"
-    found = tune("--max-seconds", "0.001", out=out)
-    assert "No step was made: " in found["err"]
-    assert (found["tokens"], found["improved"]) == (0, None)
-    assert found["chosen"]["step"] == 0
-    assert found["after"] == found["before"]
+    tuned = tune("--max-seconds", "0.001", out=out)
+    assert "No step was made: " in tuned["err"]
+    assert (tuned["tokens"], tuned["improved"]) == (0, None)
+    assert tuned["chosen"]["step"] == 0
+    assert tuned["after"] == tuned["before"]
     assert "No step was made: " in (out / "README.md").read_text()
     assert is_same_model(out, source)
-    found = tune("--max-seconds", "900", "--resume", out=out)
-    assert "before: perplexity" not in found["err"]  # which is known
-    assert (found["tokens"], found["improved"]) == (TOKENS, True)
-    assert found["seconds"] == log(out)[-1]["seconds"]
+    tuned = tune("--max-seconds", "900", "--resume", out=out)
+    assert "before: perplexity" not in tuned["err"]  # which is known
+    assert (tuned["tokens"], tuned["improved"]) == (TOKENS, True)
+    assert tuned["seconds"] == log(out)[-1]["seconds"]
 
 
 def test_time_of_a_fit_is_not_that_of_training(
@@ -167,9 +167,9 @@ def test_time_of_a_fit_is_not_that_of_training(
 
     monkeypatch.setattr("elmo_cli.lm.finetune.run.fit_softmax", slow_fit)
     words = ("--softmax-tokens", "100", "--max-steps", "100000", "--max-epochs", "100000")
-    found = tune(*words, "--patience", "100000", "--max-seconds", "1", model=tiny)
-    assert found["seconds"] >= 0.5  # training leaves at most half of the limit to an evaluation
-    assert found["tokens"] > 0
+    tuned = tune(*words, "--patience", "100000", "--max-seconds", "1", model=tiny)
+    assert tuned["seconds"] >= 0.5  # training leaves at most half of the limit to an evaluation
+    assert tuned["tokens"] > 0
 
 
 @pytest.mark.parametrize(
@@ -209,8 +209,8 @@ def test_plan_is_printed_before_long_work(
 
     monkeypatch.setattr("elmo_cli.lm.finetune.run.read_domain", stop)
     (tmp_path / "types.txt").write_text("<S>\n</S>\n<UNK>\nthe\n")
-    given = [str(tmp_path / word[1:]) if word[0] == "/" else word for word in words.split()]
-    done = elmo(*command(domain, source, tmp_path / "out", *given))
+    options = [str(tmp_path / word[1:]) if word[0] == "/" else word for word in words.split()]
+    done = elmo(*command(domain, source, tmp_path / "out", *options))
     assert f"plan: {phases}" in done.err.splitlines()
     assert "reading has begun" in done.err
 
@@ -241,21 +241,21 @@ def test_resumed_run_plans_only_what_is_left(finished: Path, tune: Tune) -> None
 def test_a_time_limit_has_evaluations(max_seconds: float | None, interval: int) -> None:
     """Of a large text, the limit may end the run before a tenth of an epoch has passed."""
     settings = TrainSettings(batch_size=4, max_seconds=max_seconds, eval_steps=100)
-    found = with_evaluations_in_time(settings, tokens_per_s=32.0)  # a step has 80 tokens
-    assert found.eval_steps == interval
+    chosen = with_evaluations_in_time(settings, tokens_per_s=32.0)  # a step has 80 tokens
+    assert chosen.eval_steps == interval
 
 
 def test_each_epoch_is_evaluated() -> None:
     """Else a short text would be learned by heart before the first evaluation."""
     for steps, between in ((1000, 100), (300, 30), (120, 25), (7, 7)):
         corpus = Corpus.read([["a"] * 79] * steps)  # one batch per sentence
-        found = finetune_settings(TrainSettings(batch_size=4, max_epochs=1), corpus)
-        assert (found.eval_steps, found.keep_best) == (between, True)
-        assert found.warmup_steps == steps // 20 + 1
+        settings = finetune_settings(TrainSettings(batch_size=4, max_epochs=1), corpus)
+        assert (settings.eval_steps, settings.keep_best) == (between, True)
+        assert settings.warmup_steps == steps // 20 + 1
 
 
 @pytest.mark.parametrize(
-    ("given", "rate"),
+    ("settings", "rate"),
     [
         ({"max_epochs": 1.0}, 5e-4),
         ({"max_epochs": 40.0}, 1e-3),
@@ -265,8 +265,8 @@ def test_each_epoch_is_evaluated() -> None:
         ({"max_steps": 10, "optimizer": "adagrad"}, 0.05),
     ],
 )
-def test_default_learning_rate(given: dict[str, Any], rate: float) -> None:
+def test_default_learning_rate(settings: dict[str, Any], rate: float) -> None:
     """Few steps at the full rate spoil a model; an epoch has 250 steps."""
     corpus = Corpus.read([["a"] * 79] * 250)
-    found = finetune_settings(TrainSettings(batch_size=4, **given), corpus)
-    assert found.learning_rate == pytest.approx(rate)
+    completed = finetune_settings(TrainSettings(batch_size=4, **settings), corpus)
+    assert completed.learning_rate == pytest.approx(rate)

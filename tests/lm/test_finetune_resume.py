@@ -27,9 +27,9 @@ def test_resumed_run_equals_an_uninterrupted_one(tune: Tune, tmp_path: Path) -> 
     out = tmp_path / "out"
     whole = tune(*constant)
     tune(*constant, "--max-steps", "3", out=out)
-    found = tune(*constant, "--resume", out=out)
+    resumed = tune(*constant, "--resume", out=out)
     for name in ("before", "after", "epochs"):
-        assert found[name] == whole[name]
+        assert resumed[name] == whole[name]
     for name in ("weights.hdf5", "softmax.hdf5", "state.hdf5"):
         assert digests(out)[name] == digests(Path(whole["output"]))[name]
 
@@ -66,8 +66,8 @@ def test_resume_after_kill_gives_identical_run(
     time.sleep(random.Random(n_lines).random() / 4)
     process.kill()
     process.communicate()
-    found = tune(*LONG, "--resume", model=tiny, out=out)
-    assert (found["before"], found["after"]) == (undisturbed["before"], undisturbed["after"])
+    resumed = tune(*LONG, "--resume", model=tiny, out=out)
+    assert (resumed["before"], resumed["after"]) == (undisturbed["before"], undisturbed["after"])
     assert losses(out) == losses(Path(undisturbed["output"]))
 
 
@@ -84,7 +84,9 @@ def refused(done: Done, code: int, *places: str) -> None:
 def attempt(source: Path, domain: Path, tmp_path: Path) -> Callable[..., Done]:
     """Runs the command of `usual` with more words, in a folder with what tests damage."""
     shutil.copytree(source, tmp_path / "model")
-    shutil.copytree(source, tmp_path / "tiny", ignore=lambda *_: ["softmax.hdf5", "vocab.txt"])
+    shutil.copytree(
+        source, tmp_path / "tiny", ignore=shutil.ignore_patterns("softmax.hdf5", "vocab.txt")
+    )
     (tmp_path / "one.txt").write_text("One sentence only .\n")
     (tmp_path / "few.txt").write_text("".join(f"{k} .\n" for k in range(20)))
     (tmp_path / "bad.txt").write_bytes(b"\xff\xfe\xff not UTF-8\n")

@@ -87,9 +87,9 @@ def test_best_pass_is_kept_and_the_learning_rate_falls(
     monkeypatch.setattr(module._SoftmaxFit, "run_pass", spied)
     monkeypatch.setattr(module, "_LEARNING_RATE", 4.0)  # so that perplexity rises and falls
     monkeypatch.setattr(module, "_MAX_PASSES", 4)
-    found, lines = fit(tiny_bilm)
+    fitted, lines = fit(tiny_bilm)
     averages = [line["heldout"]["average"] for line in lines]
     assert min(averages) < averages[-1]
-    assert average(tiny_bilm, found) == min(averages)
+    assert average(tiny_bilm, fitted) == min(averages)
     assert rates[-1] < rates[0] == 4.0
     assert rates == sorted(rates, reverse=True)

@@ -128,8 +128,8 @@ def test_filters_of_many_types_are_computed_in_groups(tiny_bilm: BiLM) -> None:
 
     hook = cnn.highways[0].register_forward_hook(note_size)
     with torch.inference_mode():
-        found = type_vectors(cnn, characters)
+        vectors = type_vectors(cnn, characters)
     hook.remove()
     assert max(group_sizes) <= 384
-    assert sum(group_sizes) == len(characters) == len(found)
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
+    assert sum(group_sizes) == len(characters) == len(vectors)
+    torch.testing.assert_close(vectors, expected, rtol=0, atol=1e-6)

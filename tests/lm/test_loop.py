@@ -258,8 +258,14 @@ def test_a_rising_loss_stops_the_run(tmp_path: Path) -> None:
 def test_signals_set_an_event_once_and_ignored_ones_stay_ignored() -> None:
     """The second SIGTERM has its usual effect; the shell ignores SIGINT in background jobs."""
     received: list[int] = []
-    first = {signal.SIGINT: signal.SIG_IGN, signal.SIGTERM: lambda n, frame: received.append(n)}
-    before = {number: signal.signal(number, handler) for number, handler in first.items()}
+
+    def receive(number: int, frame: object) -> None:
+        received.append(number)
+
+    before = {
+        signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),
+        signal.SIGTERM: signal.signal(signal.SIGTERM, receive),
+    }
     try:
         with stop_on_signal() as event:
             os.kill(os.getpid(), signal.SIGINT)

@@ -63,12 +63,12 @@ def test_predictions_and_perplexities_equal_those_of_bilm_tf(
     forward = np.concatenate(figures["forward_ll"])
     backward = np.concatenate(figures["backward_ll_reading_order"])
     np.testing.assert_allclose(scores.values, [forward, backward], rtol=0, atol=1e-5)
-    found = perplexity_of(scores)
-    assert found.forward == pytest.approx(figures["perplexity_forward"], rel=1e-6)
-    assert found.backward == pytest.approx(figures["perplexity_backward"], rel=1e-6)
-    assert found.average == pytest.approx(figures["perplexity"], rel=1e-6)
-    assert found.predictions == corpus.n_predictions == 294
-    assert found.not_scored == 0
+    total = perplexity_of(scores)
+    assert total.forward == pytest.approx(figures["perplexity_forward"], rel=1e-6)
+    assert total.backward == pytest.approx(figures["perplexity_backward"], rel=1e-6)
+    assert total.average == pytest.approx(figures["perplexity"], rel=1e-6)
+    assert total.predictions == corpus.n_predictions == 294
+    assert total.not_scored == 0
 
 
 def test_four_streams_equal_a_batch_of_bilm_tf(
@@ -84,10 +84,10 @@ def test_four_streams_equal_a_batch_of_bilm_tf(
         np.testing.assert_allclose(losses, batch[f"{name}_loss"], rtol=0, atol=1e-5)
         ids = corpus.ids(model.vocabulary)[scores.targets(direction)]
         assert np.array_equal(ids[positions], batch[f"{name}_targets"])
-    found = perplexity_of(scores)
+    total = perplexity_of(scores)
     average = expected["bilm_tf_float64"]["test_perplexity_batch4"]
-    assert found.average == pytest.approx(average, rel=1e-6)
-    assert (found.predictions, found.not_scored) == (272, 22)
+    assert total.average == pytest.approx(average, rel=1e-6)
+    assert (total.predictions, total.not_scored) == (272, 22)
     not_scored = np.setdiff1d(np.arange(294), positions)
     assert np.array_equal(np.flatnonzero(~scores.is_scored), not_scored)
 
@@ -198,8 +198,8 @@ def test_spelling_equals_the_slow_byte_model() -> None:
     for context in ((), (116,), (END, END, END), (END, 116, 104), (1, 2, 3)):
         assert sum(slow.p(context, symbol) for symbol in (END, *range(256))) == pytest.approx(1)
     tokens = ["the", "thats", "日", "q", "Это", "x" * 71, "\0"]
-    found = ByteModel(Vocabulary([*SPECIALS, *types])).bits_per_token(tokens)
-    np.testing.assert_allclose(found, [slow.bits(token) for token in tokens], rtol=1e-12)
+    bits = ByteModel(Vocabulary([*SPECIALS, *types])).bits_per_token(tokens)
+    np.testing.assert_allclose(bits, [slow.bits(token) for token in tokens], rtol=1e-12)
     uniform = ByteModel(Vocabulary(SPECIALS)).bits_per_token(["ab", "c"])
     np.testing.assert_allclose(uniform, [3 * math.log2(257), 2 * math.log2(257)])
     assert ByteModel(Vocabulary([*SPECIALS, "a"])).bits_per_token([]).shape == (0,)
@@ -208,12 +208,12 @@ def test_spelling_equals_the_slow_byte_model() -> None:
 def test_bits_are_those_of_likelihood_and_spelling() -> None:
     bundled = load_language_model()
     corpus = Corpus.read([["The", "cat", "qwxyzzy", "sat", "."], ["qwxyzzy", "!"]])
-    found = perplexity(bundled, corpus)
+    result = perplexity(bundled, corpus)
     [spelled] = ByteModel(bundled.vocabulary).bits_per_token(["qwxyzzy"])
     n_bytes = len("The cat qwxyzzy sat .\nqwxyzzy !\n")
-    assert found.unknown_fraction == pytest.approx(2 / 7)
-    bits = found.bits_per_byte
+    assert result.unknown_fraction == pytest.approx(2 / 7)
+    bits = result.bits_per_byte
     assert bits.spelling == pytest.approx(2 * spelled / n_bytes)
     for name in ("forward", "backward", "average"):
-        predicted = 9 * math.log2(getattr(found, name)) / n_bytes
+        predicted = 9 * math.log2(getattr(result, name)) / n_bytes
         assert getattr(bits, name) == pytest.approx(predicted + bits.spelling)

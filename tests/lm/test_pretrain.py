@@ -58,8 +58,8 @@ def checkpoint(folder: Path) -> dict[str, Any]:
 
 
 def recipe(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / RECIPE_FILE).read_text())
-    return found
+    recipe: dict[str, Any] = json.loads((folder / RECIPE_FILE).read_text())
+    return recipe
 
 
 def assert_same_weights(folder: Path, other: Path) -> None:
@@ -80,13 +80,15 @@ def test_a_model_folder_is_written(text: Path, dev: Path, tmp_path: Path) -> Non
     assert facts["heldout"]["predictions"] > 0
     assert facts["tokens"] == 3 * 4 * 20
     assert json.loads((out / "options.json").read_text())["char_cnn"]["n_characters"] == 262
-    model, saved = load_language_model(out), checkpoint(out)["model"]
+    model = load_language_model(out)
+    saved = checkpoint(out)["model"]
     assert model.warning == ""
     assert model.vocabulary.types[3:6] == ("the", ".", "again")
     for name, value in model.bilm.state_dict().items():
         assert torch.equal(saved[f"bilm.{name}"], value)
     assert torch.equal(saved["softmax.weight"], model.softmax.weight)
-    stored, model.bilm.warm_state = model.bilm.warm_state, None
+    stored = model.bilm.warm_state
+    model.bilm.warm_state = None
     assert stored is not None
     assert torch.equal(stored.c, warm_state(model.bilm).c)
 

@@ -57,10 +57,10 @@ def test_bounds_of_settings(name: str, wrong: tuple[Any, ...], right: Any) -> No
 def test_training_without_an_end_or_heldout_text_is_refused() -> None:
     with pytest.raises(UsageError, match="no limit"):
         TrainSettings().check(has_heldout=True)
-    for given in ({"patience": 1}, {"keep_best": True}):
+    for setting in ({"patience": 1}, {"keep_best": True}):
         with pytest.raises(SettingError, match="there is no held-out text"):
-            TrainSettings(max_steps=1, **given).check(has_heldout=False)
-        TrainSettings(max_epochs=1.0, **given).check(has_heldout=True)
+            TrainSettings(max_steps=1, **setting).check(has_heldout=False)
+        TrainSettings(max_epochs=1.0, **setting).check(has_heldout=True)
     with pytest.raises(SettingError, match="no held-out text"):
         PretrainConfig().updated({"heldout_tokens_per_file": 5})
 
@@ -252,8 +252,8 @@ def test_names_lead_to_the_same_files_from_a_linked_folder(tmp_path: Path) -> No
     text = tmp_path / "here" / os.fsdecode(b"caf\xe9.txt")
     text.touch()
     PretrainConfig().updated({"texts": (str(text),)}).write(tmp_path / "here/model")
-    found = PretrainConfig.read(tmp_path / "here/model" / RECIPE_FILE).text.texts[0]
-    assert os.path.samefile(found, text)
+    recorded = PretrainConfig.read(tmp_path / "here/model" / RECIPE_FILE).text.texts[0]
+    assert os.path.samefile(recorded, text)
 
 
 @pytest.mark.parametrize("home", ["out", "."])
@@ -266,10 +266,10 @@ def test_a_model_is_recorded_as_it_is_looked_up(
     for name in ("elmo-en", "mine", "out"):
         (tmp_path / name).mkdir()
     PretrainConfig(init_from=model, data_dir=Path(home)).write(Path("out"))
-    found = PretrainConfig.read(Path("out") / RECIPE_FILE, data_dir=Path(home)).init_from
-    assert found is not None
+    source = PretrainConfig.read(Path("out") / RECIPE_FILE, data_dir=Path(home)).init_from
+    assert source is not None
     if model == "elmo-en":
-        assert found == model
+        assert source == model
     else:
-        assert os.sep in found
-        assert os.path.realpath(found) == os.path.realpath(model)
+        assert os.sep in source
+        assert os.path.realpath(source) == os.path.realpath(model)

@@ -14,6 +14,7 @@ from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.lm.stream import BACKWARD, FORWARD, StreamBatch, batches, flatten, shuffled_order
 
 LONG = [[f"w{(7 * i + k) % 13}" for k in range(1 + i % 9)] for i in range(60)]
+N_BOUNDARIES = 2  # types of a corpus that are no tokens, <S> and </S>; the first two
 
 
 def words(corpus: Corpus, numbers: np.ndarray) -> str:
@@ -23,6 +24,14 @@ def words(corpus: Corpus, numbers: np.ndarray) -> str:
 def first_batches(corpus: Corpus, n: int, start: tuple[int, int] = (0, 0)) -> list[StreamBatch]:
     settings = TrainSettings(batch_size=3, bptt=4, seed=5)
     return list(islice(batches(corpus, settings, start=start), n))
+
+
+def first_epoch(corpus: Corpus, direction: int) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs and targets of the first epoch in one direction: (symbol, stream)."""
+    epoch = [batch for batch in first_batches(corpus, 60) if batch.epoch == 0]
+    inputs = np.concatenate([batch.inputs[:, direction] for batch in epoch])
+    targets = np.concatenate([batch.targets[:, direction] for batch in epoch])
+    return inputs, targets
 
 
 def test_flatten_pairs_each_input_with_the_next_symbol() -> None:
@@ -40,21 +49,26 @@ def test_flatten_pairs_each_input_with_the_next_symbol() -> None:
 def test_streams_continue_from_batch_to_batch(direction: int, border: str) -> None:
     """The LSTM state is carried, so an epoch in one piece must be the shuffled text."""
     corpus = Corpus.read(LONG)
-    epoch = [batch for batch in first_batches(corpus, 60) if batch.epoch == 0]
-    inputs = np.concatenate([batch.inputs[:, direction] for batch in epoch])
-    targets = np.concatenate([batch.targets[:, direction] for batch in epoch])
+    inputs, targets = first_epoch(corpus, direction)
     step = 1 if direction == FORWARD else -1
     sentences = {" ".join(tokens[::step]) for tokens in LONG}
+    assert words(corpus, inputs[:1, 0]) == border
     for stream in range(3):
         whole_sentences = words(corpus, inputs[:, stream]).split(border)[1:-1]
         assert {sentence.strip() for sentence in whole_sentences} <= sentences
         is_previous_target = inputs[1:, stream] == targets[:-1, stream]
         is_border = inputs[1:, stream] == corpus.types.index(border)
         assert (is_previous_target | is_border).all()
-    assert words(corpus, inputs[:1, 0]) == border
-    seen = np.bincount(targets.ravel(), minlength=len(corpus.types))  # nearly all of it, once
-    assert (seen[2:] <= corpus.counts()[2:]).all()
-    assert seen[2:].sum() > 0.85 * corpus.n_tokens
+
+
+@pytest.mark.parametrize("direction", [FORWARD, BACKWARD])
+def test_an_epoch_predicts_no_token_twice_and_few_never(direction: int) -> None:
+    corpus = Corpus.read(LONG)
+    _, targets = first_epoch(corpus, direction)
+    n_predicted = np.bincount(targets.ravel(), minlength=len(corpus.types))[N_BOUNDARIES:]
+    n_in_text = corpus.counts()[N_BOUNDARIES:]
+    assert (n_predicted <= n_in_text).all()
+    assert n_predicted.sum() > 0.85 * corpus.n_tokens
 
 
 def test_epochs_and_directions_have_different_orders() -> None:
@@ -72,12 +86,19 @@ def test_documents_keep_their_sentences_together_and_in_order() -> None:
     corpus = replace(Corpus.read(LONG), documents=np.asarray([0, 1, 4, 11, 12, len(LONG)]))
     order = shuffled_order(corpus, np.random.default_rng(3), "documents")
     assert sorted(order) == list(range(len(LONG)))
-    firsts = order[np.flatnonzero(np.diff(order, prepend=-2) != 1)].tolist()
-    assert set(firsts) <= {0, 1, 4, 11, 12}
-    assert firsts != sorted(firsts)
+    begins_a_run = np.diff(order, prepend=-2) != 1
+    first_sentences = order[begins_a_run].tolist()
+    assert set(first_sentences) <= {0, 1, 4, 11, 12}
+    assert first_sentences != sorted(first_sentences)
     other = shuffled_order(corpus, np.random.default_rng(4), "documents")
     assert not np.array_equal(order, other)
-    assert (np.diff(shuffled_order(corpus, np.random.default_rng(3))) == 1).mean() < 0.2
+
+
+def test_sentences_of_no_documents_are_torn_apart() -> None:
+    corpus = replace(Corpus.read(LONG), documents=np.asarray([0, 1, 4, 11, 12, len(LONG)]))
+    order = shuffled_order(corpus, np.random.default_rng(3))
+    follows_its_neighbor = np.diff(order) == 1
+    assert follows_its_neighbor.mean() < 0.2
 
 
 def test_a_stream_can_start_at_any_batch() -> None:

@@ -77,5 +77,5 @@ def test_log_likelihoods_are_those_of_the_formula() -> None:
     targets = torch.tensor([0, 6, 3, 3, 1])
     scores = h.numpy() @ softmax.weight.detach().numpy().T + softmax.bias.detach().numpy()
     expected = scores - np.log(np.exp(scores).sum(1, keepdims=True))
-    found = softmax(h, targets).detach().numpy()
-    np.testing.assert_allclose(found, expected[np.arange(5), targets], rtol=0, atol=1e-5)
+    probabilities = softmax(h, targets).detach().numpy()
+    np.testing.assert_allclose(probabilities, expected[np.arange(5), targets], rtol=0, atol=1e-5)

@@ -24,8 +24,8 @@ def mix_of(weights: list[float], gamma: float, **settings: Any) -> ElmoMix:
     return mix
 
 
-def close(found: torch.Tensor, expected: Any, atol: float = 1e-6) -> None:
-    np.testing.assert_allclose(found.detach(), expected, rtol=0, atol=atol)
+def close(actual: torch.Tensor, expected: Any, atol: float = 1e-6) -> None:
+    np.testing.assert_allclose(actual.detach(), expected, rtol=0, atol=atol)
 
 
 @pytest.mark.parametrize("weights", [[0.2, -1.0, 0.7], [7.0]])

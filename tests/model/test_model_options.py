@@ -122,8 +122,8 @@ def test_values_are_read_as_by_bilm_tf(
     part: str, name: str, value: Any, attribute: str, read: Any
 ) -> None:
     """As trained and as embedded are one model, and what is left out has bilm-tf's default."""
-    found = Options.from_dict(changed(part, name, value))
-    assert vars(found) == vars(TINY) | {attribute: read}
+    options = Options.from_dict(changed(part, name, value))
+    assert vars(options) == vars(TINY) | {attribute: read}
 
 
 @pytest.mark.parametrize("shape", SHAPES)

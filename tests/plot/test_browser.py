@@ -16,7 +16,16 @@ import pytest
 from elmo_cli.analysis.query import Occurrence
 from elmo_cli.plot.token_plot import PlottedTokens, draw_tokens
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
+
+def find_chromium() -> str | None:
+    for name in ("chromium", "chromium-browser", "chrome"):
+        path = shutil.which(name)
+        if path:
+            return path
+    return None
+
+
+CHROMIUM = find_chromium()
 SWITCHES = (
     "--headless=new",
     "--no-sandbox",
@@ -86,11 +95,11 @@ def test_the_mouse_shows_sentences_as_text(tmp_path: Path) -> None:
     title = f"“{ATTACK}” {TEX}"[:60]
     groups = [ATTACK, ATTACK, f"x {TEX}"]
     draw_tokens(PlottedTokens(title, tokens, vectors, groups), tmp_path / "a.html")
-    found, complaints = visit(tmp_path / "a.html")
+    page, complaints = visit(tmp_path / "a.html")
     assert complaints == []
-    assert found["title"] == title
-    assert len({(x, y) for x, y, _ in found["points"]}) == len(SENTENCES)
-    for number, (_, _, text) in enumerate(found["points"]):
+    assert page["title"] == title
+    assert len({(x, y) for x, y, _ in page["points"]}) == len(SENTENCES)
+    for number, (_, _, text) in enumerate(page["points"]):
         shown = " ".join(text.split())
         assert " ".join(SENTENCES[number]) in shown
         assert shown.endswith(f"{groups[number]}, {number}:1")

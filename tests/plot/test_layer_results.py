@@ -79,11 +79,10 @@ def test_bars_are_stacked(tmp_path: Path, figures: list[Figure]) -> None:
     made("plot", "layers", tmp_path / "$ner", "mix:50,48,2", "-o", tmp_path / "a.svg")
     (axes,) = figures[0].axes
     bars = [bar for container in axes.containers for bar in container]
-    # Those of layer 0, of layer 1, …
-    left = [0, 0, 0.1, 0.5, 0.3, 0.98, 0.6, 1]
-    widths = [0.1, 0.5, 0.2, 0.48, 0.3, 0.02, 0.4, 0]
-    np.testing.assert_allclose([bar.get_x() for bar in bars], left)
-    np.testing.assert_allclose([bar.get_width() for bar in bars], widths)
+    left_of_layers = [(0, 0), (0.1, 0.5), (0.3, 0.98), (0.6, 1)]
+    widths_of_layers = [(0.1, 0.5), (0.2, 0.48), (0.3, 0.02), (0.4, 0)]
+    np.testing.assert_allclose([bar.get_x() for bar in bars], np.ravel(left_of_layers))
+    np.testing.assert_allclose([bar.get_width() for bar in bars], np.ravel(widths_of_layers))
     names = ["token layer", "LSTM layer 1", "LSTM layer 2", "LSTM layer 3"]
     assert [text.get_text() for text in figures[0].legends[0].texts] == names
     assert [text.get_text() for text in axes.get_yticklabels()] == [r"\$ner", "mix:50,48,2"]

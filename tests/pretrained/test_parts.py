@@ -73,19 +73,19 @@ def test_parts_without_an_entry_are_used_with_a_warning(has_parts_file: bool, mo
     if has_parts_file:
         digests = {"weights": locate(model).weights_sha256}
         (model / PARTS_FILE).write_text(json.dumps(digests))
-    found = load_language_model(model)
-    assert str(model / "softmax.hdf5") in found.warning
-    assert str(model / "vocab.txt") in found.warning
-    assert "state.hdf5" in found.bilm.warm_state_warning
+    loaded = load_language_model(model)
+    assert str(model / "softmax.hdf5") in loaded.warning
+    assert str(model / "vocab.txt") in loaded.warning
+    assert "state.hdf5" in loaded.bilm.warm_state_warning
 
 
 def test_parts_named_by_the_caller_are_used_with_a_warning(model: Path, other: Path) -> None:
     softmax = other / "softmax.hdf5"
     vocabulary = other / "vocab.txt"
-    found = load_language_model(model, softmax=softmax, vocabulary=vocabulary)
-    assert str(softmax) in found.warning
-    assert str(vocabulary) in found.warning
-    assert "state.hdf5" not in found.bilm.warm_state_warning
+    loaded = load_language_model(model, softmax=softmax, vocabulary=vocabulary)
+    assert str(softmax) in loaded.warning
+    assert str(vocabulary) in loaded.warning
+    assert "state.hdf5" not in loaded.bilm.warm_state_warning
 
 
 def test_a_part_that_is_its_own_needs_no_warning(model: Path) -> None:
@@ -129,13 +129,13 @@ def test_what_writes_a_folder_writes_its_parts(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run that is killed half way leaves no parts.json rather than a wrong one."""
-    found = load_language_model(model)
+    loaded = load_language_model(model)
     before = json.loads((model / PARTS_FILE).read_text())
     write_warm_state(model)
     after = json.loads((model / PARTS_FILE).read_text())
     assert [part for part in before if after[part] != before[part]] == ["state"]
     assert load(model).warm_state is not None
-    found.write(model, "float16")
+    loaded.write(model, "float16")
     assert load_language_model(model).warning == ""
 
     def stop(*_: object, **__: object) -> None:
@@ -145,7 +145,7 @@ def test_what_writes_a_folder_writes_its_parts(
     write_parts(model)
     monkeypatch.setattr("elmo_cli.lm.language_model.write_softmax", stop)
     with pytest.raises(KeyboardInterrupt):
-        found.write(model)
+        loaded.write(model)
     write_parts(model)
     monkeypatch.setattr("elmo_cli.pretrained.warm_state.write_state", stop)
     with pytest.raises(KeyboardInterrupt):

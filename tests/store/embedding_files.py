@@ -168,3 +168,8 @@ def made(path: Path, name: str, table: Any = FILES) -> Path:
     """A file of a table such as FILES."""
     sentences, options = table[name]
     return write_types(path, 9) if name == "bilm-types" else write(path, sentences, **options)
+
+
+def noise(*shape: int) -> np.ndarray:
+    """Standard normal values in float32; the seed is the number of axes."""
+    return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)

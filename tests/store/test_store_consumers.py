@@ -91,11 +91,11 @@ def embed(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Embed:
     return command
 
 
-def near(found: Vectors, expected: Vectors, dtype: str = "<f4") -> None:
+def near(vectors: Vectors, expected: Vectors, dtype: str = "<f4") -> None:
     """The same shape, the type of the file, and values to rounding."""
-    assert (found.dtype, found.shape) == (np.dtype(dtype), expected.shape)
+    assert (vectors.dtype, vectors.shape) == (np.dtype(dtype), expected.shape)
     atol = ATOL_ORDER if dtype == "<f4" else 2e-3
-    np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
+    np.testing.assert_allclose(vectors, expected, rtol=0, atol=atol)
 
 
 # -- how the programs read ------------------------------------------------------------------------
@@ -264,10 +264,10 @@ def test_each_program_finds_every_sentence(embed: Embed, alone: Alone, case: Cas
     reader, text, options, of_layers = case
     dtype = "<f2" if "float16" in options else "<f4"
     with h5py.File(embed(text, *options.split())) as file:
-        found = list(reader(file))
+        pairs = list(reader(file))
         check_form(file)
-    assert found
-    for tokens, array in found:
+    assert pairs
+    for tokens, array in pairs:
         near(array, of_layers(alone(tokens)), dtype)
 
 

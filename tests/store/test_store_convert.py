@@ -171,9 +171,9 @@ def test_layers(tmp_path: Path, layout: str, layers: str, weights: list[Any]) ->
         assert embeddings.attributes["layers"] == layers
         for sentence in BARE:
             expected = np.tensordot(np.array(weights, "f4"), array(sentence), 1)
-            found = embeddings[embeddings.key_of(sentence)]
-            assert found.shape == expected.shape
-            np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+            values = embeddings[embeddings.key_of(sentence)]
+            assert values.shape == expected.shape
+            np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize(

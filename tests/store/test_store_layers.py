@@ -36,13 +36,13 @@ def test_numpy_and_torch_select_the_same_values(
     """A converted file would differ from one that was embedded with these layers."""
     selection = LayerSelection.parse(text, range(3), 3, **options)
     assert (selection.name, selection.n_kept) == (name, n_kept)
-    found = selection.apply(VALUES)
-    assert (found.dtype, found.shape) == (np.float32, expected.shape)
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+    values = selection.apply(VALUES)
+    assert (values.dtype, values.shape) == (np.float32, expected.shape)
+    np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-6)
     by_torch = selection.apply(torch.from_numpy(VALUES)).numpy()
     if name != "average":  # NumPy divides a sum, torch may multiply it
-        np.testing.assert_array_equal(by_torch, found)
-    np.testing.assert_allclose(by_torch, found, rtol=1e-6, atol=1e-7)
+        np.testing.assert_array_equal(by_torch, values)
+    np.testing.assert_allclose(by_torch, values, rtol=1e-6, atol=1e-7)
 
 
 def test_numbers_are_those_of_the_model() -> None:

@@ -31,18 +31,19 @@ PART = "bc/cctv/00/cctv_0000_1"
 
 
 def sentence(key: int, text: str, **more: Any) -> Sentence:
-    return Sentence(tuple(text.split()), key, text, "in.txt", key + 1, **more)
+    tokens = tuple(text.split())
+    return Sentence(tokens, key, text, source="in.txt", line=key + 1, **more)
 
 
 def datasets(path: Path) -> list[tuple[str, str, str]]:
     """Name, shape and type of every data set, in the order of the file."""
     with h5py.File(path) as file:
-        found = []
+        facts = []
         for name in dataset_names(file):
             dataset = file[name]
             shape = ",".join(map(str, dataset.shape))
-            found.append((name, shape, str(dataset.dtype)))
-        return found
+            facts.append((name, shape, str(dataset.dtype)))
+        return facts
 
 
 TWO = [sentence(0, "a b.c"), sentence(1, "d/e")]
@@ -84,11 +85,11 @@ def test_names_shapes_types(tmp_path: Path, case: tuple[Any, ...], dtype: str) -
     """Another name, axis order or type, and the consumers of the layout find nothing."""
     layout, sentences, options, expected = case
     path = write(tmp_path / "a.hdf5", sentences, **{"layout": layout, "dtype": dtype, **options})
-    found = datasets(path)
-    assert " | ".join(f"{name}={shape}" for name, shape, _ in found) == expected
+    facts = datasets(path)
+    assert " | ".join(f"{name}={shape}" for name, shape, _ in facts) == expected
     kinds = {"sentence_to_index": "object", "token_bytes": "uint8"}
     kinds |= dict.fromkeys(("offsets", "keys", "token_ends"), "int64")
-    assert all(kind == kinds.get(name, dtype) for name, _, kind in found)
+    assert all(kind == kinds.get(name, dtype) for name, _, kind in facts)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -141,12 +142,12 @@ def test_flat_columns(tmp_path: Path) -> None:
         sentence(12, "h i", document="e", place=1),
     ]
     with h5py.File(write(tmp_path / "a.hdf5", made, layout="flat")) as file:
-        found = {name: member[...] for name, member in file.items()}
+        columns = {name: member[...] for name, member in file.items()}
     rows = [array(sentence).transpose(1, 0, 2) for sentence in made]
-    np.testing.assert_array_equal(found.pop("vectors"), np.concatenate(rows))
-    strings = {name: found.pop(f"{name}_bytes") for name in ("token", "text", "document")}
+    np.testing.assert_array_equal(columns.pop("vectors"), np.concatenate(rows))
+    strings = {name: columns.pop(f"{name}_bytes") for name in ("token", "text", "document")}
     assert [value.tobytes().decode() for value in strings.values()] == ["abéhi", "a  b", "dde"]
-    assert {name: values.tolist() for name, values in found.items()} == {
+    assert {name: values.tolist() for name, values in columns.items()} == {
         "offsets": [0, 2, 3, 3, 5],
         "keys": [5, 6, 10, 12],
         "token_ends": [1, 2, 4, 5, 6],

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from elmo_cli.store.reader import open_embeddings
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.sentence import Sentence
@@ -95,3 +96,14 @@ def run(
             text_sha256 = writer.progress.text_sha256
             writer.finish({"sources": [["in.txt", 0]], "text_sha256": text_sha256})
     return writer
+
+
+def names(folder: Path) -> list[str]:
+    """Names of the files of a folder, sorted."""
+    return sorted(path.name for path in folder.iterdir())
+
+
+def attributes(out: Path) -> dict[str, Any]:
+    """Return the attributes of a finished file."""
+    with open_embeddings(out) as embeddings:
+        return embeddings.attributes

@@ -94,13 +94,13 @@ def test_the_loss_is_that_of_sentences_and_subtrees(model_name: str) -> None:
     model, inputs = build(ClassificationTask(), split, model=model_name, subtrees=1.0)
     model.eval()
     with torch.no_grad():
-        whole = model.loss(split.examples, inputs).item()
-        both = [model.loss([example], inputs).item() for example in split.examples]
+        of_all = model.loss(split.examples, inputs).item()
+        of_both = [model.loss([example], inputs).item() for example in split.examples]
         model.settings = with_settings(model.settings, {"subtrees": 0})
-        sentences = [model.loss([example], inputs).item() for example in split.examples]
+        of_sentences = [model.loss([example], inputs).item() for example in split.examples]
     n_subtrees = [len(example.subtrees) for example in split.examples]
-    of_subtrees = np.average(np.subtract(both, sentences), weights=n_subtrees)
-    assert whole == pytest.approx(np.mean(sentences) + of_subtrees, abs=1e-5)
+    of_subtrees = np.average(np.subtract(of_both, of_sentences), weights=n_subtrees)
+    assert of_all == pytest.approx(np.mean(of_sentences) + of_subtrees, abs=1e-5)
 
 
 @pytest.mark.parametrize("model_name", ["bilstm", "bcn"])
@@ -112,8 +112,8 @@ def test_subtrees_are_cut_from_the_states_of_the_sentence(model_name: str) -> No
     with torch.no_grad():
         states, sentences = model._encode_sentences([split.examples[2], split.examples[0]], inputs)
         spans = torch.tensor([[0, 3, 5], [1, 0, 1], *sentences.tolist()])
-        found = model._scores(states, spans)
-        for score, (row, start, end) in zip(found, spans.tolist(), strict=True):
+        scores = model._scores(states, spans)
+        for score, (row, start, end) in zip(scores, spans.tolist(), strict=True):
             x = states[row, start:end]
             weights = torch.softmax(model.pooling.attention(x)[:, 0], 0)
             pooled = [x.amax(0), x.mean(0), weights @ x, x.amin(0)]

@@ -132,22 +132,24 @@ def test_blank_lines_separate_documents_of_text() -> None:
 
 def test_mentions_of_an_entity_may_touch() -> None:
     split = read("coref", "a.conll", CONLL)
-    found = [[frozenset({(0, 2), (2, 3), (4, 4), (4, 6)})]]
-    again = read("coref", "b.conll", "".join(TASK.format_lines(split, found, "conll")))
-    assert as_set(again.examples[0].target) == as_set(found[0])
+    predicted = [[frozenset({(0, 2), (2, 3), (4, 4), (4, 6)})]]
+    again = read("coref", "b.conll", "".join(TASK.format_lines(split, predicted, "conll")))
+    assert as_set(again.examples[0].target) == as_set(predicted[0])
 
 
 def test_predictions_are_read_back() -> None:
     split = read("coref", "a.conll", CONLL)
-    found = [[frozenset({(0, 3), (2, 2)}), frozenset({(2, 3), (5, 8), (5, 5), (5, 7)})]]
-    conll = "".join(TASK.format_lines(split, found, "conll"))
+    clusters_of_documents = [
+        [frozenset({(0, 3), (2, 2)}), frozenset({(2, 3), (5, 8), (5, 5), (5, 7)})]
+    ]
+    conll = "".join(TASK.format_lines(split, clusters_of_documents, "conll"))
     cells = [line.split("\t")[-1] for line in conll.split("\n") if "\t" in line]
     assert " ".join(cells) == "(0 - (1|(0) 1)|0) - (1|(1|(1) - 1) 1) - - -"
     again = read("coref", "b.conll", conll)
     assert again.sentences == split.sentences
     assert again.examples[0].heading == "(nw/a); part 000"
-    assert as_set(again.examples[0].target) == as_set(found[0])
-    (line,) = TASK.format_lines(split, found, "jsonl")
+    assert as_set(again.examples[0].target) == as_set(clusters_of_documents[0])
+    (line,) = TASK.format_lines(split, clusters_of_documents, "jsonl")
     predicted = [[[0, 3], [2, 2]], [[2, 3], [5, 5], [5, 7], [5, 8]]]
     fields = json.loads(line)
     fields["clusters"].sort()
@@ -168,8 +170,8 @@ def test_predictions_are_read_back() -> None:
     ],
 )
 def test_links_make_clusters(links: list, is_mention: list[int], clusters: set) -> None:
-    found = join_links([(i, i) for i in range(4)], links, list(map(bool, is_mention)))
-    assert as_set(found) == {tuple((i, i) for i in cluster) for cluster in clusters}
+    joined = join_links([(i, i) for i in range(4)], links, list(map(bool, is_mention)))
+    assert as_set(joined) == {tuple((i, i) for i in cluster) for cluster in clusters}
 
 
 @pytest.fixture
@@ -206,12 +208,12 @@ def test_spans_and_their_vectors() -> None:
 def test_antecedents_precede_their_spans(split: Split) -> None:
     model, inputs = build(TASK, split, **COREF_SIZES, max_antecedents=2)
     assert isinstance(model, SpanRanker)
-    found = model.candidates(split.examples[0].sentences, inputs)
-    assert found.kept.tolist() == sorted(set(found.kept.tolist()))
-    rows = torch.arange(len(found.kept))[:, None]
-    is_before = found.antecedents < rows
-    assert (found.antecedents[:, :1] == rows).all()
-    assert (found.antecedent_scores[:, 1:][~is_before[:, 1:]] == -1e4).all()
+    candidates = model.candidates(split.examples[0].sentences, inputs)
+    assert candidates.kept.tolist() == sorted(set(candidates.kept.tolist()))
+    rows = torch.arange(len(candidates.kept))[:, None]
+    is_before = candidates.antecedents < rows
+    assert (candidates.antecedents[:, :1] == rows).all()
+    assert (candidates.antecedent_scores[:, 1:][~is_before[:, 1:]] == -1e4).all()
     assert is_before.sum() == rows.clamp(max=2).sum()
 
 
@@ -222,16 +224,16 @@ def test_the_loss_is_that_of_links_and_mentions(split: Split) -> None:
     document = split.examples[0]
     expected = set()
     for numbers, start in (((0,), 0), ((1, 2), 5)):  # the windows of five tokens or more
-        found = model.candidates(numbers, inputs)
-        spans = [(first + start, last + start) for first, last in found.spans]
+        candidates = model.candidates(numbers, inputs)
+        spans = [(first + start, last + start) for first, last in candidates.spans]
         owner = {span: cluster for cluster in document.target for span in cluster}
         entity = [owner.get(span) for span in spans]
         loss = torch.zeros(())
-        for cluster, score in zip(entity, found.mention_scores, strict=True):
+        for cluster, score in zip(entity, candidates.mention_scores, strict=True):
             loss = loss + functional.softplus(score if cluster is None else -score)
-        kept = [entity[i] for i in found.kept.tolist()]
-        for i, scores in enumerate(found.antecedent_scores):
-            ranked = list(zip(found.antecedents[i].tolist(), scores, strict=True))
+        kept = [entity[i] for i in candidates.kept.tolist()]
+        for i, scores in enumerate(candidates.antecedent_scores):
+            ranked = list(zip(candidates.antecedents[i].tolist(), scores, strict=True))
             true = [score for j, score in ranked if j < i and kept[j] == kept[i] is not None]
             loss = loss + scores.logsumexp(0) - torch.stack(true or [scores[0]]).logsumexp(0)
         expected.add(round(loss.item() / len(kept), 4))
@@ -247,8 +249,8 @@ def test_single_mentions_follow_the_training_data(split: Split, is_in_train: boo
         model.mention[-2].bias += 10
         model.pair[-2].bias -= 100
         model.eval()
-        found = model.predict(split.examples[:1], inputs)[0]
-    assert {len(cluster) for cluster in found} == ({1} if is_in_train else set())
+        predicted = model.predict(split.examples[:1], inputs)[0]
+    assert {len(cluster) for cluster in predicted} == ({1} if is_in_train else set())
 
 
 def clusters(text: str) -> list[frozenset]:
@@ -279,12 +281,12 @@ def test_scores_worked_out_by_hand(
     documents: list[tuple[str, str]], metric: str, precision: float, recall: float
 ) -> None:
     pairs = [(clusters(true), clusters(predicted)) for true, predicted in documents]
-    found = score_clusters(pairs).by_type[metric]
-    assert found["precision"] == pytest.approx(100 * precision)
-    assert found["recall"] == pytest.approx(100 * recall)
+    score = score_clusters(pairs).by_type[metric]
+    assert score["precision"] == pytest.approx(100 * precision)
+    assert score["recall"] == pytest.approx(100 * recall)
     total = precision + recall
     f1 = 200 * precision * recall / total if total else 0
-    assert found["f1"] == pytest.approx(f1)
+    assert score["f1"] == pytest.approx(f1)
 
 
 def test_the_mean_leaves_mentions_out_and_counts_singletons() -> None:
@@ -296,10 +298,10 @@ def test_the_mean_leaves_mentions_out_and_counts_singletons() -> None:
 
 
 def random_clusters(random: np.random.Generator) -> list[frozenset]:
-    found = defaultdict(set)
+    mentions = defaultdict(set)
     for i in np.flatnonzero(random.random(30) < 0.8).tolist():
-        found[int(random.integers(1, 12))].add((i, i + i % 3))
-    return list(map(frozenset, found.values()))
+        mentions[int(random.integers(1, 12))].add((i, i + i % 3))
+    return list(map(frozenset, mentions.values()))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -311,7 +313,7 @@ def test_scores_are_those_of_scorch(seed: int, metric: str, oracle: object) -> N
     random = np.random.default_rng(seed)
     true = random_clusters(random)
     predicted = random_clusters(random)
-    found = score_clusters([(true, predicted)]).by_type[metric]
+    score = score_clusters([(true, predicted)]).by_type[metric]
     recall, precision, f1 = oracle(true, predicted)
     expected = {"precision": 100 * precision, "recall": 100 * recall, "f1": 100 * f1}
-    assert found == pytest.approx(expected)
+    assert score == pytest.approx(expected)

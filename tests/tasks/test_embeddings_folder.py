@@ -53,13 +53,14 @@ def test_a_file_of_any_name_and_layout_is_found(
 
 
 def test_runs_that_share_a_folder_compute_embeddings_once(folder: None) -> None:
-    lock, seen = FileLock("new/.elmo-lock"), list[str]()
+    lock = FileLock("new/.elmo-lock")
+    messages: list[str] = []
     Path("new").mkdir()
     lock.acquire()
 
     class Releasing(Reporter):
         def message(self, text: str) -> None:
-            seen.append(text)
+            messages.append(text)
             if text.startswith("waiting for another process"):
                 vector_folder("other").find(SPLIT, "all", SILENT)
                 (written,) = Path("other").iterdir()
@@ -67,20 +68,21 @@ def test_runs_that_share_a_folder_compute_embeddings_once(folder: None) -> None:
                 lock.release()
 
     assert vector_folder("new").find(SPLIT, "all", Releasing())(0).shape == (3, 2, 16)
-    assert len(seen) == 1
+    assert len(messages) == 1
     assert [path.suffix for path in Path("new").iterdir()] == [".hdf5"]
 
 
 def test_warnings_about_characters_name_the_data(folder: None) -> None:
-    seen = list[str]()
+    messages: list[str] = []
 
     class Collecting(Reporter):
         def message(self, text: str) -> None:
-            seen.append(text)
+            messages.append(text)
 
     split = Split("data.conll", [("[CLS]", "it", "rains", "[SEP]")] * 2, [])
     vector_folder("new").find(split, "all", Collecting())
-    assert any("warning: the distinct sentences of data.conll, line 1: " in one for one in seen)
+    warning = "warning: the distinct sentences of data.conll, line 1: "
+    assert any(warning in message for message in messages)
 
 
 @pytest.mark.parametrize(("layers", "rows"), [("all", [0, 1, 2]), ("last", [2]), ("type", [0])])
@@ -97,16 +99,17 @@ def test_missing_embeddings_are_computed_once(folder: None, layers: str, rows: l
 
 
 def test_embeddings_of_a_corrected_text_are_computed(folder: None) -> None:
-    found = vector_folder("new")
-    found.find(SPLIT, "all", SILENT)
+    folder_of_vectors = vector_folder("new")
+    folder_of_vectors.find(SPLIT, "all", SILENT)
     corrected = [("Anne", "lives"), *SENTENCES[1:2], ("Anne", "lives"), *SENTENCES[3:]]
-    found.find(Split("data.conll", corrected, []), "all", SILENT)
+    folder_of_vectors.find(Split("data.conll", corrected, []), "all", SILENT)
     assert len(list(Path("new").iterdir())) == 2
 
 
 @pytest.mark.parametrize("change", ["model", "state", "layers"])
 def test_stored_files_that_do_not_fit_are_not_used(folder: None, odd: Path, change: str) -> None:
-    bilm, n_files = record(), 1 if change == "layers" else 2
+    bilm = record()
+    n_files = 1 if change == "layers" else 2
     (stored,) = Path("of-tiny").iterdir()
     if change == "layers":
         made("convert", stored, "-o", "top.hdf5", "--layers", "top")

@@ -63,11 +63,15 @@ def test_scores_equal_those_of_each_pair() -> None:
     model, inputs = build(EntailmentTask(), split, **{"elmo.where": "input"})
     assert isinstance(model.eval(), Esim)
     with torch.no_grad():
-        found = model.scores(split.examples, inputs)
-        assert found.shape == (3, 3)
-        for score, example in zip(found, split.examples, strict=True):
-            batches = [inputs.batch([number]) for number in example.sentences]
-            a, b = (model.encoder(model.representation(one), one.lengths)[0] for one in batches)
+        scores = model.scores(split.examples, inputs)
+        assert scores.shape == (3, 3)
+        for score, example in zip(scores, split.examples, strict=True):
+            encoded = []
+            for number in example.sentences:
+                batch = inputs.batch([number])
+                [states] = model.encoder(model.representation(batch), batch.lengths)
+                encoded.append(states)
+            a, b = encoded
             pooled = []
             for x, y in ((a, b), (b, a)):
                 aligned = torch.softmax(x @ y.T, 1) @ y

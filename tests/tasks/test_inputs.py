@@ -98,8 +98,8 @@ def test_the_sum_of_layers_is_that_of_equation_1() -> None:
     layers = vectors_of(SENTENCES)
     weights = np.exp([0.0, 1.0, -1.0]) / np.exp([0.0, 1.0, -1.0]).sum()
     expected = 2.0 * np.tensordot(weights, layers[0].astype("f8"), 1)
-    found = representation(Inputs(SENTENCES, layers.__getitem__, None).batch([0])).detach()
-    assert np.allclose(found[0], expected, atol=1e-6)
+    vectors = representation(Inputs(SENTENCES, layers.__getitem__, None).batch([0])).detach()
+    assert np.allclose(vectors[0], expected, atol=1e-6)
     logged = representation.layer_weights()["input"]
     assert logged == {"weights": pytest.approx(weights), "gamma": 2.0}
     assert representation.penalty().item() == pytest.approx(0.5 * 2.0)
@@ -114,7 +114,8 @@ def test_the_character_cnn_is_a_convolution(width: int) -> None:
     assert representation.characters is not None
     embedded = representation.characters(batch.characters[batch.types[0]])
     kernel = representation.filters.weight.view(5, settings.char_dim, width)
-    x, bias = embedded.transpose(1, 2), representation.filters.bias
+    x = embedded.transpose(1, 2)
+    bias = representation.filters.bias
     convolved = torch.conv1d(x, kernel, bias, padding=width // 2)
     # An even width convolves once more.
     expected = torch.relu(convolved[:, :, : x.shape[2]].amax(2))

@@ -44,7 +44,8 @@ def test_spans_of_labels(labels: str, spans: list[Span]) -> None:
 @pytest.mark.parametrize("scheme", ["BIO", "BIOES", "BIOUL"])
 def test_labels_may_follow_each_other_where_they_are_those_of_spans(scheme: str) -> None:
     names = labels_of_types("XY", scheme)
-    allowed, n_valid = allowed_transitions(names, scheme), 0
+    allowed = allowed_transitions(names, scheme)
+    n_valid = 0
     for labels in product(names, repeat=3):
         is_valid = convert_labels(labels, scheme) == labels
         steps = pairwise([-1, *map(names.index, labels), -1])
@@ -75,8 +76,8 @@ def test_schemes_are_recognized(labels: str, scheme: str | None) -> None:
 def test_scores_of_labels() -> None:
     scores = score_labels(["a", "a", "b", "d"], ["a", "b", "b", "c"])
     assert scores.values == {"accuracy": 50}
-    found = {"f1": 200 / 3, "precision": 100, "recall": 50, "predicted": 1, "gold": 2}
-    assert scores.by_type["a"] == pytest.approx(found)
+    expected = {"f1": 200 / 3, "precision": 100, "recall": 50, "predicted": 1, "gold": 2}
+    assert scores.by_type["a"] == pytest.approx(expected)
     assert [scores.by_type[label]["gold"] for label in "abcd"] == [2, 1, 0, 1]
     assert score_spans([[]], [[]]).values == {"f1": 0, "precision": 0, "recall": 0}
 
@@ -84,20 +85,21 @@ def test_scores_of_labels() -> None:
 @pytest.mark.parametrize("letters", ["BI", "BIES"])
 def test_scores_equal_those_of_seqeval(letters: str) -> None:
     chosen = random.Random(0)
-    names = ["O", "O", *(f"{letter}-{one}" for letter in letters for one in "XYZ")]
+    names = ["O", "O", *(f"{letter}-{name}" for letter in letters for name in "XYZ")]
     sizes = (1, 2, 5, 9, 30, 100)
-    gold, predicted = ([chosen.choices(names, k=n) for n in sizes] for _ in range(2))
-    predicted = [
-        [theirs if chosen.random() < 0.3 else ours for ours, theirs in zip(*both, strict=True)]
-        for both in zip(gold, predicted, strict=True)
-    ]
+    gold = [chosen.choices(names, k=n) for n in sizes]
+    other = [chosen.choices(names, k=n) for n in sizes]
+    predicted = []
+    for right_labels, other_labels in zip(gold, other, strict=True):
+        pairs = zip(right_labels, other_labels, strict=True)
+        predicted.append([wrong if chosen.random() < 0.3 else right for right, wrong in pairs])
     scores = score_spans(map(spans_of, gold), map(spans_of, predicted))
     report = metrics.classification_report(gold, predicted, output_dict=True)
     assert scores.values == pytest.approx(as_percent(report["micro avg"]))
     for name in "XYZ":
-        found = scores.by_type[name]
-        assert found["gold"] == report[name]["support"]
-        assert {key: found[key] for key in scores.values} == pytest.approx(as_percent(report[name]))
+        score = scores.by_type[name]
+        assert score["gold"] == report[name]["support"]
+        assert {key: score[key] for key in scores.values} == pytest.approx(as_percent(report[name]))
 
 
 def as_percent(row: dict[str, float]) -> dict[str, float]:

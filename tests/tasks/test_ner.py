@@ -36,7 +36,9 @@ CONLLU = (
 def test_files_are_read(name: str, text: str, settings: dict, labels: list[str]) -> None:
     split = read("ner", name, text, **settings)
     assert [" ".join(example.target) for example in split.examples] == labels
-    assert [len(tokens) for tokens in split.sentences] == [len(one.split()) for one in labels]
+    assert [len(tokens) for tokens in split.sentences] == [
+        len(labels_of_sentence.split()) for labels_of_sentence in labels
+    ]
     assert [example.sentences for example in split.examples] == [(0,), (1,)]
     unlabelled = read("ner", name, text, labelled=False)
     assert unlabelled.sentences == split.sentences
@@ -102,7 +104,8 @@ def test_unknown_labels_are_refused(train: str, dev: str, is_known: bool) -> Non
 
 def test_the_training_data_determine_the_scheme_of_scores() -> None:
     """The labels of word segmentation (B, M, E and S) may all look like span labels."""
-    task, examples = NerTask(), read("ner", "a.conll", "a S\nb B\nc E\n").examples
+    task = NerTask()
+    examples = read("ner", "a.conll", "a S\nb B\nc E\n").examples
     task.labels = {"scheme": None, "names": ["B", "E", "M", "S"]}
     assert task.score(examples, [("B", "B", "E")]).values == pytest.approx({"accuracy": 200 / 3})
     task.labels = {"scheme": "BIO", "names": ["X"]}
@@ -117,5 +120,5 @@ def test_predictions_are_written() -> None:
     predictions = [("B-PER", "O"), ("O", "B-LOC")]
     columns = ["Ada\tB-PER\nslept\tO\n\n", "in\tO\nParísê\tB-LOC\n\n"]
     assert list(NerTask().format_lines(split, predictions, "conll")) == columns
-    found = [json.loads(line) for line in NerTask().format_lines(split, predictions, "jsonl")]
-    assert found[1] == {"tokens": ["in", "Parísê"], "labels": ["O", "B-LOC"]}
+    records = [json.loads(line) for line in NerTask().format_lines(split, predictions, "jsonl")]
+    assert records[1] == {"tokens": ["in", "Parísê"], "labels": ["O", "B-LOC"]}

@@ -92,21 +92,21 @@ def test_answers_are_compared_as_in_squad(
 def test_best_spans_are_those_of_an_exhaustive_search(max_length: int) -> None:
     random = np.random.default_rng(max_length)
     start, end = random.normal(-5, size=(2, 20, 7)).astype("f4")
-    found = best_spans(torch.from_numpy(start), torch.from_numpy(end), max_length)
+    predicted = best_spans(torch.from_numpy(start), torch.from_numpy(end), max_length)
     for row in range(20):
         pairs = itertools.product(range(7), repeat=2)
         spans = [(i, j) for i, j in pairs if i <= j < i + max_length]
         best = max(spans, key=lambda span: start[row, span[0]] + end[row, span[1]])
-        assert found[row] == best
+        assert predicted[row] == best
 
 
 def test_words_that_are_in_the_question_are_marked(split: Split) -> None:
     _, inputs = build(TASK, split)
     first, *_, last = split.examples
-    found = _matches([first, last], inputs)
+    matches = _matches([first, last], inputs)
     # "The ferry left Bergen …" for "Where did the ferry leave?", "Rain fell." for "What fell?"
-    assert found[0].nonzero()[:, 0].tolist() == [0, 1, 17]
-    assert found[1].tolist() == [0, 1, *[0] * 18]
+    assert matches[0].nonzero()[:, 0].tolist() == [0, 1, 17]
+    assert matches[1].tolist() == [0, 1, *[0] * 18]
 
 
 def test_predictions_are_written(split: Split) -> None:

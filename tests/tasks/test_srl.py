@@ -45,7 +45,9 @@ def made_of(*frames: tuple[int, str], tokens: tuple[str, ...] = TOKENS) -> Split
 
 
 BOTH = made_of((1, TAGS[0]), (3, TAGS[1]))
-JSON = "\n".join(SrlTask().format_lines(BOTH, [one.target for one in BOTH.examples], "jsonl"))
+JSON = "\n".join(
+    SrlTask().format_lines(BOTH, [example.target for example in BOTH.examples], "jsonl")
+)
 JSON += '\n{"id": "x", "tokens": "Yes", "frames": []}\n'
 
 
@@ -135,21 +137,24 @@ def test_the_predicate_decides(encoder: str, has_mark: bool) -> None:
 @pytest.mark.parametrize("encoder", ["bilstm", "alternating"])
 def test_the_encoder_has_its_own_dropout(encoder: str) -> None:
     model, _ = build(SrlTask(), BOTH, encoder=encoder, dropout=0.1, encoder_dropout=0.3)
-    found = [model.representation.dropout.p, model.encoder.dropout.p, model.dropout.p]
-    assert found == [0.1, 0.3, 0.3]
+    assert model.representation.dropout.p == 0.1
+    assert model.encoder.dropout.p == 0.3
+    assert model.dropout.p == 0.3
 
 
 def test_alternating_layers_read_each_sentence_in_turn() -> None:
     torch.manual_seed(0)
-    encoder, x, lengths = AlternatingLSTM(3, 4, 3, 0.5).eval(), torch.randn(2, 5, 3), [5, 3]
-    found = encoder(x, torch.tensor(lengths))
+    encoder = AlternatingLSTM(3, 4, 3, 0.5).eval()
+    x = torch.randn(2, 5, 3)
+    lengths = [5, 3]
+    encoded = encoder(x, torch.tensor(lengths))
     for row, n in enumerate(lengths):
         y = x[row : row + 1, :n]
         for number, lstm in enumerate(encoder.layers):
             states = lstm(y.flip(1))[0].flip(1) if number == 1 else lstm(y)[0]
             kept = torch.sigmoid(encoder.gates[number](torch.cat([states, y], -1)))
             y = kept * states + (1 - kept) * encoder.carries[number](y)
-        assert torch.allclose(found[row, :n], y[0], atol=1e-6)
+        assert torch.allclose(encoded[row, :n], y[0], atol=1e-6)
 
 
 def test_scores_count_arguments_without_v() -> None:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -88,17 +89,18 @@ def test_a_resumed_run_has_the_weights_of_an_undisturbed_one(
     for number, stop_after in enumerate(interruptions):
         with pytest.raises(KeyboardInterrupt):
             train("parts", mode="resume" if number else "new", stop_after=stop_after)
-        if (log := Path("parts/log.jsonl")).exists():  # killed between the log and the checkpoint
+        log = Path("parts/log.jsonl")
+        if log.exists():  # killed between the log and the checkpoint
             log.write_text(log.read_text() + "{}\n")
-    found = train("parts", mode="resume")
-    assert {**found, "seconds": 0} == {**expected, "seconds": 0}
+    resumed = train("parts", mode="resume")
+    assert {**resumed, "seconds": 0} == {**expected, "seconds": 0}
     assert_same_weights("parts", "whole")
     assert log_of("parts") == log_of("whole")
     before = content_of("parts")
     Path("moved").mkdir()
     Path("train.conll").rename("moved/train.conll")
     tiny = shutil.copytree(os.environ["ELMO_MODEL"], "moved/tiny")
-    assert train("parts", mode="resume", train="moved/train.conll", model=tiny) == found
+    assert train("parts", mode="resume", train="moved/train.conll", model=tiny) == resumed
     assert content_of("parts") == before
     assert " ".join(sorted(before)) == "log.jsonl model.pt scores.json task.json word_vectors.npz"
 
@@ -152,13 +154,17 @@ def test_training_stops_by_patience_and_keeps_the_best_epoch(embedded: None) -> 
 
 def test_the_learning_rate_is_halved_once_per_lr_patience(embedded: None) -> None:
     train("ner", epochs=60, patience=7, lr_patience=3, learning_rate=0.02)
-    rate, best, n_worse, n_halved = 0.02, -1.0, 0, 0
+    rate = 0.02
+    best = -1.0
+    n_worse = 0
+    n_halved = 0
     for line in log_of("ner"):
         score = line["dev"]["f1"]
         n_worse = 0 if score > best else n_worse + (best > 0)
         best = max(best, score)
         if n_worse and n_worse % 3 == 0:
-            rate, n_halved = rate / 2, n_halved + 1
+            rate /= 2
+            n_halved += 1
         assert line["learning_rate"] == pytest.approx(rate * 2 if n_worse in (3, 6) else rate)
     assert (n_worse, n_halved >= 2) == (7, True)
 
@@ -189,13 +195,15 @@ def test_a_loaded_model_knows_further_words_and_predicts_in_chunks(
 ) -> None:
     train("ner")
     trained = load_trained("ner")
-    table, found = weights("ner")["representation.words.weight"], trained.model.representation.words
+    table = weights("ner")["representation.words.weight"]
+    extended = trained.model.representation.words.weight
     assert len(table) == 2 + 3  # anna, oslo and rains
-    assert torch.equal(found.weight[: len(table)], table)
-    assert found.weight[trained.words.rows_of(["The"])].tolist() == [[1, 0, 0]]
+    assert torch.equal(extended[: len(table)], table)
+    assert extended[trained.words.rows_of(["The"])].tolist() == [[1, 0, 0]]
     split = trained.task.read("train.conll")
     folder = EmbeddingsFolder("", default_model=os.environ["ELMO_MODEL"])
-    expected, sizes = trained.predict_unseen(split, folder, SILENT), []
+    expected = trained.predict_unseen(split, folder, SILENT)
+    sizes = []
     monkeypatch.setattr("elmo_cli.tasks.trained_task._CHUNK_TOKENS", 6)
     monkeypatch.setattr(
         Reporter, "progress", lambda self, what, done, total: sizes.append((done, total))
@@ -204,16 +212,34 @@ def test_a_loaded_model_knows_further_words_and_predicts_in_chunks(
     assert sizes == [(8, 13), (13, 13)]
 
 
+def without_its_end(content: bytes) -> bytes:
+    return content[:-100]
+
+
+def of_other_sizes(content: bytes) -> bytes:
+    return content.replace(b'"hidden": 5', b'"hidden": 6')
+
+
+def of_another_version(content: bytes) -> bytes:
+    return content.replace(b'"version": 3', b'"version": 2')
+
+
+def without_fields(content: bytes) -> bytes:
+    return b"[]"
+
+
 @pytest.mark.parametrize(
     ("file", "change"),
     [
-        ("model.pt", lambda content: content[:-100]),
-        ("task.json", lambda content: content.replace(b'"hidden": 5', b'"hidden": 6')),
-        ("task.json", lambda content: content.replace(b'"version": 3', b'"version": 2')),
-        ("task.json", lambda content: b"[]"),
+        ("model.pt", without_its_end),
+        ("task.json", of_other_sizes),
+        ("task.json", of_another_version),
+        ("task.json", without_fields),
     ],
 )
-def test_a_corrupt_model_is_refused(embedded: None, file: str, change: Any) -> None:
+def test_a_corrupt_model_is_refused(
+    embedded: None, file: str, change: Callable[[bytes], bytes]
+) -> None:
     train("ner")
     path = Path("ner", file)
     path.write_bytes(change(path.read_bytes()))
@@ -325,7 +351,8 @@ def test_a_killed_run_resumes_to_the_same_weights(embedded: None) -> None:
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
     begun = time.monotonic()
     subprocess.run([*words, "-o", "whole"], env=env, check=True)
-    duration, random = time.monotonic() - begun, Random(0)
+    duration = time.monotonic() - begun
+    random = Random(0)
     for _ in range(5):
         mode = ["--resume"] if Path("killed/task.json").exists() else ["--overwrite"]
         process = subprocess.Popen([*words, "-o", "killed", *mode], env=env)

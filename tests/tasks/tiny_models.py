@@ -14,7 +14,8 @@ from elmo_cli.tasks.readers import Split
 from elmo_cli.tasks.settings import with_settings
 from elmo_cli.tasks.task import Example, Task, TaskModel, load_task
 
-N_LAYERS, DIM = 3, 6
+N_LAYERS = 3
+DIM = 6
 SIZES = {"hidden": 8, "char_filters": 4, "elmo.projection": 5}
 
 
@@ -40,8 +41,8 @@ def build(task: Task, train: Split, **settings: object) -> tuple[TaskModel, Inpu
     """A model for the labels of a split, and the inputs of its sentences."""
     torch.manual_seed(0)
     random = np.random.default_rng(0)
-    found = list(dict.fromkeys(word for tokens in train.sentences for word in tokens))
-    words = WordVectors(found, random.normal(size=(len(found), 4)))
+    types = list(dict.fromkeys(word for tokens in train.sentences for word in tokens))
+    words = WordVectors(types, random.normal(size=(len(types), 4)))
     layers = [random.normal(size=(N_LAYERS, len(s), DIM)).astype("f4") for s in train.sentences]
     chosen = with_settings(task.settings_class(), SIZES | settings)
     representation = TokenRepresentation(chosen, words.table(), N_LAYERS, DIM)

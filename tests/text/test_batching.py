@@ -20,9 +20,9 @@ def batches(given: list[int] = LENGTHS, **settings: Any) -> list[Batch]:
 @pytest.mark.parametrize(("size", "tokens"), [(100, 1000), (3, 1000), (100, 45), (1, 1)])
 def test_each_row_is_in_one_batch(size: int, tokens: int) -> None:
     """Otherwise a sentence has no vectors, or those of another."""
-    found = batches(batch_size=size, batch_tokens=tokens)
-    assert sorted(i for batch in found for i in batch.source_rows) == list(range(len(LENGTHS)))
-    for batch in found:
+    made = batches(batch_size=size, batch_tokens=tokens)
+    assert sorted(i for batch in made for i in batch.source_rows) == list(range(len(LENGTHS)))
+    for batch in made:
         for row, i in zip(batch.rows, batch.source_rows, strict=True):
             assert row.tolist() == [i] * LENGTHS[i]
 
@@ -51,6 +51,6 @@ def test_limits_of_a_batch(settings: dict[str, Any], lengths: list[list[int]]) -
 
 def test_padding_is_limited_also_where_it_does_not_count() -> None:
     """Arrays with a cell per row and step would take a gigabyte; 32 * 1,000 are 16 * 2,000."""
-    found = batches([1000, *[2] * 99], batch_tokens=2000)
-    assert [len(batch.rows) for batch in found] == [32, 68]
+    made = batches([1000, *[2] * 99], batch_tokens=2000)
+    assert [len(batch.rows) for batch in made] == [32, 68]
     assert batches([]) == []

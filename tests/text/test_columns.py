@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import pytest
 from text_files import read, refused, tokens, write
@@ -48,8 +48,8 @@ def test_conllu_gives_one_token_for_each_word_of_the_tree(conllu: Path) -> None:
 def test_documents_of_conllu(conllu: Path) -> None:
     write(conllu, rows("a") + "# newdoc id = x/y 1\n" + rows("b") + rows("c") + "# newdoc\n"
           + rows("d"))  # fmt: skip
-    found = [(s.document, s.place, s.starts_document) for s in read(conllu)]
-    assert found == [(None, 0, True), ("x/y 1", 0, True), ("x/y 1", 1, False), (None, 0, True)]
+    documents = [(s.document, s.place, s.starts_document) for s in read(conllu)]
+    assert documents == [(None, 0, True), ("x/y 1", 0, True), ("x/y 1", 1, False), (None, 0, True)]
 
 
 @pytest.mark.parametrize(
@@ -107,91 +107,167 @@ CONLL_2012 = "bc/cctv/00/cctv_0000   {part}   {n}   {word}   NN   (NP*)   -   - 
 
 
 def conll_2012(part: int, *words: str) -> str:
-    return "".join(CONLL_2012.format(part=part, n=n, word=w) for n, w in enumerate(words)) + "\n"
+    lines = [CONLL_2012.format(part=part, n=n, word=word) for n, word in enumerate(words)]
+    return "".join(lines) + "\n"
 
 
 CONLL_2003 = "EU NNP I-NP I-ORG\nrejects VBZ I-VP O\n\nPeter NNP I-NP I-PER\nran VBD I-VP O\n\n"
 
-# name -> (content, tokens, a part of the only warning if there is one, column if it is given)
-READABLE: dict[str, tuple[Any, ...]] = {
-    "CoNLL-2003": (f"-DOCSTART- -X- O O\n\n{CONLL_2003}", ["EU rejects", "Peter ran"], ""),
-    "CoNLL-2000, # a row": ("3 CD I-NP\n# # B-NP\na DT B-NP\n", ["3 # a"], ", line 2: "),
-    "WNUT, tabs, # a row": ("#\tO\n#tag\tO\nNew York\tB-LOC\n\n#a\tO\n", ["# #tag New York", "#a"],
-                            ""),
-    "U+00A0 a token": ("\u00a0\tO\na\u00a0b\tO\n", ["\u00a0 a\u00a0b"], ""),
-    "one column": ("EU\nrejects\n#tag\n\n1\n2\n", ["EU rejects #tag", "1 2"], ""),
-    "numbers among tokens": ("1 CD\n. .\n\n2 CD\nmen NNS\n\n", ["1 .", "2 men"], ""),
-    "CoNLL-2012": ("#begin document (x); part 000\n" + conll_2012(0, "In", "#") + "#end document",
-                   ["In #"], ""),
-    "CoNLL-2012, an odd row": ("#begin document (x); part 000\n" + conll_2012(0, *"abcdefghijk")
-                               + conll_2012(0, "l").replace("   0   0   l", "   0   -   l"),
-                               ["a b c d e f g h i j k", "l"], ""),
-    "CoNLL-2012 of single words": ("#begin document (x); part 000\n" + conll_2012(0, "Yes") * 2,
-                                   ["Yes", "Yes"], ""),
-    "form feed": ("EU NNP\nran VBD\n\x0c\nPeter NNP\nsat VBD\n", ["EU ran", "Peter sat"], ""),
-    "a comment, tabs": ("# my data\n\nNew York\tx\tO\ncat\tc\tO\n\n# the end\n\n", ["New York cat"],
-                        ""),
-    "a comment, spaces": (f"# my comment\n{CONLL_2003}# and another one, longer\n",
-                          ["EU rejects", "Peter ran"], ""),
-    "a comment inside": ("EU NNP O\n# a longer comment here\nran VBD O\n", ["EU ran"], ""),
-    "metadata, as wide": (f"# sent_id = 1\n{CONLL_2003}", ["EU rejects", "Peter ran"], ""),
-    "MultiCoNER": ("# id 5-3\tdomain=en\nrob _ _ B-PER\nran _ _ O\n\n"
-                   "# id 5-4\tdomain=en\n# _ _ O\n",
-                   ["rob ran", "#"], ", line 6: "),
-    "MultiCoNER, tabs": ("# id 5-3\tdomain=en\nrob\tB-PER\n\n"
-                         "# id 5-4\tdomain=en\n#\tO\n#a\tO\n",
-                         ["rob", "# #a"], ""),
-    "# may be a comment, tabs": ("# New York\tO\nran\tO\n", ["# New York ran"], ", line 1: "),
-    "comments fill the head": ("# a free text\n" * 5000 + "a X\nb X\n", ["a b"], ""),
-    "# may be a comment, first": ("# comment\nEU NNP\nran VBD\n", ["# EU ran"], ", line 1: "),
-    "# may be a comment": ("EU NNP\n# comment\nran VBD\n", ["EU # ran"], ", line 2: "),
-    "#my comment": ("EU NNP\n#my comment\nran VBD\n", ["EU #my ran"], ", line 2: "),
-    "column 2 given": ("1\tYes\tyes\n\n1\tNo\tno\n", ["Yes", "No"], "", 2),
-    "column 1 given": ("1 CD O\n\n2 CD O\n", ["1", "2"], "", 1),
-    "column 4 given": (conll_2012(0, "Yes") * 3, ["Yes"] * 3, "", 4),
-    "last column given": (CONLL_2003, ["I-ORG O", "I-PER O"], "", -1),
+
+class ReadableColumns(NamedTuple):
+    """A file that is read: its tokens, a part of its only warning, and `column` if it is needed."""
+
+    content: str
+    tokens: list[str]
+    warning: str = ""
+    column: int | None = None
+
+
+READABLE = {
+    "CoNLL-2003": ReadableColumns(
+        f"-DOCSTART- -X- O O\n\n{CONLL_2003}", ["EU rejects", "Peter ran"]
+    ),
+    "CoNLL-2000, # a row": ReadableColumns(
+        "3 CD I-NP\n# # B-NP\na DT B-NP\n", ["3 # a"], warning=", line 2: "
+    ),
+    "WNUT, tabs, # a row": ReadableColumns(
+        "#\tO\n#tag\tO\nNew York\tB-LOC\n\n#a\tO\n", ["# #tag New York", "#a"]
+    ),
+    "U+00A0 a token": ReadableColumns("\u00a0\tO\na\u00a0b\tO\n", ["\u00a0 a\u00a0b"]),
+    "one column": ReadableColumns("EU\nrejects\n#tag\n\n1\n2\n", ["EU rejects #tag", "1 2"]),
+    "numbers among tokens": ReadableColumns("1 CD\n. .\n\n2 CD\nmen NNS\n\n", ["1 .", "2 men"]),
+    "CoNLL-2012": ReadableColumns(
+        "#begin document (x); part 000\n" + conll_2012(0, "In", "#") + "#end document", ["In #"]
+    ),
+    "CoNLL-2012, an odd row": ReadableColumns(
+        "#begin document (x); part 000\n"
+        + conll_2012(0, *"abcdefghijk")
+        + conll_2012(0, "l").replace("   0   0   l", "   0   -   l"),
+        ["a b c d e f g h i j k", "l"],
+    ),
+    "CoNLL-2012 of single words": ReadableColumns(
+        "#begin document (x); part 000\n" + conll_2012(0, "Yes") * 2, ["Yes", "Yes"]
+    ),
+    "form feed": ReadableColumns(
+        "EU NNP\nran VBD\n\x0c\nPeter NNP\nsat VBD\n", ["EU ran", "Peter sat"]
+    ),
+    "a comment, tabs": ReadableColumns(
+        "# my data\n\nNew York\tx\tO\ncat\tc\tO\n\n# the end\n\n", ["New York cat"]
+    ),
+    "a comment, spaces": ReadableColumns(
+        f"# my comment\n{CONLL_2003}# and another one, longer\n", ["EU rejects", "Peter ran"]
+    ),
+    "a comment inside": ReadableColumns(
+        "EU NNP O\n# a longer comment here\nran VBD O\n", ["EU ran"]
+    ),
+    "metadata, as wide": ReadableColumns(
+        f"# sent_id = 1\n{CONLL_2003}", ["EU rejects", "Peter ran"]
+    ),
+    "MultiCoNER": ReadableColumns(
+        "# id 5-3\tdomain=en\nrob _ _ B-PER\nran _ _ O\n\n# id 5-4\tdomain=en\n# _ _ O\n",
+        ["rob ran", "#"],
+        warning=", line 6: ",
+    ),
+    "MultiCoNER, tabs": ReadableColumns(
+        "# id 5-3\tdomain=en\nrob\tB-PER\n\n# id 5-4\tdomain=en\n#\tO\n#a\tO\n", ["rob", "# #a"]
+    ),
+    "# may be a comment, tabs": ReadableColumns(
+        "# New York\tO\nran\tO\n", ["# New York ran"], warning=", line 1: "
+    ),
+    "comments fill the head": ReadableColumns("# a free text\n" * 5000 + "a X\nb X\n", ["a b"]),
+    "# may be a comment, first": ReadableColumns(
+        "# comment\nEU NNP\nran VBD\n", ["# EU ran"], warning=", line 1: "
+    ),
+    "# may be a comment": ReadableColumns(
+        "EU NNP\n# comment\nran VBD\n", ["EU # ran"], warning=", line 2: "
+    ),
+    "#my comment": ReadableColumns(
+        "EU NNP\n#my comment\nran VBD\n", ["EU #my ran"], warning=", line 2: "
+    ),
+    "column 2 given": ReadableColumns("1\tYes\tyes\n\n1\tNo\tno\n", ["Yes", "No"], column=2),
+    "column 1 given": ReadableColumns("1 CD O\n\n2 CD O\n", ["1", "2"], column=1),
+    "column 4 given": ReadableColumns(conll_2012(0, "Yes") * 3, ["Yes"] * 3, column=4),
+    "last column given": ReadableColumns(CONLL_2003, ["I-ORG O", "I-PER O"], column=-1),
     # What structural-probes counts as the tokens of CoNLL-U: all rows.
-    "all rows of CoNLL-U": ("# text = du\n# newpar\n1-2\tdu\t_\n1\tde\t_\n2.1\tx\t_\n", ["du de x"],
-                            "", 2),
-}  # fmt: skip
+    "all rows of CoNLL-U": ReadableColumns(
+        "# text = du\n# newpar\n1-2\tdu\t_\n1\tde\t_\n2.1\tx\t_\n", ["du de x"], column=2
+    ),
+}
 
 
 @pytest.mark.parametrize("name", READABLE)
 def test_columns_that_are_read(conll: Path, name: str) -> None:
     """Ordinary files need no option; what may be something else is read, but not silently."""
-    content, expected, warning, *column = READABLE[name]
+    file = READABLE[name]
     report = InputReport()
-    assert tokens(write(conll, content), report, column=column[0] if column else None) == expected
-    assert [warning in found for found in report.warnings] == ([True] if warning else [])
+    assert tokens(write(conll, file.content), report, column=file.column) == file.tokens
+    if file.warning:
+        (warning,) = report.warnings
+        assert file.warning in warning
+    else:
+        assert report.warnings == []
 
 
-# name -> (content, line, what the message names, what the hint says to pass)
-AMBIGUOUS: dict[str, tuple[Any, ...]] = {
-    "CoNLL-X": ("1\tThe\tthe\n2\tcat\tcat\n\n1\tYes\tyes\n", 1, "'1'", "`column=2`"),
-    "one row": ("\n1 CD O\n", 2, "'1'", "`column=1`"),
-    "offsets": ("0 The\n4 cat\n8 sat\n", 1, "'0'", "`column=2`"),
-    "SemEval-2010": ("#begin document 10\n1\tThe\tthe\tDT\n2\tcat\tcat\tNN\n", 2, "'1'",
-                     "`column=2`"),
-    "sentence, number, token": ("s1 1 The D\ns1 2 cat N\n\ns2 1 It P\n", 1, "'s1'", "`column=2`"),
-    "numbers in column 2": ("#begin document 10\ns 1 The D\ns 2 cat N\n", 2, "'s'", "`column=2`"),
-    "CoNLL-2012 without #begin": (conll_2012(0, "In", "it"), 1, "'bc/cctv/00", "`column=4`"),
-    "CoNLL-2012 of single words": (conll_2012(0, "Yes") * 3, 1, "'bc/cctv/00", "`column=4`"),
-    "a hashtag without its tab": ("EU\tO\n#tag\nran\tO\n", 2, "'#tag': the number", "separate"),
-    "a row without tab": ("EU\tB-ORG\nrejects O\n", 2, "'rejects O': the number", "separate"),
-    "a word alone": ("alone\nNew York\tO\nb\tO\n", 1, "columns is 1, not 2 as in", "separate"),
-    "a row too short": ("a b\n\n", 1, "`column=3` is missing", "-1", 3),
-    "an empty cell": ("a\tb\n\tb\n", 2, "column 1 is empty", "`column`"),
-}  # fmt: skip
+class RefusedColumns(NamedTuple):
+    """A file that is refused, parts of the problem and of the hint, and `column` if it is given."""
+
+    content: str
+    line: int
+    problem: str
+    hint: str
+    column: int | None = None
+
+
+AMBIGUOUS = {
+    "CoNLL-X": RefusedColumns(
+        "1\tThe\tthe\n2\tcat\tcat\n\n1\tYes\tyes\n", line=1, problem="'1'", hint="`column=2`"
+    ),
+    "one row": RefusedColumns("\n1 CD O\n", line=2, problem="'1'", hint="`column=1`"),
+    "offsets": RefusedColumns("0 The\n4 cat\n8 sat\n", line=1, problem="'0'", hint="`column=2`"),
+    "SemEval-2010": RefusedColumns(
+        "#begin document 10\n1\tThe\tthe\tDT\n2\tcat\tcat\tNN\n",
+        line=2,
+        problem="'1'",
+        hint="`column=2`",
+    ),
+    "sentence, number, token": RefusedColumns(
+        "s1 1 The D\ns1 2 cat N\n\ns2 1 It P\n", line=1, problem="'s1'", hint="`column=2`"
+    ),
+    "numbers in column 2": RefusedColumns(
+        "#begin document 10\ns 1 The D\ns 2 cat N\n", line=2, problem="'s'", hint="`column=2`"
+    ),
+    "CoNLL-2012 without #begin": RefusedColumns(
+        conll_2012(0, "In", "it"), line=1, problem="'bc/cctv/00", hint="`column=4`"
+    ),
+    "CoNLL-2012 of single words": RefusedColumns(
+        conll_2012(0, "Yes") * 3, line=1, problem="'bc/cctv/00", hint="`column=4`"
+    ),
+    "a hashtag without its tab": RefusedColumns(
+        "EU\tO\n#tag\nran\tO\n", line=2, problem="'#tag': the number", hint="separate"
+    ),
+    "a row without tab": RefusedColumns(
+        "EU\tB-ORG\nrejects O\n", line=2, problem="'rejects O': the number", hint="separate"
+    ),
+    "a word alone": RefusedColumns(
+        "alone\nNew York\tO\nb\tO\n", line=1, problem="columns is 1, not 2 as in", hint="separate"
+    ),
+    "a row too short": RefusedColumns(
+        "a b\n\n", line=1, problem="`column=3` is missing", hint="-1", column=3
+    ),
+    "an empty cell": RefusedColumns(
+        "a\tb\n\tb\n", line=2, problem="column 1 is empty", hint="`column`"
+    ),
+}
 
 
 @pytest.mark.parametrize("name", AMBIGUOUS)
 def test_columns_that_are_refused(conll: Path, name: str) -> None:
     """Nothing is guessed silently: these were read as other tokens, or as too few."""
-    content, line, what, hint, *column = AMBIGUOUS[name]
-    error = refused(write(conll, content), column=column[0] if column else None)
-    assert error.message.startswith(f"{conll}, line {line}: ")
-    assert what in error.message
-    assert hint in error.hint
+    file = AMBIGUOUS[name]
+    error = refused(write(conll, file.content), column=file.column)
+    assert error.message.startswith(f"{conll}, line {file.line}: ")
+    assert file.problem in error.message
+    assert file.hint in error.hint
 
 
 def test_documents_of_conll_2012_have_the_keys_of_e2e_coref(conll: Path) -> None:
@@ -206,8 +282,8 @@ def test_documents_of_conll_2012_have_the_keys_of_e2e_coref(conll: Path) -> None
         + "#begin document (wsj 2);\n" + conll_2012(0, "It") + "#begin document\n"
         + conll_2012(0, "So") + "-DOCSTART- -X- O O\n\n" + conll_2012(0, "No"),
     )  # fmt: skip
-    found = [(s.tokens, s.document, s.place, s.offset, s.starts_document) for s in read(conll)]
-    assert found == [
+    documents = [(s.tokens, s.document, s.place, s.offset, s.starts_document) for s in read(conll)]
+    assert documents == [
         (("In", "#"), "bc/cctv/00/cctv_0000_0", 0, 0, True),
         (("Yes",), "bc/cctv/00/cctv_0000_0", 1, 0, False),
         (("So",), "bc/cctv/00/cctv_0000_12", 0, 2, True),
@@ -221,5 +297,7 @@ def test_documents_of_conll_2012_have_the_keys_of_e2e_coref(conll: Path) -> None
 
 def test_the_rows_for_detection_are_neither_lost_nor_doubled(conll: Path) -> None:
     words = [f"w{i}" for i in range(5000)]
-    write(conll, "".join(f"{word} O\n" + "\n" * (i % 3 == 2) for i, word in enumerate(words)))
+    lines = [f"{word} O\n" for word in words]
+    lines[2::3] = [f"{line}\n" for line in lines[2::3]]  # a blank line after each third word
+    write(conll, "".join(lines))
     assert [token for s in read(conll) for token in s.tokens] == words

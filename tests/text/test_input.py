@@ -86,12 +86,13 @@ def test_tokens_are_those_of_str_split(text: Path, line: str, expected: tuple[st
 
 
 def test_keys_continue_over_files_and_the_report_names_the_first(tmp_path: Path) -> None:
-    one, two = write(tmp_path / "one", "a\nb\n\n"), write(tmp_path / "two", "c\n")
+    long = write(tmp_path / "long", "a\nb\n\n")
+    short = write(tmp_path / "short", "c\n")
     report = InputReport()
-    sentences = list(read_sentences([one, two, one], report=report))
+    sentences = list(read_sentences([long, short, long], report=report))
     assert [s.key for s in sentences] == list(range(7))
     assert [s.key for s in sentences if s.starts_document] == [0, 3, 4]
-    assert report.sources == [(str(one), 0), (str(two), 3), (str(one), 4)]
+    assert report.sources == [(str(long), 0), (str(short), 3), (str(long), 4)]
     assert (report.n_keys, report.bytes_read) == (7, 12)
 
 
@@ -182,7 +183,7 @@ def test_names_are_checked_before_any_file_is_read(
 ) -> None:
     """Otherwise a mistyped name stops a run only after hours."""
     write(text, "a\n")
-    for name, what in (
+    for name, problem in (
         (tmp_path / "corpsu.txt", "no such file"),
         (tmp_path, "a folder, not a file"),
         (text / "x", "can't be read (Not a directory)"),
@@ -190,7 +191,7 @@ def test_names_are_checked_before_any_file_is_read(
     ):
         with pytest.raises(InputError) as caught:
             check_inputs([text, name])
-        assert caught.value.message == f"{name}: {what}"
+        assert caught.value.message == f"{name}: {problem}"
     with pytest.raises(UsageError, match="no input"):
         check_inputs([])
     monkeypatch.setattr(os, "access", lambda path, mode: False)

@@ -104,7 +104,7 @@ def test_refused_lines(jsonl: Path, line: str, message: str) -> None:
     assert message in error.message
     report = InputReport()
     assert [s.key for s in read(jsonl, report, on_error="skip")] == [0, 2]
-    assert [position[1] for position in report.skipped] == [2]
+    assert [line_number for _, line_number, _ in report.skipped] == [2]
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.ndjson"])

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -32,31 +33,64 @@ def text(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", COMPRESS)
-def test_compressed_files_are_recognized_by_their_bytes_and_refused_if_corrupt(
-    text: Path, kind: str
-) -> None:
+def test_compressed_files_are_recognized_by_their_bytes(text: Path, kind: str) -> None:
     """In several members, with padding, under any name."""
     compress = COMPRESS[kind]
     write(text, compress(b"a b\nc") + compress(b" d\n") + b"\0" * 8 + compress(b"e\n"))
     report = InputReport()
     assert tokens(text, report) == ["a b", "c d", "e"]
     assert report.bytes_read == text.stat().st_size
-    many = [f"line {i} {i * i}" for i in range(20_000)]  # more than one chunk
-    assert tokens(write(text, compress("\n".join(many).encode()))) == many
-    # Otherwise half a corpus passes for a whole one.
+
+
+@pytest.mark.parametrize("kind", COMPRESS)
+def test_compressed_files_of_several_chunks(text: Path, kind: str) -> None:
+    lines_of_text = [f"line {i} {i * i}" for i in range(20_000)]
+    compressed = COMPRESS[kind]("\n".join(lines_of_text).encode())
+    assert tokens(write(text, compressed)) == lines_of_text
+
+
+def without_the_last_byte(content: bytes) -> bytes:
+    return content[:-1]
+
+
+def with_a_changed_byte_in_the_middle(content: bytes) -> bytes:
+    changed = bytearray(content)
+    changed[len(content) // 2] ^= 0xFF
+    return bytes(changed)
+
+
+def with_a_changed_byte_near_the_end(content: bytes) -> bytes:
+    changed = bytearray(content)
+    changed[-6] ^= 0xFF
+    return bytes(changed)
+
+
+def with_more_at_the_end(content: bytes) -> bytes:
+    return content + b"more than that"
+
+
+def with_more_after_padding(content: bytes) -> bytes:
+    return content + b"\0" * 8 + b"some more garbage"
+
+
+@pytest.mark.parametrize("kind", COMPRESS)
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        (without_the_last_byte, "ends too early"),
+        (with_a_changed_byte_in_the_middle, "is corrupt ("),
+        (with_a_changed_byte_near_the_end, "is corrupt ("),
+        (with_more_at_the_end, "is corrupt ("),
+        (with_more_after_padding, "is corrupt ("),
+    ],
+)
+def test_corrupt_compressed_files_are_refused(
+    text: Path, kind: str, damage: Callable[[bytes], bytes], problem: str
+) -> None:
+    """Otherwise half a corpus passes for a whole one."""
     whole = COMPRESS[kind](np.random.default_rng(1).bytes(5000).hex().encode())
-    middle, end = bytearray(whole), bytearray(whole)
-    middle[len(whole) // 2] ^= 0xFF
-    end[-6] ^= 0xFF
-    for corrupt, what in (
-        (whole[:-1], "ends too early"),
-        (middle, "is corrupt ("),
-        (end, "is corrupt ("),
-        (whole + b"more than that", "is corrupt ("),
-        (whole + b"\0" * 8 + b"some more garbage", "is corrupt ("),
-    ):
-        error = refused(write(text, bytes(corrupt)))
-        assert f"the compressed data {what}" in error.message
+    error = refused(write(text, damage(whole)))
+    assert f"the compressed data {problem}" in error.message
 
 
 MARK = "\ufeffé\n"
@@ -85,8 +119,8 @@ BYTES: list[tuple[bytes, str, list[str] | str]] = [
     (MARK.encode("utf-16-be"), "utf-16-le", ": `encoding='utf-16-le'` contradicts"),
     (MARK.encode("utf-16-le"), "utf-16-le", ["é"]),
     *(
-        ("a b\n\nċ 10\ne".encode(kind), kind, ["a b", "", "ċ 10", "e"])
-        for kind in ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-7", "utf-8-sig")
+        ("a b\n\nċ 10\ne".encode(encoding), encoding, ["a b", "", "ċ 10", "e"])
+        for encoding in ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-7", "utf-8-sig")
     ),
     ("a b\n\nc".encode("cp037"), "cp037", ["a b", "", "c"]),
     ("日 本\nb\n".encode("iso2022_jp"), "iso2022_jp", ["日 本", "b"]),
@@ -115,23 +149,23 @@ def zipped(name: str) -> bytes:
     return buffer.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("content", "what"),
-    [
-        (zipped("a.txt"), "a zip archive"),
-        (zipped("archive/data.pkl"), "a PyTorch checkpoint"),
-        (b"a.txt".ljust(257, b"\0") + b"ustar\0", "a tar archive"),
-        (gzip.compress(b"a.txt".ljust(257, b"\0") + b"ustar\0"), "a tar archive in compressed"),
-        (pickle.dumps(["a"]), "a Python pickle"),
-        (lzma.compress(gzip.compress(b"a")), "gzip data in compressed data"),
-        (b"BZh91AY&SY\x00", "bzip2 data"),
-        (b"version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_files_of_other_kinds_are_named(text: Path, content: bytes, what: str) -> None:
-    error = refused(write(text, content))
-    assert error.message.startswith(f"{text}: {what}")
+TAR = b"a.txt".ljust(257, b"\0") + b"ustar\0"
+OTHER_KINDS = {
+    "a zip archive": zipped("a.txt"),
+    "a PyTorch checkpoint": zipped("archive/data.pkl"),
+    "a tar archive": TAR,
+    "a tar archive in compressed": gzip.compress(TAR),
+    "a Python pickle": pickle.dumps(["a"]),
+    "gzip data in compressed data": lzma.compress(gzip.compress(b"a")),
+    "bzip2 data": b"BZh91AY&SY\x00",
+    "a Git LFS pointer": b"version https://git-lfs.github.com/spec/v1\n",
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_KINDS)
+def test_files_of_other_kinds_are_named(text: Path, kind: str) -> None:
+    error = refused(write(text, OTHER_KINDS[kind]))
+    assert error.message.startswith(f"{text}: {kind}")
     assert error.message.endswith(", not a text")
 
 
@@ -139,8 +173,8 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     content = gzip.compress(b"a b\nc\n")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
     report = InputReport()
-    found = [(s.source, s.line, s.text) for s in read("-", report)]
-    assert found == [("-", 1, "a b"), ("-", 2, "c")]
+    sentences = read("-", report)
+    assert [(s.source, s.line, s.text) for s in sentences] == [("-", 1, "a b"), ("-", 2, "c")]
     assert report.bytes_read == len(content)
     assert not sys.stdin.buffer.closed
     monkeypatch.setattr(sys, "stdin", None)
@@ -182,26 +216,32 @@ LINES = st.lists(st.sampled_from([b"", b"a", b"a" * 19, b"a" * 20, b"\xff" * 20,
 @example([b"a" * 20, b"b"], b"\n", True, 1)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_lines_keep_their_numbers(
-    tmp_path: Path, given_: list[bytes], end: bytes, is_ended: bool, chunk: int
+    tmp_path: Path, first_lines: list[bytes], end: bytes, is_ended: bool, chunk: int
 ) -> None:
     """With any size of chunks, up to the limit of a line, whatever happens to other lines."""
-    given_ = [*given_, b"b"]
-    path = write(tmp_path / "x", end.join(given_) + end * is_ended)
+    raw_lines = [*first_lines, b"b"]
+    path = write(tmp_path / "x", end.join(raw_lines) + end * is_ended)
     report = InputReport()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lines, "_CHUNK_BYTES", chunk)
         patch.setattr(lines, "_MAX_LINE_BYTES", 19 + len(end))
-        found = list(LineReader(str(path), InputSettings(on_error="skip"), report).lines())
+        reader = LineReader(str(path), InputSettings(on_error="skip"), report)
+        lines_read = list(reader.lines())
         write(path, b"b" + end + b"a" * (20 + len(end)) + end)
         assert refused(path, on_error="skip").message.startswith(f"{path}, line 2: no line end")
-    assert found == [None if b"\xff" in line else line.decode() for line in given_]
-    refused_lines = [number for number, line in enumerate(found, 1) if line is None]
+    assert lines_read == [None if b"\xff" in line else line.decode() for line in raw_lines]
+    refused_lines = [number for number, line in enumerate(lines_read, 1) if line is None]
     assert [line for _, line, _ in report.skipped] == refused_lines
 
 
 def test_an_endless_input_comes_to_an_end(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`/dev/zero`, or a pipe from a program that runs wild."""
-    monkeypatch.setattr(lines, "_raw_chunks", lambda *_: iter(lambda: b"\0" * (1 << 20), b""))
+
+    def endless_zeros(*_: object) -> Iterator[bytes]:
+        while True:
+            yield bytes(1 << 20)
+
+    monkeypatch.setattr(lines, "_raw_chunks", endless_zeros)
     message = refused(write(text, b""), on_error="skip", max_tokens=1).message
     assert message == f"{text}, line 1: no line end within {64 << 20} bytes"
 

@@ -32,7 +32,7 @@ def test_ids_are_line_numbers_without_placeholders(specials: list[str], tmp_path
 
 
 @pytest.mark.parametrize(
-    ("content", "what"),
+    ("content", "problem"),
     [
         (HEAD + "the\na\nthe\n", ", line 6: 'the' is already on line 4"),
         ("</S>\n<UNK>\nthe\n", ": <S> is not among the types"),
@@ -42,7 +42,7 @@ def test_ids_are_line_numbers_without_placeholders(specials: list[str], tmp_path
         (None, ": can't be read (No such file or directory)"),
     ],
 )
-def test_refused_files(content: str | bytes | None, what: str, tmp_path: Path) -> None:
+def test_refused_files(content: str | bytes | None, problem: str, tmp_path: Path) -> None:
     """With a type twice only one of its ids is ever predicted; without a special ids shift."""
     for path in (tmp_path / "vocab.txt", tmp_path / "vocab.txt.gz"):
         if content is not None:
@@ -50,7 +50,7 @@ def test_refused_files(content: str | bytes | None, what: str, tmp_path: Path) -
             path.write_bytes(gzip.compress(raw) if path.suffix == ".gz" else raw)
         with pytest.raises(InputError) as caught:
             Vocabulary.read(path)
-        assert caught.value.message.startswith(f"{path}{what}")
+        assert caught.value.message.startswith(f"{path}{problem}")
 
 
 def test_types_are_sorted_by_count_then_alphabet_and_rare_ones_left_out() -> None:

@@ -24,9 +24,9 @@ def fill(folder: Path, names: Sequence[str]) -> None:
 
 
 def content(folder: Path) -> set[str]:
-    found = {path.name for path in folder.iterdir()} if folder.exists() else set()
-    assert all((folder / name).read_text() in (name, "") for name in found)
-    return found
+    names = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    assert all((folder / name).read_text() in (name, "") for name in names)
+    return names
 
 
 @pytest.mark.parametrize(("kind", "other"), [("pretrain", "finetune"), ("finetune", "pretrain")])
@@ -82,7 +82,8 @@ def test_overwriting_removes_only_the_files_of_such_a_run(
 @pytest.mark.parametrize("mode", MODES)
 def test_the_model_that_a_run_starts_from_is_not_replaced(mode: str, tmp_path: Path) -> None:
     """Under whatever name its folder is given."""
-    model, link = tmp_path / "model", tmp_path / "link"
+    model = tmp_path / "model"
+    link = tmp_path / "link"
     fill(model, RUN["pretrain"])
     link.symlink_to(model)
     message = r"link: contains weights\.hdf5, which the run starts"

@@ -111,10 +111,10 @@ INVALID_VALUES: list[tuple[WeightsChange, str]] = [
 def test_invalid_values_are_refused(change: WeightsChange, problem: str, tmp_path: Path) -> None:
     """Zeros or NaN would be computed with; `elmo inspect` has the same check."""
     path = tiny_with(tmp_path, change)
-    found = refused(path)
-    assert found.startswith(problem)
+    message = refused(path)
+    assert message.startswith(problem)
     with h5py.File(path) as file:
-        assert list(weight_problems(file)) == [found]
+        assert list(weight_problems(file)) == [message]
 
 
 @pytest.mark.parametrize("name", TINY)
@@ -168,8 +168,8 @@ def test_options_of_another_model(
     options = copy.deepcopy(MODELS["tiny"])
     options[part].update(change)
     path = tiny / "weights.hdf5"
-    found = refused(path, partial(read_bilm, Options.from_dict(options)))
-    assert problem in found
+    message = refused(path, partial(read_bilm, Options.from_dict(options)))
+    assert problem in message
 
 
 def test_fewer_lstm_layers_than_in_the_file_are_read(tiny: Path) -> None:

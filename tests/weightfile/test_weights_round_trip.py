@@ -42,11 +42,11 @@ def assert_round_trip(
     assert not bilm.training
     assert not any(parameter.requires_grad for parameter in bilm.parameters())
     write_bilm(bilm, folder / "again.hdf5")
-    found = content(folder / "again.hdf5")
-    assert sorted(found) == sorted(expected)
+    written = content(folder / "again.hdf5")
+    assert sorted(written) == sorted(expected)
     for name, array in expected.items():
-        assert found[name].dtype == array.dtype, name
-        np.testing.assert_array_equal(found[name], array, err_msg=name)
+        assert written[name].dtype == array.dtype, name
+        np.testing.assert_array_equal(written[name], array, err_msg=name)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -136,9 +136,10 @@ def test_a_softmax_and_a_state_come_back(tmp_path: Path, seed: int) -> None:
     assert sorted(content(path)) == ["softmax/W", "softmax/b"]
     state = State(torch.randn(2, 2, 1, 3), torch.randn(2, 2, 1, 5))
     write_state(state, path)
-    found = read_state(path, Options(filters=((1, 4),), projection_dim=3, lstm_dim=5, n_layers=2))
-    assert torch.equal(found.h, state.h)
-    assert torch.equal(found.c, state.c)
+    options = Options(filters=((1, 4),), projection_dim=3, lstm_dim=5, n_layers=2)
+    stored = read_state(path, options)
+    assert torch.equal(stored.h, state.h)
+    assert torch.equal(stored.c, state.c)
 
 
 def write_large_softmax(bilm: BiLM, path: Path) -> None:

@@ -1,0 +1,175 @@
+"""run_job in parts: shards and resumed runs end in the same bytes, or are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_jobs import changed, run_until, shards_of
+
+from elmo_cli.embed.job import EmbedJob
+from elmo_cli.embed.run import run_job
+from elmo_cli.errors import ResumeError
+from elmo_cli.pretrained.load import ModelSource
+from elmo_cli.store.shards import merge_shards
+from elmo_cli.text.input import InputSettings
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.usefixtures("small_blocks"),
+]
+
+
+@pytest.mark.parametrize(
+    ("changes", "n_shards"),
+    [
+        ({}, 3),
+        ({"layout": "flat"}, 9),  # more shards than blocks
+        ({"state": "warm", "layout": "flat"}, 3),
+        ({"state": "document", "layout": "bilm"}, 3),
+        ({"state": "document"}, 9),
+        ({"layers": "top", "dtype": "float16"}, 3),
+        ({"layers": "mix:0.2,0.3,0.5,2", "dtype": "float16"}, 3),
+    ],
+)
+def test_shards_merged_are_the_whole(
+    changes: dict[str, Any], n_shards: int, job: EmbedJob, tmp_path: Path
+) -> None:
+    job = changed(job, **changes)
+    run_job(job)
+    shards = shards_of(job, n_shards)
+    for shard in shards:
+        run_job(shard)
+    merge_shards([shard.output for shard in shards[::-1]], tmp_path / "merged.hdf5")
+    assert (tmp_path / "merged.hdf5").read_bytes() == Path(job.output).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("changes", "ends"),
+    [
+        ({}, [0, 1, 3, 6]),
+        ({"layout": "flat"}, [3]),
+        ({"state": "warm"}, [2]),
+        ({"state": "carry"}, [1, 4]),
+        ({"state": "document"}, [1, 2]),
+        ({"shard": (2, 2)}, [1]),
+        ({"shard": (2, 2), "state": "document"}, [1]),
+    ],
+)
+def test_repeated_and_resumed_at_any_block_are_the_same_bytes(
+    changes: dict[str, Any], ends: list[int], job: EmbedJob, tmp_path: Path
+) -> None:
+    job = changed(job, **changes)
+    whole = run_job(job)
+    expected = Path(job.output).read_bytes()
+    assert run_job(replace(job, overwrite=True)).computed == whole.tokens
+    assert Path(job.output).read_bytes() == expected
+    for block in ends:
+        again = run_until(block, replace(job, output=f"{tmp_path}/resumed{block}.hdf5"))
+        assert not Path(again.output).exists()
+        calls: list[int] = []
+
+        def count(done: int, total: int | None, calls: list[int] = calls) -> None:
+            calls.append(done)
+
+        summary = run_job(again, progress=count)
+        assert Path(again.output).read_bytes() == expected
+        assert summary.tokens == whole.tokens == calls[0] + summary.computed == calls[-1]
+        assert (summary.computed < whole.tokens) == (block > 0)
+        finished = run_job(again)
+        assert (finished.computed, finished.sentences) == (0, whole.sentences)
+
+
+@pytest.mark.parametrize("n_shards", [3, 9])
+def test_each_shard_lists_all_skipped_lines(n_shards: int, job: EmbedJob) -> None:
+    for path in map(Path, job.inputs):
+        lines = path.read_bytes().split(b"\n")
+        lines[::5] = [b"\xff"] * len(lines[::5])
+        path.write_bytes(b"\n".join(lines))
+    job = replace(job, text=InputSettings(on_error="skip"))
+    whole = run_job(job).report.skipped
+    assert len(whole) > 10
+    for shard in shards_of(job, n_shards):
+        for again in (shard, replace(shard, resume=True)):
+            assert run_job(again).report.skipped == whole
+            assert Path(shard.skipped_list).read_text().count("\n") == len(whole)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"layers": "top"}, "layers"),
+        ({"dtype": "float16"}, "dtype"),
+        ({"state": "warm"}, "state"),
+        ({"state": "document"}, "state"),
+        ({"pool": "mean"}, "pool"),
+        ({"layout": "bilm"}, "layout"),
+        ({"forget_sentences": True}, "sentence"),
+        ({"shard": (1, 2)}, "shard"),
+        ({"precision": "bf16"}, "precision"),
+        ({"text": InputSettings(blank="skip")}, "blank"),
+        ({"text": InputSettings(tokenize=True)}, "tokenizer"),
+        ({"text": InputSettings(format="conll", column=1)}, "format"),
+        ({"model": ModelSource("odd")}, "model"),
+        ({"state": "carry", "batch_size": 8}, "batch"),
+    ],
+)
+def test_resume_refuses_other_settings(
+    changes: dict[str, Any], named: str, job: EmbedJob, odd: Path
+) -> None:
+    if changes.get("state") == "carry":
+        job = changed(job, state="carry")
+    if "model" in changes:
+        changes = {"model": ModelSource(str(odd))}
+    again = run_until(1, job)
+    before = Path(f"{job.output}.part").read_bytes()
+    with pytest.raises(ResumeError) as caught:
+        run_job(changed(again, **changes))
+    assert named in caught.value.message
+    assert Path(f"{job.output}.part").read_bytes() == before
+
+
+def with_a_longer_line(text: str) -> str:
+    return text.replace("\n", " more\n", 1)
+
+
+def with_another_line(text: str) -> str:
+    return "\n" + text
+
+
+def only_the_beginning(text: str) -> str:
+    return text[: len(text) // 20]
+
+
+def nothing(text: str) -> str:
+    return ""
+
+
+@pytest.mark.parametrize("is_finished", [False, True])
+@pytest.mark.parametrize(
+    "change", [with_a_longer_line, with_another_line, only_the_beginning, nothing]
+)
+def test_resume_refuses_another_text(
+    change: Callable[[str], str], is_finished: bool, job: EmbedJob
+) -> None:
+    again = run_until(3, job)
+    if is_finished:
+        run_job(again)
+    Path(job.inputs[1]).write_text("")
+    first = Path(job.inputs[0])
+    first.write_text(change(first.read_text()))
+    with pytest.raises(ResumeError, match=r"whole\.hdf5.*: made from a different text"):
+        run_job(again)
+
+
+def test_resume_accepts_a_text_with_more_at_its_end(job: EmbedJob, tmp_path: Path) -> None:
+    again = run_until(3, job)
+    with open(job.inputs[1], "a", encoding="utf-8") as file:
+        file.write("one more\n")
+    run_job(again)
+    fresh = replace(job, output=str(tmp_path / "fresh.hdf5"))
+    run_job(fresh)
+    assert Path(job.output).read_bytes() == Path(fresh.output).read_bytes()

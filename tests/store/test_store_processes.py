@@ -1,0 +1,71 @@
+"""Embeddings in several processes: forked, pickled, closed, opened without listing all names."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from embedding_files import DIM, array, documents, lines, write
+
+from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.store.reader import Embeddings, open_embeddings
+
+SHARED = ("allennlp", "flat", "e2e-coref")
+
+
+def open_documents(folder: Path, layout: str) -> Embeddings:
+    path = folder / f"{layout}.hdf5"
+    return open_embeddings(write(path, documents("d", "e", n_places=8), layout=layout))
+
+
+@pytest.mark.parametrize("layout", SHARED)
+def test_a_forked_process_does_not_share_the_handle(tmp_path: Path, layout: str) -> None:
+    """HDF5 does not survive a handle that two processes share: its file has one position."""
+    with open_documents(tmp_path, layout) as embeddings:
+        inherited = embeddings.reader
+        expected = embeddings[7].tobytes()
+        child = os.fork()
+        if not child:
+            is_right = embeddings[7].tobytes() == expected
+            os._exit(0 if is_right and embeddings.reader is not inherited else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert embeddings.reader is inherited
+
+
+@pytest.mark.parametrize("layout", SHARED)
+def test_pickles_and_closed_files(tmp_path: Path, layout: str) -> None:
+    embeddings = open_documents(tmp_path, layout)
+    first = embeddings[0]
+    with pickle.loads(pickle.dumps(embeddings)) as twin:
+        np.testing.assert_array_equal(twin[0], first)
+        assert twin.attributes.keys() == embeddings.attributes.keys()
+        assert twin != embeddings
+        assert len({twin, embeddings}) == 2
+    np.testing.assert_array_equal(embeddings[5], embeddings[5])
+    embeddings.close()
+    first += 1  # an array outlives its file and is writable
+    with pytest.raises(EmbeddingsFileError, match="closed"):
+        embeddings[0]
+    embeddings.path.unlink()
+
+
+def test_opening_lists_no_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opening a large file would take as long as listing it, once in every worker."""
+    path = write(tmp_path / "a.hdf5", lines(), layout="allennlp")
+
+    def listed(*_: object) -> None:
+        raise AssertionError("all names were read")
+
+    monkeypatch.setattr("elmo_cli.store.layouts.sentence_datasets.DatasetReader.handles", listed)
+    monkeypatch.setattr(h5py.Group, "__iter__", listed)
+    with open_embeddings(path) as embeddings:
+        assert (len(embeddings), embeddings.dim, embeddings.n_layers) == (12, DIM, 3)
+        assert "A dog" in embeddings
+        assert embeddings.tokens(10) == lines()[10].tokens
+        np.testing.assert_array_equal(embeddings[10], array(lines()[10]))
+        with pytest.raises(TypeError):
+            list(embeddings)
