@@ -175,11 +175,11 @@ def output_errors(path: StrPath, *, resumable: bool = False) -> Iterator[None]:
     except (ElmoError, BrokenPipeError):
         raise
     except OSError as error:
-        problem, hint = _explain(error, resolve(path).parent, resumable=resumable)
+        problem, hint = _explain_os_error(error, resolve(path).parent, resumable=resumable)
         raise OutputError(problem, hint, where=path, resumable=resumable) from None
 
 
-def _explain(error: OSError, folder: Path, *, resumable: bool) -> tuple[str, str]:
+def _explain_os_error(error: OSError, folder: Path, *, resumable: bool) -> tuple[str, str]:
     """Why a file in a folder cannot be written, and what to do next."""
     reason = error.strerror or error
     if error.errno in _NO_SPACE and resumable:

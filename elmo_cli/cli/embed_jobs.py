@@ -66,7 +66,7 @@ def _write_file(job: EmbedJob, embedder: Embedder) -> RunSummary:
     is_watched = not console.mode.quiet and console.is_terminal(sys.stderr)
     has_stream = any(is_stream(name) for name in job.inputs)  # which can be read only once
     if is_watched and not has_stream:
-        rate = measure_speed(job, embedder, _TIMING_S, n_chunks=1) or 0.0
+        rate = measure_speed(job, embedder, _TIMING_S, min_chunks=1) or 0.0
     progress = console.ProgressDisplay(None, "tokens", rate=rate, is_estimate=True)
 
     def on_progress(done: int, total: int | None) -> None:

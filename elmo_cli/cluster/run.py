@@ -21,8 +21,8 @@ from elmo_cli.cluster.shard_folder import open_shard_folder
 from elmo_cli.embed.blocks import Block, TextScan, read_blocks, scan_text
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.plan import run_spec
 from elmo_cli.embed.run import make_embedder, write_shard
+from elmo_cli.embed.run_spec import run_spec
 from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
 from elmo_cli.errors import ElmoError, ModelError, UsageError
 from elmo_cli.store.shards import shard_name

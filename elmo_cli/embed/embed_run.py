@@ -19,7 +19,8 @@ from elmo_cli.arrays import FloatArray
 from elmo_cli.embed.blocks import Block, TextScan, type_of
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.plan import estimate_bytes, run_spec, space_problem
+from elmo_cli.embed.plan import estimate_bytes, space_problem
+from elmo_cli.embed.run_spec import run_spec
 from elmo_cli.errors import InputError, OutputError, ResumeError
 from elmo_cli.messages import shorten_list
 from elmo_cli.model.bilm import State
@@ -44,7 +45,8 @@ class RunSummary:
         output: the file.
         sentences, tokens: in the file.
         duplicates: sentences left out because the file has an equal one (layout manylangs).
-        computed: tokens computed by this run; fewer than `tokens` after `resume=True`.
+        computed: tokens computed by this run; fewer than `tokens` after `resume=True`, more where
+            duplicates were computed and left out.
         bytes: size of the file.
         report: what the readers reported.
     """
@@ -65,9 +67,11 @@ class TextRead:
     n_blocks: int = 0
     n_sentences: int = 0
     n_tokens: int = 0
-    text_sha256: str = ""  # of all sentences read
+    # Of the whole text up to the last block read; in a shard, with all blocks before the shard.
+    text_sha256: str = ""
 
     def add(self, block: Block) -> None:
+        """Count a block."""
         self.n_blocks += 1
         self.n_sentences += block.info.n_sentences
         self.n_tokens += block.info.n_tokens
@@ -87,7 +91,9 @@ class EmbedRun:
         OutputError: the output cannot be written, the disk has too little space for a text that
             was scanned, or a value does not fit the dtype;
         DeviceError: a single sentence does not fit in the memory of the device.
-    After any of them, and after Ctrl-C or `kill -9`, committed blocks stay for `resume=True`.
+    After any of them, and after Ctrl-C or `kill -9`, committed blocks stay for `resume=True`. A
+    committed block that is corrupt when the run starts is computed again, with those after it and
+    a warning. One that becomes corrupt while the run computes is a ResumeError at the end.
 
     Args:
         scan: of the whole text, for a shard and for layouts whose keys are names; None if the text
@@ -113,6 +119,7 @@ class EmbedRun:
         self._on_progress = on_progress
         self._warn = warn
         if scan is not None:
+            # With state "document", a shard starts with a document.
             self._block_numbers = scan.shard(job.shard, state=job.embedder.state)
             self._text_bytes = 0  # not needed
         else:
@@ -123,7 +130,10 @@ class EmbedRun:
         self._n_warned = 0  # warnings of the report that were passed on
 
     def write(self, blocks: Iterable[Block]) -> RunSummary:
-        """Make the file, or continue it, from all blocks of the input or those of the shard."""
+        """Make the file, or continue it, from all blocks of the input or those of the shard.
+
+        At the end, the report of a shard lists the skipped lines of the whole text.
+        """
         job = self._job
         own_blocks = _blocks_with_numbers(self._block_numbers, blocks)
         with EmbeddingsWriter.open(
@@ -131,7 +141,7 @@ class EmbedRun:
         ) as writer:
             for warning in writer.warnings:
                 self._warn(warning)
-            if writer.finished:
+            if writer.finished:  # OUT was complete before this run
                 self._read_all(own_blocks)
                 _check_same_text(job.output, writer.progress, self._whole_sha256())
             else:
@@ -139,6 +149,8 @@ class EmbedRun:
                 self._compute_and_commit(own_blocks, writer, state)
                 writer.finish(self._attributes(writer.progress))
         self._warn_of_input()
+        if self._scan is not None:
+            self._report.skipped = self._scan.report.skipped
         return self._summary(writer.progress)
 
     def _spec(self) -> FileSpec:
@@ -151,11 +163,12 @@ class EmbedRun:
 
     def _skip_committed(self, own_blocks: Iterator[Block], done: CommittedProgress) -> State | None:
         """Read the committed blocks, and check that they are of this text; the state after them."""
+        part = f"{self._job.output}.part"
         for _ in range(done.blocks):
             if self._next_block(own_blocks) is None:  # the text has become shorter
-                _check_same_text(f"{self._job.output}.part", done, "")
+                raise _other_text(part, done)
         if done.blocks:
-            _check_same_text(f"{self._job.output}.part", done, self._read.text_sha256)
+            _check_same_text(part, done, self._read.text_sha256)
         if not done.state:
             return None
         return State.from_bytes(done.state, self._embedder.bilm.options)
@@ -163,7 +176,10 @@ class EmbedRun:
     def _compute_and_commit(
         self, own_blocks: Iterator[Block], writer: EmbeddingsWriter, state: State | None
     ) -> None:
-        """Compute each remaining block while a thread writes the one before."""
+        """Compute each remaining block while a thread writes the one before.
+
+        One block is read first: the totals are estimated from what has been read.
+        """
         block = self._next_block(own_blocks)
         self._warn_of_input()
         self._check_space()
@@ -214,7 +230,9 @@ class EmbedRun:
         n_sentences, n_tokens = totals
         needed = estimate_bytes(self._job, self._embedder, n_sentences, n_tokens)
         problem = space_problem(self._job, needed)
-        if problem and self._scan is not None:  # the size is exact
+        # After a scan, the counts are those of the text, an upper bound where equal sentences are
+        # left out of the file. Counts that are estimated may be wrong, so they only give a warning.
+        if problem and self._scan is not None:
             raise OutputError(problem, "free some space, or write to another disk")
         if problem:
             self._warn(problem)
@@ -225,6 +243,7 @@ class EmbedRun:
             return self._scan.totals(self._block_numbers)
         if not self._text_bytes or not self._report.bytes_read:
             return None
+        # A file that grows while it is read has more bytes than `_text_bytes`.
         ratio = max(1.0, self._text_bytes / self._report.bytes_read)
         return round(ratio * self._read.n_sentences), round(ratio * self._read.n_tokens)
 
@@ -283,8 +302,6 @@ class EmbedRun:
         }
 
     def _summary(self, done: CommittedProgress) -> RunSummary:
-        if self._scan is not None:
-            self._report.skipped = self._scan.report.skipped  # of the whole text, in every shard
         return RunSummary(
             output=self._job.output,
             sentences=done.sentences - done.duplicates,
@@ -322,11 +339,15 @@ def _blocks_with_numbers(numbers: range, blocks: Iterable[Block]) -> Iterator[Bl
 def _check_same_text(where: str, done: CommittedProgress, text_sha256: str) -> None:
     """Raise a ResumeError if what is committed was not made from the text read so far."""
     if text_sha256 != done.text_sha256:
-        raise ResumeError(
-            f"made from a different text ({done.sentences:,} sentences)",
-            "give the text that the run started with, or start over with `overwrite=True`",
-            where=where,
-        )
+        raise _other_text(where, done)
+
+
+def _other_text(where: str, done: CommittedProgress) -> ResumeError:
+    return ResumeError(
+        f"made from a different text ({done.sentences:,} sentences)",
+        "give the text that the run started with, or start over with `overwrite=True`",
+        where=where,
+    )
 
 
 def _wait_uninterrupted(pending: Future[None]) -> None:

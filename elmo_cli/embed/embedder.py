@@ -74,7 +74,7 @@ class Embedder:
         with without_autocast(self.device):
             self.engine = make_engine(self.settings.engine, bilm, self.device, self.precision)
             self.start = warm_state(bilm).to(self.device) if self.state == "warm" else None
-        self.weights = WeightsGuard(bilm)
+        self.weights_guard = WeightsGuard(bilm)
 
     def _default_batch_size(self) -> int:
         if self.state == "carry":
@@ -181,7 +181,7 @@ class Embedder:
 
     @contextmanager
     def _computing(self) -> Iterator[None]:
-        self.weights.check()
+        self.weights_guard.check()
         with without_autocast(self.device):
             yield
 

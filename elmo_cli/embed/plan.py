@@ -1,4 +1,4 @@
-"""What a run would do: the settings of its file, counts, sizes, free space and time."""
+"""Plan: what a run would do, in counts, sizes, free space and time."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple
 
-from elmo_cli.embed.blocks import SENTENCES, scan_text, type_of
+from elmo_cli.embed.blocks import SENTENCES as MAX_BLOCK_SENTENCES
+from elmo_cli.embed.blocks import scan_text, type_of
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.files import output_errors, resolve
 from elmo_cli.messages import format_bytes
-from elmo_cli.pretrained.warm_state import warm_state_id
 from elmo_cli.store.log_lines import read_log
-from elmo_cli.store.spec import DTYPES, FileSpec
+from elmo_cli.store.spec import DTYPES
 from elmo_cli.store.unfinished import is_finished, log_path, part_path
 from elmo_cli.text.input import read_sentences
 from elmo_cli.text.sentence import Sentence
@@ -26,7 +26,7 @@ _OVERHEAD = 1.1  # reading, packing and writing, on top of what is timed
 _LOW = 0.7  # of the estimate
 _HIGH = 1.35
 _FIRST_CHUNK = 8  # sentences of the first chunk that is timed
-_N_CHUNKS = 3  # that are timed at least: the first, and two that are compared
+_MIN_CHUNKS = 3  # that are timed: the first, and two that are compared
 # Seconds per token of a larger batch, as a fraction of those of a small one; a busy machine may
 # suggest less.
 _LEAST_GROWTH = 1 / 3
@@ -100,32 +100,6 @@ def plan_job(job: EmbedJob, embedder: Embedder, *, timing_s: float = 2.0) -> Pla
     )
 
 
-def run_spec(job: EmbedJob, embedder: Embedder, first_sentence: int = 0) -> FileSpec:
-    """The file settings of a job whose input begins with the key `first_sentence`.
-
-    They must match when a run is resumed or shards are merged.
-    """
-    bilm = embedder.bilm
-    start = embedder.start
-    settings = {
-        "model": bilm.name,
-        "model_sha256": bilm.sha256,
-        "state": job.embedder.state,
-        "layers": "0" if job.layout.unit == "types" else embedder.output.layers.name,
-        "pool": job.embedder.pool or "none",
-        "format": job.text.format,
-        "tokenizer": "english" if job.text.tokenize else "whitespace",
-        "blank": job.text.blank,
-        "precision": embedder.precision if embedder.precision != "float32" else None,
-        "batch_size": embedder.batch_size if job.embedder.state == "carry" else None,
-        "state_sha256": None if start is None else warm_state_id(bilm, start),
-        "column": job.text.column,
-        "shard": None if job.shard is None else "{}/{}".format(*job.shard),
-    }
-    known = {name: value for name, value in settings.items() if value is not None}
-    return replace(job.file, first_sentence=first_sentence, run_settings=known)
-
-
 def estimate_bytes(job: EmbedJob, embedder: Embedder, n_sentences: int, n_tokens: int) -> FileSize:
     """Estimate the size of the file from its numbers of sentences and tokens."""
     layout = job.layout
@@ -171,7 +145,7 @@ class TimedChunk(NamedTuple):
 
 
 def measure_speed(
-    job: EmbedJob, embedder: Embedder, seconds: float, *, n_chunks: int = _N_CHUNKS
+    job: EmbedJob, embedder: Embedder, seconds: float, *, min_chunks: int = _MIN_CHUNKS
 ) -> float | None:
     """Measure tokens per second: embed the beginning of the text for about `seconds`.
 
@@ -179,7 +153,7 @@ def measure_speed(
     of a full batch, see `speed_of_full_batch`.
 
     Args:
-        n_chunks: that are embedded at least, however long they take.
+        min_chunks: number of chunks to embed however long they take, if the text has as many.
     Returns:
         None for a text without tokens.
     Raises:
@@ -200,27 +174,28 @@ def measure_speed(
         stop_s = time.perf_counter()
         n_tokens = sum(len(sentence.tokens) for sentence in chunk)
         chunks.append(TimedChunk(len(chunk), n_tokens, max(stop_s - start_s, _TINY_S)))
-        next_chunk_s = 2 * (stop_s - begin_s)  # expected
-        if len(chunks) >= n_chunks and stop_s + next_chunk_s > end_s:
+        next_chunk_s = 2 * (stop_s - begin_s)  # at most, as it has at most twice the sentences
+        if len(chunks) >= min_chunks and stop_s + next_chunk_s > end_s:
             break
-        n_sentences = min(2 * n_sentences, SENTENCES)
+        n_sentences = min(2 * n_sentences, MAX_BLOCK_SENTENCES)
     return speed_of_full_batch(chunks, embedder.batch_size)
 
 
 def speed_of_full_batch(chunks: Sequence[TimedChunk], batch_size: int) -> float | None:
     """Tokens per second of a batch of `batch_size` sentences; None without tokens.
 
-    A time step reads all weights, however few rows it has, so a small chunk takes several times as
-    long per token as a full batch. The time of the sentences that the last chunk lacks is therefore
-    that by which it exceeds the chunk before it, per token. The first chunk is not compared: memory
-    is allocated in it.
+    A time step reads all weights, however few rows it has. Therefore a small chunk takes several
+    times as long per token as a full batch. If the last chunk is smaller than a batch, the missing
+    tokens are added to it. Each of them takes as long as one of those tokens that the last chunk
+    has more than the chunk before it. The first chunk is not compared, because memory is allocated
+    while it is embedded.
     """
     chunks = [chunk for chunk in chunks if chunk.n_tokens]
     if not chunks:
         return None
     last = chunks[-1]
     mean_token_s = last.seconds / last.n_tokens
-    if last.n_sentences >= batch_size or len(chunks) < _N_CHUNKS:
+    if last.n_sentences >= batch_size or len(chunks) < _MIN_CHUNKS:
         return 1 / mean_token_s
     before = chunks[-2]
     n_tokens_more = last.n_tokens - before.n_tokens
@@ -234,18 +209,19 @@ def speed_of_full_batch(chunks: Sequence[TimedChunk], batch_size: int) -> float 
 
 
 def _make_slow_calls(job: EmbedJob, embedder: Embedder, sentences: Sequence[Sentence]) -> None:
-    """Make the first calls with a number of rows, which are slower on a GPU: they record graphs.
+    """Embed other sentences of the same lengths, so that the timed call is not a slow one.
 
-    Their tokens are others, so that the types of the sentences are as new as in a run.
+    The first calls with a number of rows are slow on a GPU, because they record CUDA graphs. Other
+    tokens are used in order that the vectors of the timed types are not in the cache yet.
     """
     if job.layout.unit == "types" or embedder.engine.n_slow_calls == 0:
         return
-    others = []
+    other_sentences = []
     for sentence in sentences:
         other_tokens = tuple(f"{token}\0" for token in sentence.tokens)
-        others.append(replace(sentence, tokens=other_tokens))
+        other_sentences.append(replace(sentence, tokens=other_tokens))
     for _ in range(embedder.engine.n_slow_calls):
-        _embed(job, embedder, others)
+        _embed(job, embedder, other_sentences)
 
 
 def _embed(job: EmbedJob, embedder: Embedder, sentences: Sequence[Sentence]) -> None:

@@ -52,7 +52,7 @@ def embed_file(
         inputs=(os.fspath(text),),
         output=os.fspath(output),
         text=input_settings or InputSettings(),
-        embedder=replace(embedder.settings, batch_size=embedder.batch_size),
+        embedder=embedder.settings,
         file=file or FileSpec(),
         shard=parse_shard(shard) if shard else None,
         overwrite=overwrite,
@@ -83,9 +83,11 @@ def run_job(
     for path in (job.output, job.skipped_list):
         check_distinct(path, embedder.bilm.files, what="a file of the model")
     job = job.with_max_characters(embedder.bilm.options.max_characters)
+    # Level 4 is the caller of `embed_file` for a warning that comes from `EmbedRun.write`.
     warn = warn or partial(warnings.warn, stacklevel=4)
     scan = _scan_if_needed(job)
-    if embedder.start is not None and embedder.bilm.warm_state_warning:
+    starts_warm = embedder.start is not None
+    if starts_warm and embedder.bilm.warm_state_warning:
         warn(embedder.bilm.warm_state_warning)
     report = InputReport()
     on_progress = progress or _ignore_progress
@@ -118,13 +120,17 @@ def make_embedder(job: EmbedJob, bilm: BiLM | None = None) -> Embedder:
         bilm = load_files(locate(job.model))
     embedder = Embedder(bilm, job.embedder)
     if job.embedder.engine == "fast":
-        embedder.weights.release()  # the engine has its own copy
+        embedder.weights_guard.release()  # frees the weights: the engine has its own copy
     return embedder
 
 
 def write_shard(job: EmbedJob, embedder: Embedder, scan: TextScan, blocks: Iterable[Block]) -> None:
-    """Write the file of a shard from blocks that were read elsewhere."""
-    job = replace(job, overwrite=True)
+    """Write the file of a shard from blocks that were read elsewhere.
+
+    Args:
+        job: its output is a temporary file of the caller, who decides what it replaces.
+    """
+    job = replace(job, overwrite=True)  # nothing to protect
     run = EmbedRun(
         job, embedder, scan, InputReport(), on_progress=_ignore_progress, warn=_ignore_warning
     )

@@ -126,7 +126,8 @@ class TaskTrainer:
         """Train until a limit is reached; restore and return the best epoch.
 
         Raises:
-            TrainingError: a loss is not finite. The checkpoint is that of the epoch before.
+            TrainingError: a loss is not finite. The checkpoint is that of the epoch before. A
+                resumed run would fail again: it has the same settings and repeats the epoch.
             OutputError: the log or the checkpoint cannot be written.
         """
         settings = self._settings
@@ -153,19 +154,25 @@ class TaskTrainer:
         n_epochs_done = len(self.log)
         torch.manual_seed((settings.seed * 1_000_003 + n_epochs_done) % 2**63)
         lengths = [example.n_tokens(inputs.sentences) for example in examples]
-        n_tokens = sum(lengths)
-        n_read = n_epochs_done * n_tokens
+        n_tokens_of_epoch = sum(lengths)
+        n_tokens_done = n_epochs_done * n_tokens_of_epoch
+        n_tokens_at_most = settings.epochs * n_tokens_of_epoch
+        label = f"training for at most {settings.epochs} epochs"
         total_loss = 0.0
         self._model.train()
-        for numbers in _batches(lengths, settings.batch_size):
-            total_loss += len(numbers) * self._step([examples[number] for number in numbers])
-            n_read += sum(lengths[number] for number in numbers)
-            label = f"training for at most {settings.epochs} epochs"
-            reporter.progress(label, n_read, settings.epochs * n_tokens)
+        for batch in _batches(lengths, settings.batch_size):
+            mean_loss = self._step([examples[number] for number in batch])
+            total_loss += len(batch) * mean_loss
+            n_tokens_done += sum(lengths[number] for number in batch)
+            reporter.progress(label, n_tokens_done, n_tokens_at_most)
         return total_loss / len(examples)
 
     def _step(self, examples: Sequence[Any]) -> float:
-        """Update the weights, and return the loss before; TrainingError if it is not finite."""
+        """Update the weights on a batch of examples, and return their mean loss before the update.
+
+        Raises:
+            TrainingError: the loss is not finite; the weights stay.
+        """
         model = self._model
         self._optimizer.zero_grad()
         loss = model.loss(examples, self._train.inputs) + model.representation.penalty()
@@ -173,7 +180,8 @@ class TaskTrainer:
         if not math.isfinite(value):
             problem = f"the loss is {value} ({examples[0].where})"
             where = f"epoch {len(self.log) + 1}"
-            raise TrainingError(problem, "choose a lower `learning_rate`", where=where)
+            hint = "start over with `overwrite=True` and a lower `learning_rate`"
+            raise TrainingError(problem, hint, where=where)
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(model.parameters(), self._settings.max_grad_norm)
         self._optimizer.step()
@@ -194,6 +202,7 @@ class TaskTrainer:
         )
 
     def _is_best(self, scores: Scores) -> bool:
+        # Nothing exceeds a NaN, but it means weights that are not finite: the next epoch fails.
         return self.best is None or scores.main_value > self.best.score
 
     def _keep_weights(self, result: TaskEpoch, scores: Scores) -> BestEpoch:
@@ -221,7 +230,11 @@ class TaskTrainer:
         self._optimizer.param_groups[0]["lr"] /= 2
 
     def _save(self) -> None:
-        """Write the log, then the checkpoint, so that a resumed run repeats what either lacks."""
+        """Write the log, then the checkpoint.
+
+        A run that is killed in between repeats the epoch, because the checkpoint lacks it, and
+        writes the log again. In the other order, the log would lack the last epoch forever.
+        """
         assert self.best is not None
         lines = [vars(result) for result in self.log]
         write_text(self._folder / LOG_FILE, (json.dumps(line) + "\n" for line in lines))

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.messages import plural, shortened
-from elmo_cli.text.lines import LineReader
-from elmo_cli.text.sentence import DocumentCounter, LineError, Sentence
+from elmo_cli.text.column_format import (
+    BLANK,
+    ColumnFormat,
+    NumberedLines,
+    SentenceLines,
+    detect_columns,
+    is_boundary,
+)
+from elmo_cli.text.lines import LineError, LineReader
+from elmo_cli.text.sentence import DocumentCounter, Sentence
 
 CONLLU_COLUMNS = (
     *("id", "form", "lemma", "upos", "xpos"),
@@ -20,10 +27,10 @@ CONLLU_COLUMNS = (
 )
 _OTHER_COLUMNS = re.compile(r"#\s*global\.columns\s*=(?!\s*\S+\s+FORM(?!\S))")  # CoNLL-U Plus
 _CONLLU_ID = re.compile(r"(?P<word>\d+)(?P<more>[-.]\d+)?")
-# The line that starts a document, and its key.
 _CONLLU_DOCUMENT = re.compile(r"#\s*newdoc\b(?:\s+id\s*=(?P<id>.*))?")
-_DOCUMENT = re.compile(
-    r"-DOCSTART-|#begin document(?: \((?P<text>.*)\);(?: part (?P<part>\d{1,9}))?|(?P<id>.*))"
+# In CoNLL-2012 `(TEXT); part N` follows, elsewhere any name or nothing.
+_CONLL_DOCUMENT = re.compile(
+    r"-DOCSTART-|#begin document(?: \((?P<text>.*)\);(?: part (?P<part>\d{1,9}))?|(?P<name>.*))"
 )
 # `# sent_id = 1`, and `# id 52<TAB>domain=en` in MultiCoNER
 _METADATA = re.compile(r"#\s*[\w.:]+\s=\s|# [^\t]+\t\w+=")
@@ -35,19 +42,18 @@ _RAGGED_HINT = (
 _TOO_LONG_HINT = "is a blank line missing? otherwise raise the limit (`max_tokens`)"
 _MAX_COMMENTS = 10_000  # lines of a sentence besides its tokens
 _N_DETECTED = 2_000  # lines that are enough to detect columns
-# White space between columns or alone on a line; U+00A0 may be a token.
-_BLANK = " \t\x0b\x0c\x1c\x1d\x1e\x1f"
-_BOUNDARIES = ("-DOCSTART-", "#begin document", "#end document")
-_NUMBER = re.compile(r"[0-9]{1,9}(?:[-.][0-9]+)?")  # also a range or an empty node of CoNLL-U
-_SPACES = re.compile(r"[ \t]+")
-MOST = 0.9  # of the rows; a few may be corrupt
-
-# The lines of a sentence with their numbers; None for a line that was refused.
-SentenceLines = list[tuple[int, str | None]]
-NumberedLines = list[tuple[int, str]]
 # The line and the token of each row; "" for a row that is no token, such as a range of words.
 NumberedTokens = Iterator[tuple[int, str]]
 TokenReader = Callable[[NumberedLines], NumberedTokens]
+
+
+class DocumentStart(NamedTuple):
+    """The start of a document."""
+
+    key: str | None  # None if the file gives it none
+
+
+DocumentStartReader = Callable[[str], DocumentStart | None]  # None: the line does not start one
 
 
 def read_conllu(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
@@ -58,26 +64,33 @@ def read_conllu(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
     tokens joined by one space, not `# text`, because sentences are looked up by their tokens. A
     refused sentence takes its key with it.
 
+    Returns:
+        The key after the last sentence, at the end of the generator.
     Raises:
         InputError: the second column of CoNLL-U Plus is not FORM, and no column is given.
 
     Source: https://universaldependencies.org/format.html
     """
-    line_groups = _split_into_sentences(reader, lambda line: not line.strip())
+    line_groups = _split_into_sentences(reader, _is_blank)
     read_tokens = partial(_read_conllu_tokens, reader)
-    return _read_sentences(reader, key, line_groups, read_tokens, _CONLLU_DOCUMENT)
+    return _read_sentences(reader, key, line_groups, read_tokens, _conllu_document_start)
 
 
 def read_conll(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
     """Yield the sentences of a file of columns with one token per line and blank lines between.
 
-    `_detect_columns` finds the separator and the column of the tokens. `-DOCSTART-` and
+    `detect_columns` finds the separator and the column of the tokens. `-DOCSTART-` and
     `#begin document` start a document; below `#begin document (id); part n` its key is `id_n` as in
     e2e-coref, otherwise what follows the words. A line that begins with `#` is a comment if its
     number of columns differs from that of the rows of its sentence; a lone `#hashtag`, and any
     other row with a different number of columns, is refused.
+
+    Returns:
+        The key after the last sentence, at the end of the generator.
+    Raises:
+        InputError: as `detect_columns`.
     """
-    line_groups = _split_into_sentences(reader, _is_boundary)
+    line_groups = _split_into_sentences(reader, is_boundary)
     head: list[SentenceLines] = []
     n_lines = 0
     for lines in line_groups:
@@ -85,15 +98,10 @@ def read_conll(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
         n_lines += len(lines)
         if n_lines >= _N_DETECTED:
             break
-    columns = _detect_columns(reader, head)
-    read_tokens = partial(_read_tokens, reader, columns)
+    columns = detect_columns(reader, head)
+    read_tokens = partial(_read_conll_tokens, reader, columns)
     all_groups = chain(head, line_groups)
-    return (yield from _read_sentences(reader, key, all_groups, read_tokens, _DOCUMENT))
-
-
-def is_row(line: str | None) -> bool:
-    """Whether a line is certainly a row; one that begins with `#` may be a comment."""
-    return line is not None and not _is_boundary(line) and not line.startswith("#")
+    return (yield from _read_sentences(reader, key, all_groups, read_tokens, _conll_document_start))
 
 
 def label_column(path: str, text_format: str, column: str | None, parameter: str) -> int:
@@ -121,10 +129,19 @@ def label_column(path: str, text_format: str, column: str | None, parameter: str
     return number
 
 
+def _is_blank(line: str) -> bool:
+    return not line.strip()
+
+
 def _split_into_sentences(
     reader: LineReader, is_boundary: Callable[[str], bool]
 ) -> Iterator[SentenceLines]:
-    """Yield the lines of each sentence; a boundary that is not blank is the first of them."""
+    """Yield the lines of each sentence; a boundary that is not blank is the first of them.
+
+    Raises:
+        InputError: a sentence has more lines than its tokens and `_MAX_COMMENTS` comments may take.
+            It cannot be skipped: its end has not been read, and its lines must not fill the memory.
+    """
     lines: SentenceLines = []
     max_tokens = reader.settings.max_tokens
     for number, line in enumerate(reader.lines(), 1):
@@ -132,7 +149,9 @@ def _split_into_sentences(
             if lines:
                 yield lines
             lines = []
-        elif len(lines) > max_tokens + _MAX_COMMENTS:  # it must not fill the memory
+            if _is_blank(line):
+                continue
+        elif len(lines) > max_tokens + _MAX_COMMENTS:
             n_tokens = plural(max_tokens, "token")
             n_lines = plural(len(lines), "line")
             problem = f"a sentence of more than {n_tokens}, with comments {n_lines}"
@@ -143,8 +162,7 @@ def _split_into_sentences(
                 where=reader.where(first_line),
                 parameters=("max_tokens",),
             )
-        if line is None or line.strip():
-            lines.append((number, line))
+        lines.append((number, line))
     if lines:
         yield lines
 
@@ -154,9 +172,13 @@ def _read_sentences(
     key: int,
     line_groups: Iterator[SentenceLines],
     read_tokens: TokenReader,
-    document_start: re.Pattern[str],
+    document_start: DocumentStartReader,
 ) -> Generator[Sentence, None, int]:
-    """Yield a sentence for each group of lines that contains rows; the others are comments."""
+    """Yield a sentence for each group of lines that contains rows; the others are comments.
+
+    Returns:
+        The key after the last sentence.
+    """
     documents = DocumentCounter()
     for line_group in line_groups:
         lines = [(number, line) for number, line in line_group if line is not None]
@@ -171,7 +193,7 @@ def _read_sentences(
             except LineError as error:
                 reader.reject(error.line, error.problem, error.hint, error.parameters)
                 is_refused = True
-        if is_refused:
+        if is_refused:  # it takes its key and its position, so that those of later ones stay
             documents.advance(yielded=False)
             key += 1
         elif rows:
@@ -183,23 +205,38 @@ def _read_sentences(
 
 
 def _start_documents(
-    documents: DocumentCounter, lines: NumberedLines, document_start: re.Pattern[str]
+    documents: DocumentCounter, lines: NumberedLines, document_start: DocumentStartReader
 ) -> None:
     for _, line in lines:
         if line[0] in "#-":  # a faster test than the pattern
-            match = document_start.match(line)
-            if match is not None:
-                documents.start(_document_key(match.groupdict()))
+            start = document_start(line)
+            if start is not None:
+                documents.start(start.key)
 
 
-def _document_key(values: dict[str, str | None]) -> str | None:
-    """The key of a document from the values of `_CONLLU_DOCUMENT` or `_DOCUMENT`, if it has one."""
-    text = values.get("text")
-    if text is not None:
-        part = int(values["part"] or 0)
-        return f"{text}_{part}"
-    document_id = (values["id"] or "").strip()
-    return document_id or None
+def _conllu_document_start(line: str) -> DocumentStart | None:
+    """The document that `# newdoc`, perhaps with an `id`, starts."""
+    match = _CONLLU_DOCUMENT.match(line)
+    if match is None:
+        return None
+    return DocumentStart(key=_key_or_none(match["id"]))
+
+
+def _conll_document_start(line: str) -> DocumentStart | None:
+    """The document that `-DOCSTART-` or `#begin document` starts."""
+    match = _CONLL_DOCUMENT.match(line)
+    if match is None:
+        return None
+    if match["text"] is None:
+        return DocumentStart(key=_key_or_none(match["name"]))
+    part = int(match["part"] or 0)
+    return DocumentStart(key=f"{match['text']}_{part}")
+
+
+def _key_or_none(name: str | None) -> str | None:
+    if name is None:
+        return None
+    return name.strip() or None
 
 
 def _tokens_of_rows(rows: list[tuple[int, str]], max_tokens: int) -> list[str]:
@@ -249,116 +286,13 @@ def _read_conllu_tokens(reader: LineReader, lines: NumberedLines) -> NumberedTok
         yield number, _cell(reader, cells, column, number)
 
 
-class _NumberedColumns(NamedTuple):
-    """The columns of a file; `width` is how many most rows have, 1 if there is no row."""
-
-    column: int  # of the tokens, from 1, or from the end if negative
-    has_tabs: bool  # whether tabs separate them, so that a token may contain spaces
-    width: int
-
-    def split(self, line: str) -> list[str]:
-        return line.split("\t") if self.has_tabs else _SPACES.split(line.strip(_BLANK))
-
-
-def _detect_columns(reader: LineReader, head: Sequence[SentenceLines]) -> _NumberedColumns:
-    """Detect the columns of a file from its first sentences.
-
-    Tabs separate them if the first row or most rows have one, otherwise spaces. The tokens are in
-    column 4 below `#begin document` if column 3 numbers them, as in CoNLL-2012, otherwise in column
-    1 (CoNLL-2000, 2002, 2003, WNUT), unless `reader.settings.column` is given.
-
-    Raises:
-        InputError: column 1 holds only numbers, or the same in all rows of a sentence.
-    """
-    lines = [(number, line) for group in head for number, line in group if line is not None]
-    rows = [(number, line) for number, line in lines if is_row(line)]
-    column = reader.settings.column
-    columns = _NumberedColumns(column=column or 1, has_tabs=_has_tabs(rows), width=1)
-    sentences = _cells_by_sentence(columns, head)
-    columns = columns._replace(width=_most_frequent_width(sentences))
-    if column is not None or columns.width == 1:
-        return columns
-    has_document_line = any(line.startswith("#begin document") for _, line in lines)
-    if has_document_line and _is_numbered_by_column_3(sentences):
-        return columns._replace(column=4)
-    first_column = [[cells[0] for cells in sentence] for sentence in sentences]
-    if not _may_be_tokens(first_column):
-        cell = shortened(first_column[0][0])
-        name = reader.column_parameter
-        problem = (
-            f"column 1 ({cell!r}) is always a number or the same in all rows of a sentence, so it "
-            "may not hold tokens"
-        )
-        hint = (
-            f"`{name}=2` reads the second column, as in CoNLL-X, `{name}=4` that of CoNLL-2012, "
-            f"`{name}=1` this one; or `format='conllu'`"
-        )
-        first_row = rows[0][0]
-        raise InputError(problem, hint, where=reader.where(first_row), parameters=(name, "format"))
-    return columns
-
-
-def _has_tabs(rows: NumberedLines) -> bool:
-    """Whether the first row or most rows contain a tab."""
-    n_with_tab = sum("\t" in line for _, line in rows)
-    if n_with_tab == 0:
-        return False
-    first_row = rows[0][1]
-    return "\t" in first_row or 2 * n_with_tab > len(rows)
-
-
-def _cells_by_sentence(
-    columns: _NumberedColumns, head: Sequence[SentenceLines]
-) -> list[list[list[str]]]:
-    """The cells of each row of each sentence that has a row."""
-    sentences = []
-    for group in head:
-        cells_of_rows = [columns.split(line) for _, line in group if line and is_row(line)]
-        if cells_of_rows:
-            sentences.append(cells_of_rows)
-    return sentences
-
-
-def _most_frequent_width(sentences: list[list[list[str]]]) -> int:
-    """The number of cells that most rows have; 1 if there is no row."""
-    widths = Counter(len(cells) for sentence in sentences for cells in sentence)
-    return max(widths, key=widths.__getitem__, default=1)
-
-
-def _is_numbered_by_column_3(sentences: list[list[list[str]]]) -> bool:
-    """Whether column 3 of nearly all rows is a number, and there is a column 4."""
-    n_rows = 0
-    n_numbered = 0
-    for sentence in sentences:
-        for cells in sentence:
-            n_rows += 1
-            n_numbered += len(cells) > 3 and _NUMBER.fullmatch(cells[2]) is not None
-    return n_numbered > MOST * n_rows
-
-
-def _may_be_tokens(sentences: list[list[str]]) -> bool:
-    """Whether the cells of a column, by sentence, vary and are not nearly all numbers."""
-    all_cells = [cell for sentence in sentences for cell in sentence]
-    n_numbers = sum(_NUMBER.fullmatch(cell) is not None for cell in all_cells)
-    if n_numbers > MOST * len(all_cells):
-        return False
-    if len(all_cells) < 2 or any(len(set(sentence)) > 1 for sentence in sentences):
-        return True
-    has_single_words_only = all(len(sentence) == 1 for sentence in sentences)
-    return has_single_words_only and len(set(all_cells)) > 1
-
-
-def _is_boundary(line: str) -> bool:
-    """Whether a line separates sentences and holds no token, such as a blank line."""
-    return not line.strip(_BLANK) or line.startswith(_BOUNDARIES)
-
-
-def _read_tokens(
-    reader: LineReader, columns: _NumberedColumns, lines: NumberedLines
+def _read_conll_tokens(
+    reader: LineReader, columns: ColumnFormat, lines: NumberedLines
 ) -> NumberedTokens:
-    """Also warns of a row that may be a comment."""
-    rows = [(n, line, columns.split(line)) for n, line in lines if not _is_boundary(line)]
+    """Yield the tokens of a sentence; warn of a row that may be a comment."""
+    rows = [(n, line, columns.split(line)) for n, line in lines if not is_boundary(line)]
     widths = [len(cells) for _, line, cells in rows if line[0] != "#"]
+    # The widest row is right: a row that lost a separator is likelier than one that gained some.
     width = max(widths, default=columns.width)
     for number, line, cells in rows:
         is_hash = line[0] == "#"
@@ -371,7 +305,9 @@ def _read_tokens(
             )
             problem = f"{shortened(line)!r}: {numbers}"
             raise LineError(problem, _RAGGED_HINT, line=number, parameters=("format",))
-        if is_hash and width > 1 and (not columns.has_tabs or line[1:2] == " "):
+        # In a row such as `#tag<TAB>O` the hash is certainly a part of the token.
+        is_token_and_tab = columns.has_tabs and line[1:2] != " "
+        if is_hash and width > 1 and not is_token_and_tab:
             problem = "is read as a row, not as a comment; delete it if it is one"
             message = f"{reader.where(number)}: {shortened(line)!r} {problem}"
             reader.report.warn("hash", message)
@@ -379,7 +315,11 @@ def _read_tokens(
 
 
 def _is_comment(line: str, *, is_ragged: bool) -> bool:
-    """Whether a line that begins with `#` is a comment; `is_ragged`: it is not as wide as rows."""
+    """Whether a line that begins with `#` is a comment.
+
+    Args:
+        is_ragged: whether its number of columns differs from that of the rows of its sentence.
+    """
     if is_ragged and not _LONE_HASHTAG.fullmatch(line):
         return True
     return _METADATA.match(line) is not None
@@ -389,7 +329,7 @@ def _cell(reader: LineReader, cells: list[str], column: int, number: int) -> str
     """The content of a column, counted from 1, or from the end if negative."""
     index = column - 1 if column > 0 else column
     has_column = -len(cells) <= index < len(cells)
-    token = cells[index].strip(_BLANK) if has_column else ""
+    token = cells[index].strip(BLANK) if has_column else ""
     if not token:
         name = reader.column_parameter
         missing = f"`{name}={column}` is missing: the number of columns is {len(cells)}"

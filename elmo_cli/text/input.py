@@ -11,7 +11,8 @@ from itertools import islice, tee
 
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.regular_files import is_regular
-from elmo_cli.text.conll import MOST, is_row, read_conll, read_conllu
+from elmo_cli.text.column_format import MOST, is_row
+from elmo_cli.text.conll import read_conll, read_conllu
 from elmo_cli.text.input_report import InputReport as InputReport
 from elmo_cli.text.input_settings import InputSettings as InputSettings
 from elmo_cli.text.input_signs import N_CHECKED, warn_of_signs

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from elmo_cli.messages import shortened
 from elmo_cli.regular_files import unique_keys
-from elmo_cli.text.lines import LineReader
-from elmo_cli.text.sentence import DocumentCounter, LineError, Sentence, token_problem
+from elmo_cli.text.lines import LineError, LineReader
+from elmo_cli.text.sentence import DocumentCounter, Sentence, token_problem
 from elmo_cli.text.tokenizer import Sentences, SentenceSplitter, sentence_splitter
 
 _EXPECTED = (
@@ -75,7 +75,12 @@ def read_jsonl(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
 def _read_object(
     line: str, split: SentenceSplitter, tokenize: bool
 ) -> tuple[Sentences, DocumentKey | None]:
-    """The sentences of a line, and the document that they are, if they are one."""
+    """The sentences of a line, and the document that they are, if they are one.
+
+    Raises:
+        LineError: the line is not such an object. The number of the line and the hint are the same
+            for all errors, so the caller adds them.
+    """
     try:
         members = json.loads(line, object_pairs_hook=unique_keys)
     except json.JSONDecodeError as error:

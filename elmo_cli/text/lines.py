@@ -37,6 +37,35 @@ _ENCODING_HINT = (
 _MAC_HINT = "in old Mac files it ends lines: `tr '\\r' '\\n' < FILE > NEW_FILE`"
 
 
+class LineError(Exception):
+    """A line that does not fit its format, raised by the code that reads rows or objects.
+
+    It is not an `ElmoError`, because it does not know the name of the file, and need not end the
+    run: the reader of the format passes it on to `LineReader.reject`, which raises an InputError or
+    skips the line, as `on_error` says.
+
+    Attributes:
+        problem: what is wrong, as in an `ElmoError`.
+        hint: what to do; "" where the reader of the format adds its own.
+        line: its number from 1; 0 where only the reader of the format knows it.
+        parameters: settings that the hint says to change.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        hint: str = "",
+        *,
+        line: int = 0,
+        parameters: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.hint = hint
+        self.line = line
+        self.parameters = parameters
+
+
 class LineReader:
     """The lines of a file, a pipe, or standard input ("-"), each yielded or refused.
 

@@ -148,28 +148,3 @@ def _is_same_text(key: str | None, next_key: str | None) -> bool:
     if key is None or next_key is None:
         return False
     return key[: key.rfind("_")] == next_key[: next_key.rfind("_")]
-
-
-class LineError(Exception):
-    """A line that does not fit its format.
-
-    Attributes:
-        problem: what is wrong, as in an `ElmoError`.
-        hint: what to do, "" where that is not known.
-        line: its number from 1, 0 where that is not known.
-        parameters: settings that the hint says to change.
-    """
-
-    def __init__(
-        self,
-        problem: str,
-        hint: str = "",
-        *,
-        line: int = 0,
-        parameters: tuple[str, ...] = (),
-    ) -> None:
-        super().__init__(problem)
-        self.problem = problem
-        self.hint = hint
-        self.line = line
-        self.parameters = parameters

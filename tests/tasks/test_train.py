@@ -19,7 +19,13 @@ import pytest
 import torch
 from command_line import Done, documented, elmo, made, refused
 
-from elmo_cli.errors import ElmoError, EmbeddingsFileError, ModelError, ResumeError
+from elmo_cli.errors import (
+    ElmoError,
+    EmbeddingsFileError,
+    ModelError,
+    ResumeError,
+    TrainingError,
+)
 from elmo_cli.tasks.embeddings_folder import EmbeddingsFolder
 from elmo_cli.tasks.task import load_task
 from elmo_cli.tasks.train import TaskData, sample_examples, train_task
@@ -167,6 +173,15 @@ def test_the_learning_rate_is_halved_once_per_lr_patience(embedded: None) -> Non
             n_halved += 1
         assert line["learning_rate"] == pytest.approx(rate * 2 if n_worse in (3, 6) else rate)
     assert (n_worse, n_halved >= 2) == (7, True)
+
+
+def test_a_run_whose_loss_is_not_finite_starts_over_with_a_lower_rate(embedded: None) -> None:
+    with pytest.raises(TrainingError, match="epoch 1: the loss is nan") as raised:
+        train("ner", learning_rate=1e38)
+    assert raised.value.hint == "start over with `overwrite=True` and a lower `learning_rate`"
+    with pytest.raises(ResumeError, match="learning_rate: "):
+        train("ner", mode="resume", learning_rate=0.01)
+    assert train("ner", mode="overwrite", learning_rate=0.01)["epochs"] == 5
 
 
 @pytest.mark.parametrize(

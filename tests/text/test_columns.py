@@ -134,6 +134,7 @@ READABLE = {
         "#\tO\n#tag\tO\nNew York\tB-LOC\n\n#a\tO\n", ["# #tag New York", "#a"]
     ),
     "U+00A0 a token": ReadableColumns("\u00a0\tO\na\u00a0b\tO\n", ["\u00a0 a\u00a0b"]),
+    "U+00A0 in one column": ReadableColumns("a\n\u00a0\nb\n\n\u3000\n", ["a \u00a0 b", "\u3000"]),
     "one column": ReadableColumns("EU\nrejects\n#tag\n\n1\n2\n", ["EU rejects #tag", "1 2"]),
     "numbers among tokens": ReadableColumns("1 CD\n. .\n\n2 CD\nmen NNS\n\n", ["1 .", "2 men"]),
     "CoNLL-2012": ReadableColumns(

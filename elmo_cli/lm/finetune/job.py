@@ -147,8 +147,10 @@ def finetune_settings(settings: TrainSettings, corpus: Corpus) -> TrainSettings:
     """Return settings for a trained model: a lower learning rate, the best weights kept.
 
     Evaluations are counted in steps, so that a resumed run evaluates where an uninterrupted one
-    does. The warmup is a twentieth of an epoch. The default learning rate of AdamW is proportional
-    to the square root of the number of steps, up to 1,000 steps.
+    does. With `max_seconds` it may not: `with_evaluations_in_time` shortens a default interval by
+    the speed, which each part of a run measures. The warmup is a twentieth of an epoch. The default
+    learning rate of AdamW is proportional to the square root of the number of steps, up to 1,000
+    steps.
     """
     epoch_steps = corpus.n_predictions // (settings.n_streams * settings.bptt)
     interval = max(epoch_steps // _EVALUATIONS_PER_EPOCH, min(_MIN_STEPS, epoch_steps), 1)

@@ -9,8 +9,10 @@ A run has four phases, the methods of `FinetuneRun`:
 3. `train` trains all weights. It fails if the training diverges, and stops after Ctrl-C.
 4. `finish` measures the best weights on the test text and writes warm state, result and card.
 
-Wherever a run ends after `start`, even by `kill -9`, mode "resume" continues it: if the record has
-the figures of phase 2, with phase 3, from its last checkpoint if there is one.
+Wherever a run ends after `start`, even by `kill -9`, mode "resume" continues it. If the record has
+the figures of phase 2, it continues with phase 3, from the last checkpoint if there is one;
+otherwise it repeats phase 2 from its beginning. A run that has diverged can be resumed with a lower
+learning rate, which is not among the settings that a run must keep.
 """
 
 from __future__ import annotations
@@ -101,8 +103,9 @@ def _new_or_saved_record(job: FinetuneJob, files: ModelFiles, texts: DomainTexts
     """Return the record of a new run, or that of the run to resume, if it started alike."""
     started_with = {
         "model": f"sha256 {files.sha256}",
-        **job.settings.fixed(),
-        "batch_size": job.settings.n_streams,  # however the streams are divided
+        **job.settings.fixed(),  # what a resumed run may not change
+        # Batch size times accumulation steps: a resumed run may divide the streams in another way.
+        "batch_size": job.settings.n_streams,
     }
     if job.mode != "resume":
         return FinetuneRecord(run=started_with, train=list(texts.train))
@@ -174,6 +177,8 @@ class FinetuneRun:
         self._folder.start()
         self._record.run |= facts
         self._save_record()
+        # `LanguageModel.write` writes it again, with the model; until then it explains the softmax
+        # in `FITTED_FILE`. A resumed run does not read it.
         self._vocabulary.write(self._folder.path / VOCABULARY_FILE)
 
     def model_before_training(self) -> LanguageModel:
@@ -234,6 +239,7 @@ class FinetuneRun:
         group = ProcessGroup(device=self._job.device)
         step = TrainStep(model, self._domain.train, self._settings, group)
         trainer = Trainer(step, self._domain.validation, self._folder, self._reporter)
+        # Weights without a checkpoint are an error in `resume`: they must not be overwritten.
         is_begun = (path / CHECKPOINT_FILE).exists() or (path / WEIGHTS_FILE).exists()
         if is_begun:
             trainer.resume()
@@ -242,6 +248,7 @@ class FinetuneRun:
             (path / CARD_FILE).unlink(missing_ok=True)
         estimate = trainer.estimate()
         self._reporter.estimate(estimate)
+        # Those of the job: in `self._settings` an interval is always set.
         if self._job.settings.eval_steps is None:
             trainer.settings = with_evaluations_in_time(self._settings, estimate.rate)
         trainer.train()
@@ -253,10 +260,12 @@ class FinetuneRun:
         is_improved = progress.best_step > 0
         before = self._record.before
         assert before is not None
-        after = before  # the same weights have the same figures, except in float16
-        if is_improved or self._settings.dtype != "float32":
+        is_rounded = self._settings.dtype != "float32"  # the model was measured in float32
+        if is_improved or is_rounded:
             written = load_language_model(path).to(self._job.device)
             after = figures_of(self._perplexity(written))
+        else:
+            after = before  # the same weights have the same figures
         write_warm_state(path)
         result = FinetuneResult(
             model=self._source.files.name,

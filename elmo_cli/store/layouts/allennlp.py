@@ -6,7 +6,8 @@ are added, and written after the last one. Of equal lines it has the last senten
 `repeated_lines` has the others. A reader takes a number for the name, and any other key for a line.
 
 With `keys="sentence"` (`AllenNlpLines`) the lines themselves are the names. Blank lines, equal
-lines and lines that HDF5 cannot store are then errors, before anything is computed.
+lines and lines that HDF5 cannot store are then errors: before anything is computed, or in a text
+from a pipe, which is read only once, before their block is.
 
 Neither form records tokens. They are recovered by splitting the line; `text_is_tokens` says whether
 that gives the tokens of every sentence.
@@ -51,6 +52,56 @@ from elmo_cli.text.sentence import Sentence
 _MAX_MAP_BYTES = (1 << 32) - 1  # HDF5 stores the length of a string in 32 bits
 
 
+def split_line(line: str, n_tokens: int | None) -> tuple[str, ...] | None:
+    """The tokens of a line, by white space or else by single spaces, if there are `n_tokens`."""
+    for tokens in (line.split(), line.split(" ")):
+        if n_tokens is None or len(tokens) == n_tokens:
+            return tuple(tokens)
+    return None
+
+
+def _line_is_tokens(sentence: Sentence, *, pooled: bool) -> bool:
+    """Whether `split_line` recovers the tokens of a sentence; also true if its line is unknown."""
+    if sentence.tokens and not sentence.text:
+        return True
+    n_tokens = None if pooled else len(sentence.tokens)
+    return split_line(sentence.text, n_tokens) == sentence.tokens
+
+
+class CollectedLines:
+    """The lines of the sentences of a file, for its map.
+
+    Attributes:
+        are_tokens: whether `split_line` recovers the tokens of all sentences.
+    """
+
+    def __init__(self, *, pooled: bool) -> None:
+        self.are_tokens = True
+        self._pooled = pooled
+        self._last_keys: dict[str, int] = {}  # line -> key of its last occurrence so far
+        self._repeats: list[tuple[int, str]] = []  # key and line of each earlier occurrence
+
+    def add(self, sentence: Sentence) -> None:
+        """Add the line of a sentence, unless it is unknown."""
+        line = sentence.text
+        if sentence.tokens and not line:
+            return
+        if self.are_tokens:
+            self.are_tokens = _line_is_tokens(sentence, pooled=self._pooled)
+        if line in self._last_keys:
+            self._repeats.append((self._last_keys[line], line))
+        self._last_keys[line] = sentence.key
+
+    def to_json(self) -> bytes:
+        """The map from lines to names."""
+        names = {line: str(key) for line, key in self._last_keys.items()}
+        return json.dumps(names).encode("ascii")
+
+    def repeated(self) -> list[list[int]]:
+        """The key of each sentence whose line occurs again, and of its last occurrence."""
+        return sorted([key, self._last_keys[line]] for key, line in self._repeats)
+
+
 class SentenceMapWriter(DatasetWriter):
     """Writes numbered data sets, then the map from lines to them unless `forget_sentences`."""
 
@@ -89,9 +140,8 @@ class LineNameWriter(DatasetWriter):
 
     def add(self, stored: StoredSentence) -> None:
         super().add(stored)
-        self._are_tokens = self._are_tokens and _line_is_tokens(
-            stored.sentence, pooled=self._pooled
-        )
+        if self._are_tokens:
+            self._are_tokens = _line_is_tokens(stored.sentence, pooled=self._pooled)
 
     def finish(self) -> Facts:
         return super().finish() | {"text_is_tokens": self._are_tokens}
@@ -102,16 +152,18 @@ class RecordedLineReader(DatasetReader):
 
     def __init__(self, layout: Layout, file: h5py.File, attributes: Mapping[str, Any]) -> None:
         super().__init__(layout, file, attributes)
-        self._are_tokens = not self.is_own or attributes.get("text_is_tokens") is True
+        # A file of elmo says whether all lines can be split into their tokens. In a file of another
+        # program, it shows sentence by sentence.
+        self._may_split_lines = not self.is_own or attributes.get("text_is_tokens") is True
 
     @cached_property
     def records(self) -> frozenset[str]:
-        are_tokens = self._are_tokens
+        has_tokens = self._may_split_lines
         # In files of other programs, a line may differ from the tokens of its vectors, and the map
         # has only the last of equal lines.
-        if are_tokens and not self.is_own:
-            are_tokens = all(self.info(handle).tokens is not None for handle in self.handles)
-        return frozenset({"tokens"} if are_tokens else ())
+        if has_tokens and not self.is_own:
+            has_tokens = all(self.info(handle).tokens is not None for handle in self.handles)
+        return frozenset({"tokens"} if has_tokens else ())
 
     @abstractmethod
     def line_of(self, name: str) -> str | None:
@@ -119,15 +171,17 @@ class RecordedLineReader(DatasetReader):
 
     def info(self, handle: Handle) -> SentenceInfo:
         line = self.line_of(str(handle))
-        if line is None or not self._are_tokens:
+        if line is None or not self._may_split_lines:
             return SentenceInfo(text=line)
         return SentenceInfo(tokens=self._tokens_of(handle, line), text=line)
 
     def _tokens_of(self, handle: Handle, line: str) -> tuple[str, ...] | None:
         """The tokens of a line; None if no way to split it fits the number of vectors."""
         tokens = tuple(line.split())
-        is_certain = self.pooled or " ".join(tokens) == line
-        if self.is_own and is_certain:
+        # Then both ways to split the line agree; or the file has no numbers of vectors, so that its
+        # writer too has compared the tokens with the first way (`_line_is_tokens`).
+        is_first_way = " ".join(tokens) == line or self.pooled
+        if self.is_own and is_first_way:
             return tokens
         # The number of vectors decides; it is not free, as it opens the data set.
         shape = self.shape(handle)
@@ -144,8 +198,10 @@ class SentenceMapReader(RecordedLineReader):
     def names_for(self, key: Key) -> Iterator[str]:
         # A key that is both, such as the line "7", is the number.
         yield from super().names_for(key)
-        line: Any = " ".join(map(str, key)) if isinstance(key, tuple) else key
-        yield self.sentence_map.get(line, "")
+        if isinstance(key, str | tuple):
+            name = self.sentence_map.get(_line_of_key(key))
+            if name is not None:
+                yield name
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
@@ -170,10 +226,10 @@ class SentenceMapReader(RecordedLineReader):
         content = content.encode() if isinstance(content, str) else bytes(content)
         if expected_crc32 is not None and not np.array_equal(expected_crc32, zlib.crc32(content)):
             raise self.corrupt(f"{SENTENCE_MAP} is corrupt (checksum)")
-        with suppress(AttributeError, ValueError, RecursionError):
+        with suppress(ValueError, RecursionError):  # not JSON, or nested too deeply
             names = json.loads(content)
-            if all(isinstance(name, str) and is_number(name) for name in names.values()):
-                return dict(names)
+            if isinstance(names, dict) and all(map(_is_number_string, names.values())):
+                return names
         raise self.corrupt(f"{SENTENCE_MAP} is not a JSON object of lines and numbers")
 
     @cached_property
@@ -204,6 +260,7 @@ class AllenNlp(DatasetLayout):
     supports_sentence_keys = True
 
     def matches(self, file: h5py.File, sample: SampledDatasets) -> bool:
+        # Numbers alone are also what `Bilm` has, which `_RECOGNITION_ORDER` asks before.
         return SENTENCE_MAP in file or all(is_number(name) for name, _ in sample)
 
 
@@ -213,7 +270,6 @@ class AllenNlpLines(NameLayout):
     name = "allennlp"
     writer = LineNameWriter
     reader = LineNameReader
-    needs = frozenset({"text order"})
     supports_sentence_keys = True
     hint = "number the lines instead"
 
@@ -227,10 +283,11 @@ class AllenNlpLines(NameLayout):
         return sentence.text
 
     def names_for(self, key: Key) -> Iterator[str]:
-        yield " ".join(map(str, key)) if isinstance(key, tuple) else str(key)
+        yield _line_of_key(key)
 
     def matches(self, file: h5py.File, sample: SampledDatasets) -> bool:
-        # Other programs use identifiers instead of lines; with a `/` they could be anything.
+        # The last of `_RECOGNITION_ORDER`. Other programs use identifiers instead of lines; with a
+        # `/` they could be anything.
         has_spaces = any(" " in name for name, _ in sample)
         has_slashes = any("/" in name for name, _ in sample)
         return has_spaces or not has_slashes
@@ -242,54 +299,15 @@ class Bilm(DatasetLayout):
     name = "bilm"
 
     def matches(self, file: h5py.File, sample: SampledDatasets) -> bool:
+        # `_RECOGNITION_ORDER` asks this before `AllenNlp`, which would take such files too.
         is_numbered = all(is_number(name) and dataset.ndim == 3 for name, dataset in sample)
         return is_numbered and SENTENCE_MAP not in file
 
 
-def split_line(line: str, n_tokens: int | None) -> tuple[str, ...] | None:
-    """The tokens of a line, by white space or else by single spaces, if there are `n_tokens`."""
-    for tokens in (line.split(), line.split(" ")):
-        if n_tokens is None or len(tokens) == n_tokens:
-            return tuple(tokens)
-    return None
+def _line_of_key(key: Key) -> str:
+    """The line that a key means: itself, or its tokens."""
+    return " ".join(map(str, key)) if isinstance(key, tuple) else str(key)
 
 
-def _line_is_tokens(sentence: Sentence, *, pooled: bool) -> bool:
-    """Whether `split_line` recovers the tokens of a sentence; also true if its line is unknown."""
-    if sentence.tokens and not sentence.text:
-        return True
-    n_tokens = None if pooled else len(sentence.tokens)
-    return split_line(sentence.text, n_tokens) == sentence.tokens
-
-
-class CollectedLines:
-    """The lines of the sentences of a file, for its map.
-
-    Attributes:
-        are_tokens: whether `split_line` recovers the tokens of all sentences.
-    """
-
-    def __init__(self, *, pooled: bool) -> None:
-        self.are_tokens = True
-        self._pooled = pooled
-        self._last_keys: dict[str, int] = {}  # line -> key of its last occurrence so far
-        self._repeats: list[tuple[int, str]] = []  # key and line of each earlier occurrence
-
-    def add(self, sentence: Sentence) -> None:
-        """Add the line of a sentence, unless it is unknown."""
-        line = sentence.text
-        if sentence.tokens and not line:
-            return
-        self.are_tokens = self.are_tokens and _line_is_tokens(sentence, pooled=self._pooled)
-        if line in self._last_keys:
-            self._repeats.append((self._last_keys[line], line))
-        self._last_keys[line] = sentence.key
-
-    def to_json(self) -> bytes:
-        """The map from lines to names."""
-        names = {line: str(key) for line, key in self._last_keys.items()}
-        return json.dumps(names).encode("ascii")
-
-    def repeated(self) -> list[list[int]]:
-        """The key of each sentence whose line occurs again, and of its last occurrence."""
-        return sorted([key, self._last_keys[line]] for key, line in self._repeats)
+def _is_number_string(name: Any) -> bool:
+    return isinstance(name, str) and is_number(name)

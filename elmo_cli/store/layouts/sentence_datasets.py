@@ -113,7 +113,7 @@ class DatasetReader(SentenceReader):
 
     def __init__(self, layout: Layout, file: h5py.File, attributes: Mapping[str, Any]) -> None:
         super().__init__(layout, file, attributes)
-        self.is_own = bool(attributes)
+        self.is_own = bool(attributes)  # written by elmo
         self.has_map = SENTENCE_MAP in file
         self._by_number = layout.keyed_by == "number"
         self._last: tuple[str, h5py.Dataset] | None = None  # opened, with its name

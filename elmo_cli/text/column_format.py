@@ -1,0 +1,133 @@
+"""ColumnFormat: how the rows of a file of columns are divided, detected from its first rows."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from elmo_cli.errors import InputError
+from elmo_cli.messages import shortened
+from elmo_cli.text.lines import LineReader
+
+# White space between columns or alone on a line; U+00A0 may be a token.
+BLANK = " \t\x0b\x0c\x1c\x1d\x1e\x1f"
+MOST = 0.9  # of the rows; a few may be corrupt
+_BOUNDARIES = ("-DOCSTART-", "#begin document", "#end document")
+_NUMBER = re.compile(r"[0-9]{1,9}(?:[-.][0-9]+)?")  # also a range or an empty node of CoNLL-U
+_SPACES = re.compile(r"[ \t]+")
+
+# The lines of a sentence with their numbers; None for a line that was refused.
+SentenceLines = list[tuple[int, str | None]]
+NumberedLines = list[tuple[int, str]]
+
+
+def is_boundary(line: str) -> bool:
+    """Whether a line separates sentences and holds no token, such as a blank line."""
+    return not line.strip(BLANK) or line.startswith(_BOUNDARIES)
+
+
+def is_row(line: str | None) -> bool:
+    """Whether a line is certainly a row; one that begins with `#` may be a comment."""
+    return line is not None and not is_boundary(line) and not line.startswith("#")
+
+
+class ColumnFormat(NamedTuple):
+    """How the rows of a file are divided into columns, and which of them has the tokens."""
+
+    column: int  # of the tokens, from 1, or from the end if negative
+    has_tabs: bool  # whether tabs separate them, so that a token may contain spaces
+    width: int  # the number of columns that most rows have; 1 if there is no row
+
+    def split(self, line: str) -> list[str]:
+        """The cells of a row."""
+        return line.split("\t") if self.has_tabs else _SPACES.split(line.strip(BLANK))
+
+
+def detect_columns(reader: LineReader, head: Sequence[SentenceLines]) -> ColumnFormat:
+    """Detect the columns of a file from its first sentences.
+
+    Tabs separate them if the first row or most rows have one, otherwise spaces. The tokens are in
+    column 4 below `#begin document` if column 3 numbers them, as in CoNLL-2012, otherwise in column
+    1 (CoNLL-2000, 2002, 2003, WNUT), unless `reader.settings.column` is given.
+
+    Raises:
+        InputError: column 1 holds only numbers, or the same in all rows of a sentence.
+    """
+    lines = [(number, line) for group in head for number, line in group if line is not None]
+    rows = [(number, line) for number, line in lines if is_row(line)]
+    column = reader.settings.column
+    columns = ColumnFormat(column=column or 1, has_tabs=_has_tabs(rows), width=1)
+    sentences = _cells_by_sentence(columns, head)  # does not depend on the width
+    columns = columns._replace(width=_most_frequent_width(sentences))
+    if column is not None or columns.width == 1:
+        return columns
+    has_document_line = any(line.startswith("#begin document") for _, line in lines)
+    if has_document_line and _is_numbered_by_column_3(sentences):
+        return columns._replace(column=4)
+    first_column = [[cells[0] for cells in sentence] for sentence in sentences]
+    if not _may_be_tokens(first_column):
+        cell = shortened(first_column[0][0])
+        name = reader.column_parameter
+        problem = (
+            f"column 1 ({cell!r}) is always a number or the same in all rows of a sentence, so it "
+            "may not hold tokens"
+        )
+        hint = (
+            f"`{name}=2` reads the second column, as in CoNLL-X, `{name}=4` that of CoNLL-2012, "
+            f"`{name}=1` this one; or `format='conllu'`"
+        )
+        first_row = rows[0][0]
+        raise InputError(problem, hint, where=reader.where(first_row), parameters=(name, "format"))
+    return columns
+
+
+def _has_tabs(rows: NumberedLines) -> bool:
+    """Whether the first row or most rows contain a tab."""
+    n_with_tab = sum("\t" in line for _, line in rows)
+    if n_with_tab == 0:
+        return False
+    first_row = rows[0][1]
+    return "\t" in first_row or 2 * n_with_tab > len(rows)
+
+
+def _cells_by_sentence(
+    columns: ColumnFormat, head: Sequence[SentenceLines]
+) -> list[list[list[str]]]:
+    """The cells of each row of each sentence that has a row."""
+    sentences = []
+    for group in head:
+        cells_of_rows = [columns.split(line) for _, line in group if line and is_row(line)]
+        if cells_of_rows:
+            sentences.append(cells_of_rows)
+    return sentences
+
+
+def _most_frequent_width(sentences: list[list[list[str]]]) -> int:
+    """The number of cells that most rows have; 1 if there is no row."""
+    widths = Counter(len(cells) for sentence in sentences for cells in sentence)
+    return max(widths, key=widths.__getitem__, default=1)
+
+
+def _is_numbered_by_column_3(sentences: list[list[list[str]]]) -> bool:
+    """Whether column 3 of nearly all rows is a number, and there is a column 4."""
+    n_rows = 0
+    n_numbered = 0
+    for sentence in sentences:
+        for cells in sentence:
+            n_rows += 1
+            n_numbered += len(cells) > 3 and _NUMBER.fullmatch(cells[2]) is not None
+    return n_numbered > MOST * n_rows
+
+
+def _may_be_tokens(sentences: list[list[str]]) -> bool:
+    """Whether the cells of a column, by sentence, vary and are not nearly all numbers."""
+    all_cells = [cell for sentence in sentences for cell in sentence]
+    n_numbers = sum(_NUMBER.fullmatch(cell) is not None for cell in all_cells)
+    if n_numbers > MOST * len(all_cells):
+        return False
+    if len(all_cells) < 2 or any(len(set(sentence)) > 1 for sentence in sentences):
+        return True
+    has_single_words_only = all(len(sentence) == 1 for sentence in sentences)
+    return has_single_words_only and len(set(all_cells)) > 1
