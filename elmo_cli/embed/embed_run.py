@@ -328,7 +328,7 @@ def _size_of(inputs: Iterable[str]) -> int:
 
 
 def _blocks_with_numbers(numbers: range, blocks: Iterable[Block]) -> Iterator[Block]:
-    """Some of the blocks; none is read after the last of them."""
+    """Yield the blocks with these numbers; of the others, at most one after the last is read."""
     for block in blocks:
         if block.number >= numbers.stop:
             return

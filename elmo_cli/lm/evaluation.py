@@ -134,7 +134,7 @@ def score(
     Args:
         initial_state: one row: the state before each sentence, or with `carry` before the text;
             zeros by default.
-        carry: carry the state through the text, read in `batch_size` streams (see `carried`).
+        carry: carry the state through the text, read in `batch_size` streams (see `carried_schedule`).
         on_progress: called with the number of newly computed predictions.
     Raises:
         UsageError: nothing is left to score.
@@ -143,7 +143,7 @@ def score(
     """
     bilm = model.bilm
     device = model.softmax.weight.device
-    schedules = [carried(corpus, batch_size)] if carry else length_sorted(corpus)
+    schedules = [carried_schedule(corpus, batch_size)] if carry else length_sorted(corpus)
     state = State.zeros(bilm.options, 1) if initial_state is None else initial_state
     values = np.full((2, corpus.n_predictions), np.nan, np.float32)  # (direction, position)
     sizes = f"{len(corpus.types):,} distinct types and a vocabulary of {len(model.vocabulary):,}"
@@ -183,7 +183,7 @@ def length_sorted(corpus: Corpus) -> Iterator[Int64Array]:
         yield np.where(steps < lengths[batch], positions, -1)
 
 
-def carried(corpus: Corpus, batch_size: int) -> Int64Array:
+def carried_schedule(corpus: Corpus, batch_size: int) -> Int64Array:
     """Return one schedule of the whole text; a stream that ends takes the next sentence.
 
     At each step, stream 0 takes its sentence before stream 1. The schedule ends before the first

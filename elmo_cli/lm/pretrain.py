@@ -163,7 +163,7 @@ def _write_start(
     """Write what a resumed run needs besides the checkpoint."""
     folder = run_folder.path
     if is_new:
-        run_folder.start()
+        run_folder.clear()
     config.write(folder)  # first, because it marks the folder of a run
     if is_new:
         write_options(start.model.bilm.options, folder)

@@ -98,7 +98,7 @@ def train_task(
                 finished: Json = read_json(scores_file, ModelError, "train again")
                 return finished
         else:
-            folder.start()
+            folder.clear()
             trained.write_config(folder.path, config)
 
         trainer = TaskTrainer(

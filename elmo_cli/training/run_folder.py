@@ -144,7 +144,7 @@ class RunFolder:
             for partial_file in self.path.glob(f"{name}.{random_part}{TEMPORARY_SUFFIX}"):
                 partial_file.unlink()
 
-    def start(self) -> None:
+    def clear(self) -> None:
         """Remove the files of an earlier run; raises OutputError."""
         with output_errors(self.path):
             for name in self._files.all:

@@ -364,3 +364,13 @@ def test_a_warning_names_the_option(line: str, option: str, words: list[str]) ->
     done = elmo("embed", "corpus.txt", *words)
     (warning,) = [message for message in said(done) if "looks" in message]
     assert option in warning
+
+
+@pytest.mark.parametrize(
+    "layout", ["bilm-types", "manylangs --layers top", "allennlp --use-sentence-keys"]
+)
+def test_a_stream_keeps_its_first_line_in_layouts_that_check_it(layout: str) -> None:
+    """A file is opened once more to check its first sentence; a pipe can be read only once."""
+    made("embed", "-", "-o", "out.hdf5", "--layout", *layout.split(), stdin=b"play\nfair\n")
+    with open_embeddings("out.hdf5") as embeddings:
+        assert len(embeddings) == 2

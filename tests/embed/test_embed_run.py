@@ -152,3 +152,20 @@ def test_the_fast_engine_frees_the_weights_of_the_model(
         tokens = ["The", "cat", "sat"]
         whole = Embedder(tiny_bilm, batch_size=4, engine=engine, precision=precision, device="cpu")
         assert np.array_equal(embedder.embed(tokens), whole.embed(tokens))
+
+
+def test_totals_are_estimated_from_the_bytes_that_were_read(job: EmbedJob, tmp_path: Path) -> None:
+    """A text is read in pieces; else progress would be near 100 % until the end."""
+    line = " ".join(["x" * 45] * 20)
+    text = tmp_path / "long.txt"
+    text.write_text(f"{line}\n" * 56)  # 51 KB, of which the first block has 7 KB
+    calls: list[tuple[int, int | None]] = []
+
+    def on_progress(done: int, total: int | None) -> None:
+        calls.append((done, total))
+
+    run_job(replace(job, inputs=(str(text),)), progress=on_progress)
+    _, first_total = calls[0]
+    assert first_total is not None
+    assert first_total > 2 * 8 * 20
+    assert calls[-1] == (56 * 20, 56 * 20)

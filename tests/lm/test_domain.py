@@ -366,3 +366,12 @@ def test_a_document_that_occurs_often_is_not_held_out(split: Callable[[Texts], D
     domain = split(texts + [texts[6]] * 20)
     assert domain.unit == "documents"
     assert set(texts[6]) <= set(sentences(domain.train))
+
+
+def test_files_named_test_leave_all_that_is_held_out_for_choosing(tmp_path: Path) -> None:
+    texts = documents(60)
+    train = write(tmp_path / "a.txt", texts[:40])
+    test = write(tmp_path / "test.txt", texts[40:])
+    domain = read_domain(find_texts([train], [test]))
+    used = sentences(domain.train) + sentences(domain.validation)
+    assert sorted(used) == sorted(all_sentences(texts[:40]))

@@ -270,3 +270,16 @@ def test_default_learning_rate(settings: dict[str, Any], rate: float) -> None:
     corpus = Corpus.read([["a"] * 79] * 250)
     completed = finetune_settings(TrainSettings(batch_size=4, **settings), corpus)
     assert completed.learning_rate == pytest.approx(rate)
+
+
+def test_rounded_weights_are_measured_even_if_no_step_was_better(
+    tune: Tune, learned: Facts
+) -> None:
+    """What is written are not quite the weights that were measured before."""
+    options = ("--learning-rate", "0.1", "--dropout", "0.95", "--dtype", "float16")
+    facts = tune(*options, model=Path(learned["output"]))
+    assert facts["improved"] is False
+    assert facts["after"] != facts["before"]
+    after = facts["after"]["perplexity"]["average"]
+    before = facts["before"]["perplexity"]["average"]
+    assert 0.99 < after / before < 1.01

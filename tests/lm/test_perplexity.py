@@ -217,3 +217,12 @@ def test_bits_are_those_of_likelihood_and_spelling() -> None:
     for name in ("forward", "backward", "average"):
         predicted = 9 * math.log2(getattr(result, name)) / n_bytes
         assert getattr(bits, name) == pytest.approx(predicted + bits.spelling)
+
+
+@pytest.mark.parametrize("carry", [False, True])
+def test_progress_counts_what_is_scored(model: LanguageModel, corpus: Corpus, carry: bool) -> None:
+    """Else a display would pass 100 %."""
+    counts: list[int] = []
+    batch_size = 4 if carry else 1
+    scores = score(model, corpus, carry=carry, batch_size=batch_size, on_progress=counts.append)
+    assert sum(counts) == scores.is_scored.sum()

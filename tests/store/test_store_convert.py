@@ -90,6 +90,7 @@ COPIED: dict[str, tuple[list[Sentence], dict[str, Any]]] = FILES | {
     "no tokens": ([replace(s, text=f"x{s.text}") for s in BARE], {"layout": "allennlp"}),
     "a shard": (lines()[5:], A_SHARD),
     "empty": ([], {"layout": "flat"}),
+    "pooled, without tokens": (lines(), {"layout": "bilm", "pool": True}),
 }
 
 
@@ -322,3 +323,13 @@ def test_output_paths(tmp_path: Path) -> None:
     assert path.read_bytes() == before
     with pytest.raises(EmbeddingsFileError, match=r"x\.hdf5: "):
         convert(tmp_path / "x.hdf5", tmp_path / "y.hdf5")
+
+
+def test_left_out_duplicates_are_counted(tmp_path: Path) -> None:
+    sentences = lines(blank=False)
+    write(tmp_path / "a.hdf5", sentences, layout="flat", layers=None)
+    convert(tmp_path / "a.hdf5", tmp_path / "b.hdf5", layout="manylangs")
+    with open_embeddings(tmp_path / "b.hdf5") as embeddings:
+        n_left_out = len(sentences) - len(embeddings)
+        assert n_left_out > 0
+        assert embeddings.count("duplicate_sentences") == n_left_out

@@ -242,3 +242,13 @@ def test_a_sentence_without_a_document_in_a_file_of_documents(tmp_path: Path, la
         file.attrs["order_unknown"] = True
     with open_embeddings(path) as embeddings, pytest.raises(UsageError, match="has no name"):
         embeddings.key_of(plain)
+
+
+@pytest.mark.parametrize("pool", [False, True])
+def test_a_layer_of_int8_has_its_own_scales(tmp_path: Path, pool: bool) -> None:
+    path = write(tmp_path / "a.hdf5", documents("d"), layout="flat", dtype="int8", pool=pool)
+    with open_embeddings(path) as embeddings:
+        for key in embeddings:
+            for index in range(3):
+                layer = embeddings.layer(key, index)
+                np.testing.assert_array_equal(layer, embeddings[key][index], strict=True)

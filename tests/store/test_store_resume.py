@@ -9,6 +9,7 @@ from typing import Any
 
 import h5py
 import pytest
+import writer_runs
 from disks import small_disk
 from writer_runs import SETTINGS, attributes, names, run, spec
 
@@ -146,3 +147,20 @@ def test_hdf5_on_a_full_disk_is_closed(out: Path, monkeypatch: pytest.MonkeyPatc
     assert caught.value.resumable
     monkeypatch.undo()
     assert run(out, "allennlp", n=300, block=100, resume=True).finished
+
+
+@pytest.mark.parametrize("n_committed", [0, 2])
+def test_a_full_disk_says_whether_there_is_something_to_resume(
+    n_committed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: Any) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with EmbeddingsWriter.open(tmp_path / "out.hdf5", writer_runs.spec("allennlp")) as writer:
+        writer_runs.append(writer, "allennlp", n=n_committed, block=2)
+        monkeypatch.setattr(os, "pwrite", full)
+        with pytest.raises(OutputError) as caught:
+            writer_runs.append(writer, "allennlp", n=4, block=2)
+        monkeypatch.undo()
+    assert caught.value.resumable is (n_committed > 0)
+    assert ("resume=True" in caught.value.hint) is (n_committed > 0)

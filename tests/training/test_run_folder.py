@@ -75,7 +75,7 @@ def test_overwriting_removes_only_the_files_of_such_a_run(
     fill(tmp_path, (*RUN[kind], "mine.txt", foreign))
     with RunFolder(tmp_path, kind) as folder:
         folder.open("overwrite")
-        folder.start()
+        folder.clear()
     assert content(tmp_path) == {"mine.txt", foreign}
 
 

@@ -174,7 +174,7 @@ class FinetuneRun:
             self._record.check_same(facts, self._record_path)
             return
         check_long_enough(self._domain.train, self._settings)
-        self._folder.start()
+        self._folder.clear()
         self._record.run |= facts
         self._save_record()
         # `LanguageModel.write` writes it again, with the model; until then it explains the softmax
