@@ -252,3 +252,13 @@ def test_a_layer_of_int8_has_its_own_scales(tmp_path: Path, pool: bool) -> None:
             for index in range(3):
                 layer = embeddings.layer(key, index)
                 np.testing.assert_array_equal(layer, embeddings[key][index], strict=True)
+
+
+def test_a_line_that_is_a_number_does_not_hide_the_sentence_of_that_number(tmp_path: Path) -> None:
+    sentences = [Sentence((line,), key, line) for key, line in enumerate(("1", "0", "one"))]
+    path = write(tmp_path / "a.hdf5", sentences, layout="allennlp")
+    with open_embeddings(path) as embeddings:
+        for sentence in sentences:
+            for key in (sentence.key, str(sentence.key)):
+                assert embeddings.info(key).text == sentence.text
+        assert embeddings.info("one").text == "one"
