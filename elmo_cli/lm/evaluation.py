@@ -134,7 +134,8 @@ def score(
     Args:
         initial_state: one row: the state before each sentence, or with `carry` before the text;
             zeros by default.
-        carry: carry the state through the text, read in `batch_size` streams (see `carried_schedule`).
+        carry: carry the state through the text, read in `batch_size` streams, see
+            `carried_schedule`.
         on_progress: called with the number of newly computed predictions.
     Raises:
         UsageError: nothing is left to score.
