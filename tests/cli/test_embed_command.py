@@ -319,6 +319,8 @@ def test_a_list_of_another_run_is_replaced_only_on_request(
     assert not Path("out.hdf5").exists()
     assert elmo("embed", "bad.txt", "-o", "out.hdf5", *SKIP, "-f").code == 3
     assert skipped_list.read_text() == f"bad.txt\t2\t{REASON}\n"
+    made("embed", "corpus.txt", "-o", "out.hdf5", "-f")
+    assert not skipped_list.exists()  # nothing is left out of the new file
 
 
 def test_a_list_has_the_bytes_of_a_name_that_is_not_utf_8() -> None:

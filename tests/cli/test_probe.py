@@ -191,6 +191,16 @@ def test_lines_of_labels_give_the_figures_of_a_column() -> None:
         assert lines[name] == column[name]
 
 
+def test_labels_in_another_encoding(tmp_path: Path) -> None:
+    words: list[object] = ["probe"]
+    for split in N_SENTENCES:
+        labels = tmp_path / f"{split}.tags"
+        labels.write_text(Path(labels.name).read_text(), encoding="utf-16")
+        words += [f"--{split}", f"{split}.hdf5", labels]
+    done = made(*words, "--encoding", "utf-16", "--json", "-q")
+    assert json.loads(done.out)["layers"] == figures(labels="tags")["layers"]
+
+
 def test_layers_are_probed_in_the_order_given() -> None:
     all_layers = figures()["layers"]
     chosen = figures("--layer", 2, "--layer", 0, "--label-column", 5)["layers"]

@@ -132,6 +132,15 @@ def test_resume_refuses_other_settings(
     assert Path(f"{job.output}.part").read_bytes() == before
 
 
+def test_resume_refuses_another_column(job: EmbedJob, tmp_path: Path) -> None:
+    text = tmp_path / "text.conll"
+    text.write_text("the DT\ncat NN\n\n" * 20)
+    first = InputSettings(format="conll", column=1)
+    again = run_until(1, replace(job, inputs=(str(text),), text=first))
+    with pytest.raises(ResumeError, match="column: 1, now 2"):
+        run_job(replace(again, text=replace(first, column=2)))
+
+
 def with_a_longer_line(text: str) -> str:
     return text.replace("\n", " more\n", 1)
 

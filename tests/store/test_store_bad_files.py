@@ -123,6 +123,20 @@ READING: dict[str, tuple[str, Change]] = {
 }
 
 
+@pytest.mark.parametrize("layer", [None, 1])
+def test_rows_that_a_file_lacks_are_not_left_out(tmp_path: Path, layer: int | None) -> None:
+    """No checksum is compared when one sentence is read; the rest of it would pass for all."""
+    path = write(tmp_path / "a.hdf5", documents("x"), layout="flat")
+    with h5py.File(path, "a") as file:
+        file["offsets"][-1] += 3
+    with open_embeddings(path) as embeddings:
+        assert embeddings[1].shape == (3, 3, DIM)
+        with pytest.raises(EmbeddingsFileError, match="data set 'vectors' has no rows 4 to 12"):
+            embeddings[2] if layer is None else embeddings.layer(2, layer)
+        with pytest.raises(EmbeddingsFileError, match="data set 'token_ends' has no rows"):
+            embeddings.tokens(2)
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [

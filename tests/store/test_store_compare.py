@@ -59,7 +59,8 @@ def test_a_shard_has_its_own_part_of_the_text(tmp_path: Path, layout: str) -> No
     text = lines(blank=False)
     options = ONE if layout == "manylangs" else {}
     path = tmp_path / "a.hdf5"
-    for i, (begin, end) in enumerate([(0, 3), (3, 8), (8, len(text))], start=1):
+    assert text[2].tokens == text[4].tokens  # manylangs leaves out the second one
+    for i, (begin, end) in enumerate([(0, 2), (2, 8), (8, len(text))], start=1):
         write(
             path,
             text[begin:end],

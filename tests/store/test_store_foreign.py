@@ -53,6 +53,18 @@ def test_foreign_files_are_recognized(tmp_path: Path, program: str) -> None:
             assert embeddings.n_layers in (None, len(embeddings[key]))
 
 
+def test_only_names_of_ontonotes_say_a_document_of_lsgn(tmp_path: Path) -> None:
+    """Otherwise `nw` would pass for a text whose parts are `nw_0`, `nw_1`, …"""
+    names = {"bc:cctv:00:cctv_0000:3": noise(3, 2, DIM), "nw:1": noise(3, 1, DIM)}
+    with open_embeddings(foreign(tmp_path / "a.hdf5", names)) as embeddings:
+        assert embeddings.layout == "lsgn"
+        infos = [embeddings.info(name) for name in names]
+    assert [(info.document, info.place, info.offset) for info in infos] == [
+        ("bc/cctv/00/cctv_0000_0", 0, 3),
+        (None, 0, 1),
+    ]
+
+
 def with_map(path: Path, content: str, datasets: dict[str, Any]) -> Path:
     foreign(path, datasets)
     with h5py.File(path, "a") as file:

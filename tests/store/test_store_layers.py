@@ -25,6 +25,7 @@ SELECTIONS: list[tuple[str, dict[str, Any], str, int, np.ndarray]] = [
     ("0,1", {"drop_axis": True}, "0,1", 2, VALUES[:2]),
     (" 2, 00", {}, "2,0", 2, VALUES[[2, 0]]),
     ("mix:1,-0.5,2", {}, "mix:1,-0.5,2", 1, VALUES[0] - F(0.5) * VALUES[1] + 2 * VALUES[2]),
+    ("mix:0,0,-1", {}, "mix:0,0,-1", 1, -VALUES[2]),
     ("mix: 0,1,3,0.5", {}, "mix:0,1,3,0.5", 1, F(0.5) * VALUES[1] + F(1.5) * VALUES[2]),
 ]
 

@@ -69,6 +69,16 @@ def test_resume_of_nothing_begins_and_of_a_finished_file_ends(out: Path) -> None
     assert out.read_bytes() == before
 
 
+def test_a_finished_file_has_read_the_sentences_that_it_left_out(out: Path) -> None:
+    """A run that is repeated with `resume` must report what the first one reported."""
+    written = run(out, "manylangs").progress
+    with EmbeddingsWriter.open(out, spec("manylangs"), resume=True) as writer:
+        assert writer.finished
+        progress = writer.progress
+    assert (progress.sentences, progress.duplicates, progress.tokens) == (6, 1, 11)
+    assert (written.sentences, written.duplicates, written.tokens) == (6, 1, 11)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [

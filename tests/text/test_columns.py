@@ -146,6 +146,9 @@ READABLE = {
         + conll_2012(0, "l").replace("   0   0   l", "   0   -   l"),
         ["a b c d e f g h i j k", "l"],
     ),
+    "three columns, the last one numbers": ReadableColumns(
+        "#begin document x\nThe DT 2\ncat NN 3\nsat VBD 0\n", ["The cat sat"]
+    ),
     "CoNLL-2012 of single words": ReadableColumns(
         "#begin document (x); part 000\n" + conll_2012(0, "Yes") * 2, ["Yes", "Yes"]
     ),

@@ -63,6 +63,21 @@ def test_documents_have_the_keys_of_e2e_coref_and_lsgn(jsonl: Path) -> None:
     assert (first.key, first.place, first.starts_document) == (2, 0, True)
 
 
+def test_a_refused_sentence_keeps_its_place_in_the_document(jsonl: Path) -> None:
+    """Otherwise models find the vectors of the sentence before the one that they look up."""
+    write(
+        jsonl,
+        {"doc_key": "bc/x_0", "sentences": [["a", "b"], ["c"], ["d", "e"], ["f"]]},
+        {"doc_key": "bc/x_1", "sentences": [["g"]]},
+    )
+    sentences = read(jsonl, max_tokens=1, on_error="skip")
+    assert [(s.tokens, s.key, s.place, s.offset, s.starts_document) for s in sentences] == [
+        (("c",), 1, 1, 0, True),
+        (("f",), 3, 3, 0, False),
+        (("g",), 4, 0, 4, True),
+    ]
+
+
 def test_raw_texts_are_documents_of_sentences(jsonl: Path) -> None:
     write(jsonl, {"text": "A cat. A dog\nA cow."}, {"text": ""}, {"text": "It is."},
           {"tokens": ["c"]}, {"tokens": ["d"]})  # fmt: skip
