@@ -22,7 +22,7 @@ from elmo_cli.embed.output_reduction import OutputReduction
 from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.engine.engines import Engine
 from elmo_cli.engine.runtime import DeviceTuning
-from elmo_cli.errors import DeviceError, InputError, OutputError, UsageError
+from elmo_cli.errors import DeviceError, InputError, UsageError
 from elmo_cli.model.bilm import BiLM, State
 from elmo_cli.pretrained.load import load
 from elmo_cli.text.batching import Batch
@@ -391,26 +391,3 @@ def test_threads_of_a_program_may_share_an_embedder(n_threads: int, tiny_bilm: B
         close(shared.embed_batch(sentences)[0], expected)
     finally:
         torch.set_num_threads(before)
-
-
-def test_a_value_that_does_not_fit_names_its_sentence(
-    tiny_bilm: BiLM, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A batch has its sentences from long to short, not in the order of the text."""
-    sentences = [
-        Sentence(("a",) * n_tokens, key, source="a.txt", line=key + 1)
-        for key, n_tokens in enumerate((1, 3, 2))
-    ]
-    embedder = Embedder(tiny_bilm, device="cpu", dtype="float16")
-    forward = embedder.engine.forward
-
-    def overflowing(*args: Any, **named: Any) -> Any:
-        layers, final = forward(*args, **named)
-        layers = layers.clone()
-        layers[:, -1] = 1e6  # of the shortest sentence, which is the last of the batch
-        return layers, final
-
-    monkeypatch.setattr(embedder.engine, "forward", overflowing)
-    with pytest.raises(OutputError) as caught:
-        embedder.embed_block(sentences, None)
-    assert caught.value.where == "a.txt, line 1"

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.output_reduction import OutputReduction
 from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.errors import OutputError, UsageError
+from elmo_cli.model.bilm import BiLM
+from elmo_cli.text.sentence import Sentence
 
 MIX = "mix:0.2,0.3,-0.5"
 
@@ -152,3 +156,26 @@ def test_values_that_do_not_fit(dtype: str, value: float, fits: bool) -> None:
     error = output.error(values, "a.txt, line 1", "m")
     assert isinstance(error, OutputError)
     assert error.message.startswith("a.txt, line 1: ")
+
+
+def test_a_value_that_does_not_fit_names_its_sentence(
+    tiny_bilm: BiLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch has its sentences from long to short, not in the order of the text."""
+    sentences = [
+        Sentence(("a",) * n_tokens, key, source="a.txt", line=key + 1)
+        for key, n_tokens in enumerate((1, 3, 2))
+    ]
+    embedder = Embedder(tiny_bilm, device="cpu", dtype="float16")
+    forward = embedder.engine.forward
+
+    def overflowing(*args: Any, **named: Any) -> Any:
+        layers, final = forward(*args, **named)
+        layers = layers.clone()
+        layers[:, -1] = 1e6  # of the shortest sentence, which is the last of the batch
+        return layers, final
+
+    monkeypatch.setattr(embedder.engine, "forward", overflowing)
+    with pytest.raises(OutputError) as caught:
+        embedder.embed_block(sentences, None)
+    assert caught.value.where == "a.txt, line 1"
