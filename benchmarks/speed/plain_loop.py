@@ -142,7 +142,7 @@ def reverse(x: Tensor, lengths: list[int]) -> Tensor:
 
 
 def read_beginning(text: Path, n_tokens: int) -> list[list[str]]:
-    """The sentences of a text until they have so many tokens."""
+    """The first sentences of a text, until they have `n_tokens` tokens."""
     sentences = []
     n_read = 0
     for line in text.read_text(encoding="utf-8").splitlines():

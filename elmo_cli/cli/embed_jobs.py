@@ -183,7 +183,7 @@ def _plan_facts(output: str, plan: Plan, seconds: Sequence[float]) -> dict[str, 
 def write_shards(
     job: EmbedJob, *, address: str | None, workers: int, threads: int, gpus: float
 ) -> None:
-    """Run a job on a Ray cluster, with so many workers, and threads and GPUs for each of them."""
+    """Run a job on a Ray cluster; `threads` and `gpus` are those of each worker."""
     _silence_ray()
     try:
         from elmo_cli.cluster.run import ClusterSettings, embed_on_cluster

@@ -158,7 +158,7 @@ class InputOptions(RawInputOptions):
     column: int | None
 
     def input_settings(self, *, max_characters: int = 50) -> InputSettings:
-        """How the text is to be read, by a model with so many characters per token."""
+        """How the text is to be read, for a model that reads `max_characters` of a token."""
         return InputSettings(
             format=self.format,
             tokenize=self.tokenize,
@@ -177,7 +177,7 @@ class TextOptions(InputOptions):
     max_tokens: int
 
     def input_settings(self, *, max_characters: int = 50) -> InputSettings:
-        """How the text is to be read, by a model with so many characters per token."""
+        """How the text is to be read, for a model that reads `max_characters` of a token."""
         settings = super().input_settings(max_characters=max_characters)
         return replace(settings, blank=self.blank, max_tokens=self.max_tokens)
 

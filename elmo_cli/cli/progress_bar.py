@@ -21,8 +21,8 @@ class ProgressBar:
     """A bar with a text on the last line of a terminal, which disappears at the end.
 
     Args:
-        text: returns the text in so many columns, if it can be made so short; without characters
-            that control a terminal.
+        text: called with the number of columns that are free, returns a text that fits if it can be
+            shortened that far; without characters that control a terminal.
         total: as in `update`.
     """
 

@@ -1,6 +1,6 @@
 """The spelling of quotes and brackets in treebanks, for the texts of the bundled model.
 
-Of these texts, `benchmarks/model_card/treebank_text.py` spells one document in eight so.
+`benchmarks/model_card/treebank_text.py` spells one document in eight of them in this way.
 
 Source: https://catalog.ldc.upenn.edu/docs/LDC99T42.
 """

@@ -88,7 +88,7 @@ def until_started(out) -> float:
 
 
 def until_committed(out, n_sentences: int) -> float:
-    """Wait until so many sentences are committed, or for OUT; the time then, in seconds."""
+    """Wait until a number of sentences is committed, or OUT exists; return the time in seconds."""
     return until(lambda: committed(out) >= n_sentences or out.exists())
 
 

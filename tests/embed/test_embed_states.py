@@ -27,7 +27,7 @@ def embedder_of(bilm: BiLM, state: str, **settings: object) -> Embedder:
 
 
 def documents(*lengths: int) -> list[Sentence]:
-    """Documents of so many sentences; some of the sentences have no tokens."""
+    """Documents with these numbers of sentences; some of the sentences have no tokens."""
     numbers = random.Random(7)
     sentences: list[Sentence] = []
     for length in lengths:
