@@ -51,12 +51,12 @@ def is_given(name: str) -> bool:
 
 def given_options() -> dict[str, Any]:
     """The parameters that the command line or the environment gives, with their values."""
-    given = {}
+    values = {}
     for name, content in click.get_current_context().params.items():
         is_empty = content == ()  # to click, an argument is given even without a word
         if is_given(name) and not is_empty:
-            given[name] = content
-    return given
+            values[name] = content
+    return values
 
 
 def refuse_options(names: Collection[str], condition: str) -> None:

@@ -51,5 +51,7 @@ class EmbedderSettings:
         check_fields(self)
         check_device_name(self.device)
         if self.engine == "plain" and self.precision != "float32":
-            what = f"`precision={self.precision}`: the plain engine computes in float32"
-            raise UsageError(what, "use `engine=fast`")
+            where = f"`precision={self.precision}`"
+            raise UsageError(
+                "the plain engine computes in float32", "use `engine=fast`", where=where
+            )

@@ -50,15 +50,15 @@ class OutputFile:
             attributes: those of the caller, whose counts win; `duplicate_sentences` are added up.
         """
         n_stored = len(self._checksums)
-        given = dict(attributes)
+        from_caller = dict(attributes)
         facts = {"elmo_schema": SCHEMA, **self._spec.to_attributes()}
         facts |= {"sentences": n_stored, "tokens": self._n_tokens}
         if self._layout.keeps_first:
             n_left_out = len(token_digests) // DIGEST_BYTES - n_stored
-            facts["duplicate_sentences"] = n_left_out + given.pop("duplicate_sentences", 0)
+            facts["duplicate_sentences"] = n_left_out + from_caller.pop("duplicate_sentences", 0)
         facts["sentence_crc32"] = np.array(self._checksums, "<u4")
         facts |= self._writer.finish()
-        facts |= given
+        facts |= from_caller
         digests = facts.pop("token_digests", np.frombuffer(token_digests, "<u8"))
         if digests is not None:
             facts["token_digests"] = digests

@@ -58,13 +58,15 @@ def sentence_of(tokens: Iterable[str], key: int) -> Sentence:
         InputError: a token is one that no text file may hold.
     """
     if isinstance(tokens, (str, bytes)):
-        what = f"a sentence is a list of tokens, not a text: {shortened(repr(tokens))}"
-        raise TypeError(f"{what}; .split() it")
+        text = shortened(repr(tokens))
+        raise TypeError(f"a sentence is a list of tokens, not a text: {text}; .split() it")
     checked: tuple[Any, ...] = tuple(_ordered(tokens, "a sentence is a list of tokens"))
     for position, token in enumerate(checked):
         if not isinstance(token, str):
-            what = f"a token is a string, not of type {type(token).__name__}"
-            raise TypeError(f"{what}; `embed_batch` takes several sentences")
+            kind = type(token).__name__
+            raise TypeError(
+                f"a token is a string, not of type {kind}; `embed_batch` takes several sentences"
+            )
         problem = token_problem(token)
         if problem:
             hint = "a token is a string of at least one character; a list of none is a blank line"
