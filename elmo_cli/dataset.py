@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from torch.utils.data import Dataset
 
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import UsageError
+from elmo_cli.label_rules import is_no_label
 from elmo_cli.messages import plural
 from elmo_cli.store.reader import Embeddings, open_embeddings
 
@@ -45,8 +47,9 @@ class EmbeddingsDataset(Dataset[LabelledSentence]):
     Args:
         embeddings: a file, or what `open_embeddings` returned; of tokens, not pooled.
         labels: one entry per sentence, in the order of the file, or a mapping from its keys. An
-            entry is one label, or one label per token. Labels are numbers, or strings, which are
-            numbered by their place in `label_names`.
+            entry is one label, or one label per token, in the same way for all sentences. Labels
+            are numbers, or strings, whose numbers are their indices in `label_names`. The losses of
+            torch ignore the label -100.
         label_names: of the data set that a model was trained on; by default the strings of
             `labels`, sorted.
 
@@ -59,7 +62,9 @@ class EmbeddingsDataset(Dataset[LabelledSentence]):
         keys: of the sentences, in the order of the data set.
         label_names: the strings that label numbers stand for; empty for numbers.
     Raises:
-        UsageError: the file has no tokens, or the labels do not fit it.
+        UsageError: the file has no tokens, or the labels do not fit it: one is missing (None, NaN,
+            `-`, `_` or -1), there are too few or too many, or some sentences have one label and
+            others one per token.
     """
 
     def __init__(
@@ -77,6 +82,7 @@ class EmbeddingsDataset(Dataset[LabelledSentence]):
             raise self._error(problem, "read them with `open_embeddings`")
         self.keys = list(embeddings)
         self._labels = None if labels is None else self._in_order(labels)
+        self._check_counts()
         all_labels = self._all_labels()
         if label_names:
             self.label_names = tuple(label_names)
@@ -86,6 +92,7 @@ class EmbeddingsDataset(Dataset[LabelledSentence]):
         has_fractions = any(isinstance(label, float) for label in all_labels)
         self._dtype = np.float32 if has_fractions else np.int64
         self._numbers = {name: number for number, name in enumerate(self.label_names)}
+        self._check_labels()
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -99,11 +106,6 @@ class EmbeddingsDataset(Dataset[LabelledSentence]):
         if _is_single(label):
             number = self._number(label, key)
             return LabelledSentence(layers, np.array(number, self._dtype))
-        n_tokens = layers.shape[-2]
-        if len(label) != n_tokens:
-            counts = f"{plural(n_tokens, 'token')}, but {plural(len(label), 'label')}"
-            problem = f"sentence {key!r} has {counts}"
-            raise self._error(problem, "give one label per token")
         numbers = [self._number(token_label, key) for token_label in label]
         return LabelledSentence(layers, np.array(numbers, self._dtype))
 
@@ -141,6 +143,46 @@ class EmbeddingsDataset(Dataset[LabelledSentence]):
             raise self._error(problem, "give one entry per sentence")
         return list(labels)
 
+    def _check_counts(self) -> None:
+        """Raise a UsageError unless all sentences have one label, or all have one per token."""
+        entries = self._labels or []
+        first_is_single = bool(entries) and _is_single(entries[0])
+        for key, entry in zip(self.keys, entries, strict=False):
+            is_single = _is_single(entry)
+            # A missing list of labels, such as None, looks like a single label.
+            if is_single and _is_missing(_plain(entry)):
+                raise self._no_label(key, entry)
+            if is_single != first_is_single:
+                own = "one label" if is_single else "several labels"
+                first = "one label" if first_is_single else "one label per token"
+                problem = f"sentence {key!r} has {own}, sentence {self.keys[0]!r} {first}"
+                hint = "give one label per sentence, or one per token, for all sentences"
+                raise self._error(problem, hint)
+            if is_single:
+                continue
+            n_tokens = self._n_tokens(key)
+            if len(entry) != n_tokens:
+                counts = f"{plural(n_tokens, 'token')}, but {plural(len(entry), 'label')}"
+                problem = f"sentence {key!r} has {counts}"
+                raise self._error(problem, "give one label per token")
+
+    def _n_tokens(self, key: Any) -> int:
+        """The number of tokens of a sentence, without reading its vectors."""
+        shape = self.embeddings.shape(key)
+        return shape[-2] if len(shape) > 1 else 0
+
+    def _check_labels(self) -> None:
+        """Raise a UsageError if a label is missing, has a wrong type or is not in `label_names`."""
+        for key, entry in zip(self.keys, self._labels or (), strict=False):
+            labels = [entry] if _is_single(entry) else entry
+            for label in map(_plain, labels):
+                if _is_missing(label):
+                    raise self._no_label(key, label)
+                if not isinstance(label, (str, int, float)):
+                    problem = f"sentence {key!r} has the label {label!r}"
+                    raise self._error(problem, "labels are numbers or strings")
+                self._number(label, key)
+
     def _all_labels(self) -> list[Any]:
         """The labels of all sentences, without NumPy or torch scalars."""
         all_labels = []
@@ -158,6 +200,10 @@ class EmbeddingsDataset(Dataset[LabelledSentence]):
             raise self._error(problem, "add it, or map it to one")
         return self._numbers[label]
 
+    def _no_label(self, key: object, label: object) -> UsageError:
+        hint = "leave out the sentence, or give -100, which losses ignore"
+        return self._error(f"sentence {key!r} has a label that means none: {label!r}", hint)
+
     def _error(self, problem: str, hint: str) -> UsageError:
         return UsageError(problem, hint, where=self.embeddings.path)
 
@@ -166,6 +212,13 @@ def _is_single(label: Any) -> bool:
     """Whether an entry is one label, for the whole sentence."""
     is_scalar = getattr(label, "ndim", 1) == 0  # of NumPy or torch
     return isinstance(label, str) or is_scalar or not hasattr(label, "__len__")
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether a label means that there is none; of fractions, such as -1.0, only NaN does."""
+    if isinstance(label, float):
+        return math.isnan(label)
+    return is_no_label(label)
 
 
 def _plain(label: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,7 +20,8 @@ from elmo_cli.errors import ElmoError, OutputError, UsageError
 
 StrPath = str | os.PathLike[str]
 
-TEMPORARY_SUFFIX = ".part"
+_TEMPORARY_SUFFIX = ".part"
+_TEMPORARY = re.compile(r"\.[0-9a-f]{8}\.part")  # the rest of a name after that of the output
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # of a file system without locks
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _STDIN = 0  # descriptors
@@ -117,11 +119,13 @@ def new_file(
 ) -> Iterator[BinaryIO]:
     """Open a file for writing that appears under its name when it is complete.
 
-    Until then it is called PATH.1f2e3d4c.part, so two runs never write into one file. Links are
-    followed; devices and pipes are written to directly.
+    Until then it is called PATH.1f2e3d4c.part and locked, so two runs never write into one file.
+    What a killed run has left is removed. Links are followed; devices and pipes are written to
+    directly.
 
     Args:
-        overwrite: replace a file that exists by then; otherwise the temporary file is kept.
+        overwrite: replace a file that exists by then; otherwise the complete file is kept under the
+            name PATH.1f2e3d4c.
         durable: wait until the content is on the disk before renaming the file.
         resumable: as in `output_errors`.
     """
@@ -131,33 +135,85 @@ def new_file(
             with open(path, "wb") as stream:
                 yield stream
             return
-        temporary = Path(f"{resolve(path)}.{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")
-        file = open(temporary, "xb")  # noqa: SIM115 - a file that exists is not ours to remove
+        target = resolve(path)
+        remove_temporary_files(target)
+        file, temporary = _open_temporary(target)
         try:
             with file:
                 yield file
+                file.flush()
                 if durable:
-                    file.flush()
                     os.fsync(file.fileno())
+                os.close(os.dup(file.fileno()))  # NFS reports a full disk when a file is closed
+                if overwrite or not os.path.lexists(target):
+                    os.replace(temporary, target)
+                    return
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        hint = f"the complete output of this run is kept as {temporary}"
-        publish(temporary, path, overwrite=overwrite, hint=hint)
+        kept = temporary.with_suffix("")
+        os.replace(temporary, kept)
+        raise _created_meanwhile(path, f"the complete output of this run is kept as {kept}")
+
+
+def _open_temporary(target: Path) -> tuple[BinaryIO, Path]:
+    """Create and lock the temporary file of an output."""
+    while True:
+        temporary = Path(f"{target}.{os.urandom(4).hex()}{_TEMPORARY_SUFFIX}")
+        file = open(temporary, "xb")  # noqa: SIM115 - a file that exists is not ours to remove
+        _try_lock(file.fileno())
+        if _is_at(file.fileno(), temporary):
+            return file, temporary
+        file.close()  # another process has removed it before it was locked
+
+
+def remove_temporary_files(target: Path) -> None:
+    """Remove the temporary files of an output whose runs were killed: nobody holds their locks."""
+    names: list[str] = []
+    with suppress(OSError):  # whatever opens a file in the folder reports the reason
+        names = os.listdir(target.parent)
+    for name in names:
+        if is_temporary(name, target.name):
+            with suppress(OSError):  # it belongs to another user, or is gone
+                _remove_unlocked(target.with_name(name))
+
+
+def is_temporary(name: str, target: str) -> bool:
+    """Whether a file name is that of a temporary file of an output of the name `target`."""
+    return name.startswith(target) and _TEMPORARY.fullmatch(name, len(target)) is not None
+
+
+def _remove_unlocked(path: Path) -> None:
+    """Remove a file that no process has locked; keep it where the file system has no locks."""
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
+    finally:
+        os.close(descriptor)
 
 
 def publish(temporary: Path, path: StrPath, *, overwrite: bool, hint: str) -> None:
     """Rename a complete file to PATH; an OutputError if PATH was created meanwhile."""
     if not overwrite and os.path.lexists(resolve(path)):
-        raise OutputError("was created by another process meanwhile", hint, where=path)
+        raise _created_meanwhile(path, hint)
     os.replace(temporary, resolve(path))
 
 
+def _created_meanwhile(path: StrPath, hint: str) -> OutputError:
+    return OutputError("was created by another process meanwhile", hint, where=path)
+
+
 def write_text(
-    path: StrPath, lines: Iterable[str], *, overwrite: bool = True, errors: str = "strict"
+    path: StrPath,
+    lines: Iterable[str],
+    *,
+    overwrite: bool = True,
+    durable: bool = False,
+    errors: str = "strict",
 ) -> None:
     """Write lines, which include their ends, in UTF-8 to a `new_file`; `errors` as in `open`."""
-    with new_file(path, overwrite=overwrite) as file:
+    with new_file(path, overwrite=overwrite, durable=durable) as file:
         file.writelines(line.encode("utf-8", errors) for line in lines)
 
 
@@ -262,6 +318,23 @@ def holding_lock(path: Path, on_wait: Callable[[], None] | None = None) -> Itera
     lock.acquire(wait=True, on_wait=on_wait)
     try:
         yield
+    finally:
+        path.unlink(missing_ok=True)  # later it may be the lock of another process
+        lock.release()
+
+
+@contextmanager
+def abandoned_lock(path: Path) -> Iterator[bool]:
+    """Hold a lock whose file a killed process has left, and remove the file at the end.
+
+    Yields whether there is such a file: False if it is missing or another process has the lock.
+    """
+    lock = FileLock(path)
+    if not path.exists() or not lock.acquire():
+        yield False
+        return
+    try:
+        yield True
     finally:
         path.unlink(missing_ok=True)  # later it may be the lock of another process
         lock.release()

@@ -1,4 +1,4 @@
-"""What a file is by its first bytes, and what its owner can do with it."""
+"""What a file is by its first bytes or lines, and what its owner can do with it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ class FileType:
 
 _UNPACK = "unpack it and name the files inside"
 _PLAIN_TEXT = "save it as plain text"
+_GIVE_TEXT = "give a text file"
+_ARRAYS = "give the text; arrays have no tokens"
+_TABLE = 'export its sentences as JSON lines, such as `{"text": …}`, with the program that wrote it'
 
 GZIP = FileType("gzip data", "decompress it: `gzip -dc FILE > NEW_FILE`")
 XZ = FileType("xz data", "decompress it: `xz -dc FILE > NEW_FILE`")
@@ -36,6 +39,7 @@ _MAGIC: tuple[tuple[bytes, FileType], ...] = (
     (rb"\x28\xb5\x2f\xfd", FileType("Zstandard data", "decompress it: `zstd -d FILE`")),
     (rb".{257}ustar", TAR),
     (rb"PK\x03\x04.*data\.pkl", TORCH),
+    (rb"PK\x03\x04.{26}[^/\x00]*\.npy", FileType("a NumPy archive (.npz)", _ARRAYS)),
     (rb"PK\x03\x04|PK\x05\x06", ZIP),  # the second has no members
     (rb"%PDF-", FileType("a PDF document", "extract the text first: `pdftotext FILE`")),
     (rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", FileType("an Office document", _PLAIN_TEXT)),
@@ -43,6 +47,25 @@ _MAGIC: tuple[tuple[bytes, FileType], ...] = (
     (rb"\x89HDF\r\n\x1a\n", HDF5),
     (rb"\x80[\x02-\x05]", FileType("a Python pickle", "write its content as text or HDF5")),
     (rb"\xba\x16\x4f\x2f", FileType("a fastText model", "it has one vector per type")),
+    (rb"\x93NUMPY", FileType("a NumPy array (.npy)", _ARRAYS)),
+    # PAR1 is also the name of a gene, so the next byte must be one that does not occur in text.
+    (rb"PAR1[^\t\n\r -~\xc2-\xf4]", FileType("a Parquet file", _TABLE)),
+    (rb"ARROW1\x00|FEA1[^\t\n\r -~]", FileType("an Arrow file", _TABLE)),
+    (rb"\xff\xff\xff\xff.{2}\x00\x00", FileType("an Arrow stream", _TABLE)),
+    (rb"Obj\x01", FileType("an Avro file", _TABLE)),
+    (rb"ORC[\x00-\x08]", FileType("an ORC file", _TABLE)),
+    (rb"SQLite format 3\x00", FileType("an SQLite database", _TABLE)),
+    (
+        rb"\x89PNG\r\n|\xff\xd8\xff|GIF8[79]a(?![ -~\s]{2})|II\*\x00|MM\x00\*",
+        FileType("an image", _GIVE_TEXT),
+    ),
+    (
+        rb"RIFF.{4}(WAVE|AVI |WEBP)|ID3[\x02-\x04]|OggS\x00|fLaC\x00",
+        FileType("an audio or video file", _GIVE_TEXT),
+    ),
+    (rb"7z\xbc\xaf\x27\x1c|Rar!\x1a\x07", FileType("a 7z or rar archive", _UNPACK)),
+    (rb"\x7fELF", FileType("a program", _GIVE_TEXT)),
+    (rb"%!PS", FileType("a PostScript document", "extract the text first: `ps2ascii FILE`")),
     (rb"version https://git-lfs", LFS_POINTER),
 )
 
@@ -60,6 +83,11 @@ _FOREIGN_MODELS = {
     ),
 }
 _WEB_PAGE_HINT = "open it in a browser to read what the server said, then download again"
+_PAGE = re.compile(r"\s*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
+_XML = re.compile(r"\s*<\?xml\s")
+# One line of a sequence; an ordinary word in capitals is hardly ever so long.
+_RESIDUES = re.compile(r"(?:[A-Z*-]{10,}|[ACGTUN]{4,}|[acgtun]{10,})\s*")
+_MAX_RESIDUES = 10_000  # examined of a line
 
 
 def identify(head: bytes) -> FileType | None:
@@ -70,6 +98,22 @@ def identify(head: bytes) -> FileType | None:
     for magic, kind in _MAGIC:
         if re.match(magic, head[:HEAD_BYTES], re.DOTALL):
             return kind
+    return None
+
+
+def identify_lines(first: str, second: str = "") -> FileType | None:
+    """Identify data of another program by the first nonblank line of a text; None for text.
+
+    Args:
+        second: the line after it, which only FASTA needs.
+    """
+    if _PAGE.match(first):
+        return FileType("a web page (HTML)", f"{_PLAIN_TEXT}; if a download, {_WEB_PAGE_HINT}")
+    if _XML.match(first):
+        return FileType("an XML document", f"extract the text first, and {_PLAIN_TEXT}")
+    if first.startswith(">") and _RESIDUES.fullmatch(second[:_MAX_RESIDUES]):
+        hint = "this version reads no sequences; write a line of residues, separated by spaces"
+        return FileType("FASTA", hint)
     return None
 
 

@@ -30,10 +30,15 @@ _LOSSLESS = {1, 2, 3, 4, 32000}  # deflate, shuffle, fletcher32, szip, lzf
 _LAST_NUMBER = re.compile(r"[0-9]{1,18}$")
 # h5py has as many kinds of error for a corrupt file as Python has.
 _H5PY_ERRORS = (OSError, RuntimeError, LookupError, ValueError, TypeError, ArithmeticError)
+_LOCKED = "another program has it open for writing"
+_LOCKED_HINT = (
+    "close it there, for example in a notebook; on a network file system, set the environment "
+    "variable HDF5_USE_FILE_LOCKING=FALSE"
+)
 _REASONS = {
     "signature not found": "not an HDF5 file",
     "truncated file": "truncated",
-    "unable to lock file": "another program is writing it",
+    "unable to lock file": _LOCKED,
     "No such file": "no such file",
 }
 
@@ -55,6 +60,11 @@ def open_hdf5(path: StrPath) -> h5py.File:
     return h5py.File(path, "r", locking=False)
 
 
+def hint_of(error: Exception, default: str = CORRUPT_HINT) -> str:
+    """What to do after an error of h5py; `default` unless another program has locked the file."""
+    return _LOCKED_HINT if reason_of(error) == _LOCKED else default
+
+
 @contextmanager
 def reading(path: StrPath, error_class: type[ElmoError], part: str = "") -> Iterator[None]:
     """Raise errors of h5py as `error_class`, except NoSuchNameError; enclose h5py calls only.
@@ -67,8 +77,8 @@ def reading(path: StrPath, error_class: type[ElmoError], part: str = "") -> Iter
     except (ElmoError, NoSuchNameError):
         raise
     except _H5PY_ERRORS as error:
-        hint = "check the name" if isinstance(error, FileNotFoundError) else CORRUPT_HINT
         problem = f"{part}: {reason_of(error)}" if part else reason_of(error)
+        hint = "check the name" if isinstance(error, FileNotFoundError) else hint_of(error)
         raise error_class(problem, hint, where=str(path)) from None
 
 

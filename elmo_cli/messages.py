@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 INTERRUPTED_HINT = "continue with `--resume` if the command has it; otherwise run the command again"
 CORRUPT_HINT = "the file is corrupt or was not written by a known program: get it again"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # with tabs and all line ends
 _ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 
 
@@ -53,3 +55,15 @@ def shorten_list(names: Sequence[str]) -> str:
 def tsv_line(*cells: object) -> str:
     r"""Cells as one tab-separated line; tab, line end and backslash become \t, \n, \r and \\."""
     return "\t".join(str(cell).translate(_ESCAPES) for cell in cells) + "\n"
+
+
+def columns_line(*cells: str) -> str:
+    r"""Cells as one tab-separated line; only control characters and line ends become escapes.
+
+    Unlike those of `tsv_line`, the cells without them, such as tokens, stay as they are.
+    """
+    return "\t".join(_CONTROL.sub(_escaped, cell) for cell in cells) + "\n"
+
+
+def _escaped(control: re.Match[str]) -> str:
+    return ascii(control[0])[1:-1]  # without quotes

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 import pytest
+from hints import names_that_lead_nowhere
 
 from elmo_cli.cli import console
 from elmo_cli.cli.main import COMMANDS, cli, main
@@ -46,11 +47,13 @@ def elmo(*words: object, stdin: bytes = b"", has_stdout: bool = True) -> Done:
             main([str(word) for word in words])
         stdout.flush()
         stderr.flush()
-        return Done(
-            code=int(str(ended.value.code)),
-            out=out.getvalue(),
-            err=err.getvalue().decode("utf-8"),
-        )
+        said = err.getvalue().decode("utf-8")
+        context = console.mode.context
+    if context is not None:
+        for line in said.splitlines():
+            if line.startswith(("hint: ", "warning: ")):
+                assert names_that_lead_nowhere(line, context.command) == [], line
+    return Done(code=int(str(ended.value.code)), out=out.getvalue(), err=said)
 
 
 def made(*words: object, stdin: bytes = b"") -> Done:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import re
 from pathlib import Path
@@ -103,11 +104,30 @@ def test_worker_processes(file: Path) -> None:
         ([["a"], *TAGS[1:]], (), "sentence 0 has 7 tokens, but 1 label"),
         ({1: TAGS[1]}, (), "no labels for sentence 0"),
         (TAGS, ("t0", "t2"), "the label 't1', which is not in `label_names`"),
+        ([*range(3), None, *range(8)], (), "sentence 3 has a label that means none: None"),
+        ([*range(3), math.nan, *range(8)], (), "sentence 3 has a label that means none: nan"),
+        ([*range(3), -1, *range(8)], (), "sentence 3 has a label that means none: -1"),
+        (["a", "b", "_"] * 4, (), "sentence 2 has a label that means none: '_'"),
+        ([[None] * 7, *TAGS[1:]], (), "sentence 0 has a label that means none: None"),
+        ([TAGS[0], None, *TAGS[2:]], (), "sentence 1 has a label that means none: None"),
+        ([*TAGS[:-1], "t0"], (), "sentence 11 has one label, sentence 0 one label per token"),
+        (["t0", *TAGS[1:]], (), "sentence 1 has several labels, sentence 0 one label"),
+        ([*TAGS[:-1], [*TAGS[-1], "t0"]], (), "sentence 11 has "),
+        ([{"a": 1}] * 12, (), "sentence 0 has "),
     ],
 )
-def test_labels_that_do_not_fit(file: Path, labels: Any, names: Any, problem: str) -> None:
+def test_labels_that_do_not_fit_are_refused_at_once(
+    file: Path, labels: Any, names: Any, problem: str
+) -> None:
     with pytest.raises(UsageError, match=re.escape(problem)):
-        list(EmbeddingsDataset(file, labels=labels, label_names=names))
+        EmbeddingsDataset(file, labels=labels, label_names=names)
+
+
+def test_numbers_below_zero_are_values(file: Path) -> None:
+    values = EmbeddingsDataset(file, labels=[-1.0, 0.5] * 6)
+    assert [float(values[i].labels) for i in range(2)] == [-1, 0.5]
+    ignored = EmbeddingsDataset(file, labels=[-100, 1] * 6)
+    assert [int(ignored[i].labels) for i in range(2)] == [-100, 1]
 
 
 def test_files_without_tokens_or_order(tmp_path: Path) -> None:

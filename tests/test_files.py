@@ -241,3 +241,17 @@ def test_an_error_of_a_lock_is_not_hidden(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_cell_is_on_one_line() -> None:
     """A file name with a tab or a line end would shift all columns after it."""
     assert tsv_line("a\tb", 1, "c\nd\r", "e\\") == "a\\tb\t1\tc\\nd\\r\te\\\\\n"
+
+
+def test_what_killed_runs_left_of_an_output_is_removed(tmp_path: Path) -> None:
+    """But not what another process is writing, nor files of the user with similar names."""
+    path = tmp_path / "v.txt"
+    others = ("v.txt.part", "v.txt.0123456.part", "w.txt.01234567.part", "v.txt.0123456g.part")
+    for name in (*others, "v.txt.01234567.part", "v.txt.89abcdef.part"):
+        (tmp_path / name).write_text("half")
+    with new_file(path) as file:
+        file.write(b"one")
+        write_text(path, ["two\n"])
+        assert len([name for name in os.listdir(tmp_path) if name.endswith(".part")]) == 5
+    assert path.read_text() == "one"
+    assert {found.name for found in tmp_path.iterdir()} == {"v.txt", *others}

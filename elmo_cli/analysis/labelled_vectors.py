@@ -8,22 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
 
 from elmo_cli.analysis.vectors import LayerView
-from elmo_cli.arrays import Float32Array
+from elmo_cli.arrays import BoolArray, Float32Array
 from elmo_cli.errors import EmbeddingsFileError, InputError, UsageError
+from elmo_cli.label_rules import is_no_label
 from elmo_cli.messages import plural
 from elmo_cli.store.layouts import Key
 from elmo_cli.store.reader import Embeddings, open_embeddings
-from elmo_cli.text.conll import label_column
+from elmo_cli.text.column_format import Column, Columns
+from elmo_cli.text.conll import DEFAULT_LABEL_COLUMNS, label_column
 from elmo_cli.text.input import InputSettings, format_of, read_columns, read_sentences
 from elmo_cli.text.sentence import Sentence, Tokens
 
-_DEFAULT_COLUMNS = {"conllu": "xpos", "conll": "-1"}
-_MAX_TOKENS = 1 << 22  # per sentence, so that a line without end is refused
 _SAME_TEXT = "embeddings and labels must be of the same text, sentence by sentence"
 _COUNT_HINT = (
     "give one label per vector: a line per sentence with labels separated by whitespace or, with "
@@ -40,6 +41,7 @@ class LabelSettings:
     format: str = "auto"  # by suffix; "plain" (a line of labels per sentence), "conll" or "conllu"
     encoding: str = "utf-8"
     column: str | None = None  # a number from 1, -1 for the last, or in CoNLL-U a name: "upos"
+    token_column: int | None = None  # by default that of the text, if it has the same format
 
     def format_of(self, path: str) -> str:
         """The format of a label file.
@@ -64,7 +66,7 @@ class LabelSettings:
 
     def column_of(self, path: str) -> str | None:
         """The name of the label column; None in plain text."""
-        return self.column or _DEFAULT_COLUMNS.get(self.format_of(path))
+        return self.column or DEFAULT_LABEL_COLUMNS.get(self.format_of(path))
 
 
 class JoinedSentence(NamedTuple):
@@ -77,47 +79,76 @@ class JoinedSentence(NamedTuple):
 
 @dataclass(frozen=True)
 class LabelledVectors:
-    """The vectors of one embeddings file that have a label."""
+    """The vectors of one embeddings file that have a label.
+
+    Vectors whose label means that there is none (`is_no_label`) are left out.
+    """
 
     vectors_file: str
     labels_file: str
     sentences: tuple[JoinedSentence, ...]  # those with labels, in the order of the label file
     n_missing: int = 0  # labeled sentences that the embeddings file does not contain
+    column: str | None = None  # of the labels; None for lines of labels
 
     @cached_property
     def labels(self) -> list[str]:
-        """The labels of all vectors."""
-        return [label for sentence in self.sentences for label in sentence.labels]
+        """The labels of the vectors."""
+        all_labels = [label for sentence in self.sentences for label in sentence.labels]
+        return list(compress(all_labels, self.is_labelled))
+
+    @cached_property
+    def is_labelled(self) -> BoolArray:
+        """Whether each vector of `sentences` has a label, including those that are left out."""
+        is_labelled = []
+        for sentence in self.sentences:
+            for label in sentence.labels:
+                is_labelled.append(not is_no_label(label, column=self.column))
+        return np.array(is_labelled, np.bool_)
+
+    @cached_property
+    def counts_by_sentence(self) -> list[int]:
+        """The number of labels of each sentence."""
+        counts = []
+        start = 0
+        for sentence in self.sentences:
+            end = start + len(sentence.labels)
+            n_labels = int(self.is_labelled[start:end].sum())
+            counts.append(n_labels)
+            start = end
+        return counts
 
     @cached_property
     def words(self) -> list[str] | None:
-        """The tokens of all vectors; None if some are not known."""
+        """The tokens of the vectors; None if some are not known."""
         words: list[str] = []
         for sentence in self.sentences:
             if sentence.words is None:
                 return None
             words += sentence.words
-        return words
+        return list(compress(words, self.is_labelled))
 
     def select(self, picked: Iterable[int]) -> LabelledVectors:
         """Return only the sentences at these positions."""
         return replace(self, sentences=tuple(self.sentences[position] for position in picked))
 
     def vectors(self, layer: int | str) -> Float32Array:
-        """Return a new array of all vectors of one layer, (vector, dim) float32.
+        """Return a new array of the vectors of one layer, (vector, dim) float32.
 
         Raises:
             EmbeddingsFileError: the file cannot be read, or a value is not finite.
         """
         with open_embeddings(self.vectors_file) as embeddings:
             view = LayerView(embeddings, layer)
-            vectors = np.empty((len(self.labels), embeddings.dim), np.float32)
+            vectors = np.empty((len(self.is_labelled), embeddings.dim), np.float32)
             start = 0
             for sentence in self.sentences:
                 end = start + len(sentence.labels)
                 vectors[start:end] = view.vectors(sentence.key)
                 start = end
-        return vectors
+        if self.is_labelled.all():
+            return vectors
+        of_labels: Float32Array = vectors[self.is_labelled]
+        return of_labels
 
 
 def join_labels(
@@ -174,11 +205,14 @@ def join_labels(
         labels_file=labels_file,
         sentences=tuple(joined),
         n_missing=n_missing,
+        column=settings.column_of(labels_file),
     )
 
 
 def _token_column(embeddings: Embeddings, path: str, settings: LabelSettings) -> int | None:
-    """Return the token column of the text, if it was read in the format of the labels."""
+    """Return the token column that is given, or that of the text if it has the same format."""
+    if settings.token_column is not None:
+        return settings.token_column
     column = embeddings.attributes.get("column")
     try:
         source = str(embeddings.attributes["sources"][0][0])
@@ -269,9 +303,12 @@ def read_labels(
     """
     text_format = settings.format_of(path)
     column = settings.column_of(path)
-    reading = InputSettings(text_format, encoding=settings.encoding, max_tokens=_MAX_TOKENS)
+    reading = InputSettings(text_format, encoding=settings.encoding)
     if column is None:
         return ((line, line.tokens) for line in read_sentences(path, reading))
-    number = label_column(path, text_format, column, "column")
-    columns = read_columns(path, replace(reading, column=number), (token_column, number))
-    return ((sentence, labels.tokens) for sentence, labels in columns)
+    columns = Columns(
+        tokens=Column(token_column, "token_column"),
+        labels=label_column(path, text_format, column, "column"),
+    )
+    sentences = read_columns(path, reading, columns)
+    return ((sentence, sentence.labels) for sentence in sentences)

@@ -5,7 +5,7 @@ Source: Peters et al. 2018, 5.3 and table 4.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -52,7 +52,8 @@ class Neighbors:
 class _ComparedSentence(NamedTuple):
     key: Key
     tokens: Tokens | None  # None also where they are not needed
-    vectors: Float32Array  # (token, dim)
+    n_vectors: int  # in the file
+    vectors: Float32Array  # (token, dim); (0, dim) where they are not needed
 
 
 class _Candidate(NamedTuple):
@@ -210,24 +211,28 @@ def nearest(
     is read once, `CHUNK_TOKENS` at a time.
 
     Args:
-        same_word: compare only with the same word form (case-insensitive).
+        same_word: compare only with the same word form (case-insensitive); only the vectors of
+            sentences that contain it are read.
     Raises:
         UsageError: a query is a zero vector, or `same_word` is set and tokens are not stored.
         EmbeddingsFileError: a vector is not finite, or the file is corrupt.
     """
+    words: set[str] | None = None
     if same_word:
         _check_words(view, queries)
+        words = {(query.token.token or "").lower() for query in queries}
     query_vectors = np.stack([_unit_vector(query) for query in queries])  # (query, dim)
     best: list[list[_Candidate]] = [[] for _ in queries]
     n_compared = 0
     n_without_tokens = 0
-    for chunk in _chunks(view, _lengths_with_tokens(view, queries, same_word=same_word)):
+    lengths = _lengths_with_tokens(view, queries, same_word=same_word)
+    for chunk in _chunks(view, lengths, words):
         vectors = np.concatenate([sentence.vectors for sentence in chunk], dtype=np.float64)
-        lengths = np.linalg.norm(vectors, axis=-1)  # (vector,)
-        is_zero = lengths == 0
+        norms = np.linalg.norm(vectors, axis=-1)  # (vector,)
+        is_zero = norms == 0
         # Without BLAS, whose threads may fail to start in a process with limited memory.
         products = np.einsum("td,qd->qt", vectors, query_vectors)
-        cosines = (products / np.where(is_zero, 1, lengths)).round(DIGITS)  # (query, vector)
+        cosines = (products / np.where(is_zero, 1, norms)).round(DIGITS)  # (query, vector)
         origins = _origins(chunk)
         for number, query in enumerate(queries):
             own_key = query.token.key if query.source == view.path else None
@@ -245,7 +250,7 @@ def nearest(
                 )
                 best[number].append(candidate)
             best[number] = sorted(best[number])[:k]
-        n_compared += len(vectors)
+        n_compared += sum(sentence.n_vectors for sentence in chunk)
         n_without_tokens += sum(sentence.tokens is None for sentence in chunk)
     return Neighbors(
         n_compared=n_compared,
@@ -310,25 +315,53 @@ def _unit_vector(query: Query) -> Float64Array:
     return unit
 
 
-def _chunks(view: LayerView, lengths: Container[int] | None) -> Iterator[list[_ComparedSentence]]:
-    """Yield all sentences in chunks of at least `CHUNK_TOKENS` vectors, except the last chunk.
+def _chunks(
+    view: LayerView, lengths: Container[int] | None, words: Set[str] | None
+) -> Iterator[list[_ComparedSentence]]:
+    """Yield all sentences in chunks; a chunk ends at `CHUNK_TOKENS` vectors or as many sentences.
 
-    Tokens are slow to read, so only sentences of these lengths get them; None for all.
+    Args:
+        lengths: number of tokens of the sentences whose tokens are read, which is slow; None for
+            all.
+        words: in lower case; only vectors of sentences with one of them are read. None for all.
     """
     chunk: list[_ComparedSentence] = []
     n_vectors = 0
     for key in view:
-        vectors = view.vectors(key)
-        needs_tokens = lengths is None or len(vectors) in lengths
-        tokens = view.tokens(key) if needs_tokens else None
-        chunk.append(_ComparedSentence(key, tokens, vectors))
-        n_vectors += len(vectors)
-        if n_vectors >= CHUNK_TOKENS:
+        sentence = _compared_sentence(view, key, lengths, words)
+        chunk.append(sentence)
+        n_vectors += len(sentence.vectors)
+        if n_vectors >= CHUNK_TOKENS or len(chunk) >= CHUNK_TOKENS:
             yield chunk
             chunk = []
             n_vectors = 0
-    if n_vectors:
+    if chunk:
         yield chunk
+
+
+def _compared_sentence(
+    view: LayerView, key: Key, lengths: Container[int] | None, words: Set[str] | None
+) -> _ComparedSentence:
+    """Read the vectors and the tokens of a sentence as far as they are needed.
+
+    Args:
+        lengths, words: those of `_chunks`.
+    """
+    if words is None:
+        vectors = view.vectors(key)
+        needs_tokens = lengths is None or len(vectors) in lengths
+        tokens = view.tokens(key) if needs_tokens else None
+        return _ComparedSentence(key, tokens, n_vectors=len(vectors), vectors=vectors)
+    no_vectors = np.zeros((0, view.embeddings.dim), np.float32)
+    tokens = view.embeddings.tokens(key)  # not yet compared with the number of vectors
+    if tokens and words.isdisjoint(map(str.lower, tokens)):
+        return _ComparedSentence(key, tokens, n_vectors=len(tokens), vectors=no_vectors)
+    tokens = view.tokens(key)
+    if tokens is None:
+        n_vectors = view.n_vectors(key)
+        return _ComparedSentence(key, None, n_vectors=n_vectors, vectors=no_vectors)
+    vectors = view.vectors(key)
+    return _ComparedSentence(key, tokens, n_vectors=len(vectors), vectors=vectors)
 
 
 def _is_excluded(
@@ -346,6 +379,8 @@ def _is_excluded(
     is_excluded: list[bool] = []
     for sentence in chunk:
         n_vectors = len(sentence.vectors)
+        if n_vectors == 0:  # none was read
+            continue
         has_same_tokens = sentence.tokens is not None and sentence.tokens == query.tokens
         if sentence.key == own_key or has_same_tokens:
             is_excluded += [True] * n_vectors

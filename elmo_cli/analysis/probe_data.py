@@ -18,7 +18,6 @@ from elmo_cli.store.reader import Embeddings, open_embeddings
 SPLITS = ("train", "dev", "test")
 DEV_EVERY = 10  # without files for dev, every tenth sentence of train is in dev
 UNKNOWN_LABEL = -1  # the id of a label that is not in train
-_NO_LABEL = "_"
 
 FilePair = tuple[str, str]  # names of an embeddings file and a label file
 
@@ -111,8 +110,8 @@ def read_probe_data(
         for name, (_, labels_file) in files.items():
             splits[name] = join_labels(opened[name], labels_file, labels, chosen)
         column = labels.column_of(splits["train"].labels_file)
-        warnings = list(_warnings(opened, splits, column))
-    _check_labels(splits, column)
+        warnings = list(_warnings(opened, splits))
+    _check_labels(splits)
     if dev is None:
         splits["train"], splits["dev"] = split_dev(splits["train"])
     _check_different_labels(splits["train"])
@@ -147,8 +146,8 @@ def _check_comparable(files: Sequence[Embeddings]) -> None:
             raise EmbeddingsFileError(differences[0], hint, where=file.path)
 
 
-def _check_labels(splits: Mapping[str, LabelledVectors], column: str | None) -> None:
-    """Refuse label files without usable labels."""
+def _check_labels(splits: Mapping[str, LabelledVectors]) -> None:
+    """Refuse label files without labels."""
     for split in splits.values():
         if not split.labels:
             raise InputError(
@@ -156,10 +155,6 @@ def _check_labels(splits: Mapping[str, LabelledVectors], column: str | None) -> 
                 "train, dev and test need at least one sentence each",
                 where=split.labels_file,
             )
-        if column is not None and split.labels == split.words:
-            problem = f"column {column} contains the tokens"
-            hint = "`column` names the column of the labels"
-            raise InputError(problem, hint, where=split.labels_file)
 
 
 def _check_different_labels(train: LabelledVectors) -> None:
@@ -178,16 +173,21 @@ def _check_different_labels(train: LabelledVectors) -> None:
 
 
 def _warnings(
-    opened: Mapping[str, Embeddings], splits: Mapping[str, LabelledVectors], column: str | None
+    opened: Mapping[str, Embeddings], splits: Mapping[str, LabelledVectors]
 ) -> Iterator[str]:
     """Yield warnings about data that look wrong but can be used."""
     train_digest = opened["train"].attributes.get("tokens_sha256")
     for name, split in splits.items():
         if split.n_missing > 0:
             yield f"{split.vectors_file}: labeled sentences that are missing: {split.n_missing:,}"
-        n_unlabeled = split.labels.count(_NO_LABEL)
-        if column is not None and n_unlabeled > 0:
-            yield f"{split.labels_file}: {n_unlabeled:,} of {len(split.labels):,} labels are `_`"
+        n_unlabelled = len(split.is_labelled) - len(split.labels)
+        if n_unlabelled > 0:
+            all_labels = [label for sentence in split.sentences for label in sentence.labels]
+            first = all_labels[int(split.is_labelled.argmin())]
+            yield (
+                f"{split.labels_file}: {n_unlabelled:,} of {len(all_labels):,} labels, such as "
+                f"`{first}`, mean that there is none, and are left out"
+            )
         digest = opened[name].attributes.get("tokens_sha256")
         if name != "train" and digest and digest == train_digest:
             yield f"{split.vectors_file}: contains the sentences of train"

@@ -181,7 +181,7 @@ def code_length(
 
 def _shuffle_sentences(train: LabelledVectors, seed: int) -> Int64Array:
     """Return the positions of all vectors of train, sentence by sentence in random order."""
-    lengths = [len(sentence.labels) for sentence in train.sentences]
+    lengths = train.counts_by_sentence
     starts = np.cumsum(lengths)[:-1]  # of all sentences but the first
     positions = np.split(np.arange(sum(lengths)), starts)  # of the vectors of each sentence
     shuffled = np.random.default_rng(seed).permutation(len(lengths))

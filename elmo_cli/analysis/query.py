@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,21 +26,26 @@ _MARK_HINT = "mark one token: `she sat on the [bank]`"
 
 @dataclass(frozen=True)
 class Occurrence:
-    """A token in its sentence, or a whole sentence or type."""
+    """A token or phrase in its sentence, or a whole sentence or type."""
 
     key: Key
-    position: int | None  # of the token, from 0; None if the sentence has a single vector
+    position: int | None  # of its first token, from 0; None if the sentence has a single vector
     tokens: Tokens | None  # of the sentence; None if they are not stored
+    n_tokens: int = 1  # more for a phrase
 
     def __str__(self) -> str:
         return str(self.key) if self.position is None else f"{self.key}:{self.position}"
 
     @property
     def token(self) -> str | None:
-        """The token; None for a sentence or a type, or if tokens are not stored."""
+        """The token, or the tokens of a phrase joined by spaces.
+
+        It is None for a sentence or a type, and if tokens are not stored.
+        """
         if self.tokens is None or self.position is None:
             return None
-        return self.tokens[self.position]
+        end = self.position + self.n_tokens
+        return " ".join(self.tokens[self.position : end])
 
     def context(self, n: int) -> tuple[str, str, str]:
         """Return up to `n` tokens before it, the token, and up to `n` after it; `…` marks a cut.
@@ -50,13 +55,15 @@ class Occurrence:
         """
         if self.tokens is None:
             return "", "", ""
-        if self.position is None:
+        token = self.token
+        if self.position is None or token is None:
             return "", "", _first(self.tokens, 2 * n + 1)
         before = " ".join(self.tokens[max(0, self.position - n) : self.position])
         if self.position > n:
             before = f"… {before}" if before else "…"
-        after = _first(self.tokens[self.position + 1 :], n)
-        return before, self.tokens[self.position], after
+        end = self.position + self.n_tokens
+        after = _first(self.tokens[end:], n)
+        return before, token, after
 
 
 def find_tokens(
@@ -156,19 +163,59 @@ def occurrences(view: LayerView, word: str) -> Iterator[Occurrence]:
     Raises:
         UsageError: the file stores no tokens.
     """
+    return _matches(view, [(word.lower(),)])
+
+
+def phrase_occurrences(view: LayerView, phrase: str) -> Iterator[Occurrence]:
+    """Yield the occurrences of a phrase in file order, case-insensitive.
+
+    A phrase is a single token, which may contain spaces, or a sequence of tokens: separated by
+    whitespace, or split by the tokenizer of the file. A sentence or type with a single vector
+    counts as one occurrence.
+
+    Raises:
+        UsageError: the file stores no tokens, or the phrase is blank.
+    """
+    lower = phrase.lower()
+    if not lower.strip():
+        raise UsageError("no word to search for", "give a word or a phrase", where="`word`")
+    patterns = [(lower,), tuple(lower.split())]
+    tokenizer = str(view.embeddings.attributes.get("tokenizer"))
+    sentences = _split(phrase, tokenizer)
+    if len(sentences) == 1:
+        patterns.append(tuple(token.lower() for token in sentences[0]))
+    return _matches(view, patterns)
+
+
+def _matches(view: LayerView, patterns: Sequence[Tokens]) -> Iterator[Occurrence]:
+    """Yield the occurrences of any of some patterns, which are sequences of lower-case tokens."""
     check_has_tokens(view)
-    lower = word.lower()
+    first_tokens = {pattern[0] for pattern in patterns}
     for key, info in zip(view, view.embeddings.infos(), strict=True):
-        # The check of `view.tokens` costs more than this one, which few sentences pass.
-        if lower not in map(str.lower, info.tokens or ()):
+        lower = tuple(map(str.lower, info.tokens or ()))
+        if first_tokens.isdisjoint(lower):
             continue
-        tokens = view.tokens(key) or ()
-        positions = [n for n, token in enumerate(tokens) if token.lower() == lower]
-        if view.per_token:
-            for position in positions:
-                yield Occurrence(key, position, tokens)
-        elif positions:
+        found = list(_matches_in(lower, patterns))
+        if not found:
+            continue
+        tokens = view.tokens(key)  # read only here, because its check is slow
+        if tokens is None:
+            continue
+        if not view.per_token:
             yield Occurrence(key, None, tokens)
+            continue
+        for position, n_tokens in found:
+            yield Occurrence(key, position, tokens, n_tokens)
+
+
+def _matches_in(tokens: Tokens, patterns: Sequence[Tokens]) -> Iterator[tuple[int, int]]:
+    """Yield the position and the number of tokens of each match in a sentence."""
+    for position in range(len(tokens)):
+        for pattern in patterns:
+            n_tokens = len(pattern)
+            if tokens[position : position + n_tokens] == pattern:
+                yield position, n_tokens
+                break
 
 
 def check_has_tokens(view: LayerView) -> None:

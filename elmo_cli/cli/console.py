@@ -9,12 +9,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self, TextIO
 
 import click
 
+from elmo_cli.cli.printable import printable as printable
+from elmo_cli.cli.printable import printable_rows
 from elmo_cli.errors import OutputError, SkippedError
 from elmo_cli.files import StrPath, check_distinct, check_output_path, write_text
 from elmo_cli.messages import duration, plural
@@ -28,10 +31,8 @@ if TYPE_CHECKING:
 _LINE_EVERY_S = 15.0  # lines of progress in a log
 _LOADING_S = 0.5  # less is not announced
 _SHORTEST_S = 1e-9  # of the time between two updates, which may be zero
-_LINE_END = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
+_ENCODING_ERRORS = "surrogateescape"  # for file names, which are written byte for byte
 _PARAMETER = re.compile(r"`([a-z_]+)(?:=([^`]*))?`")
-# C0 and C1 controls, which also start escape sequences; invalid UTF-8; bidi overrides.
-_UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass
@@ -46,23 +47,9 @@ class Mode:
 mode = Mode()  # set where the command starts
 
 
-def printable(text: object) -> str:
-    r"""Return text on one line, without characters that control a terminal.
-
-    File names, tokens, keys and attributes may contain any character. A line end is replaced by a
-    space, and another control character by its Python escape, such as `\x1b`.
-    """
-    on_one_line = _LINE_END.sub(" ", str(text))
-    return _UNSAFE.sub(_escaped, on_one_line)
-
-
-def _escaped(control: re.Match[str]) -> str:
-    return ascii(control[0])[1:-1]  # without quotes
-
-
 def with_options(text: str) -> str:
     """Name options of the running command in a message: `overwrite=True` is `--overwrite`."""
-    options = _option_names()
+    options = option_names()
 
     def as_option(parameter: re.Match[str]) -> str:
         name = parameter[1]
@@ -77,7 +64,7 @@ def with_options(text: str) -> str:
     return _PARAMETER.sub(as_option, text)
 
 
-def _option_names() -> dict[str, str]:
+def option_names() -> dict[str, str]:
     """The longest name of each option of the running command, by the name of its parameter."""
     if mode.context is None:
         return {}
@@ -89,9 +76,13 @@ def _option_names() -> dict[str, str]:
 
 
 def alert(*lines: str) -> None:
-    """Print lines of text on stderr, also if `--quiet` is given."""
-    for line in lines:
-        click.echo(printable(line), err=True)
+    """Print lines of text on stderr, also if `--quiet` is given.
+
+    If the reader of a pipe has ended (`elmo … 2>&1 | head`), the run continues without them.
+    """
+    with suppress(BrokenPipeError):
+        for line in lines:
+            click.echo(printable(line), err=True)
 
 
 def note(*lines: str) -> None:
@@ -196,13 +187,25 @@ def check_output(output: str, inputs: Iterable[StrPath], *, overwrite: bool) -> 
 
 
 def write_lines(output: str, lines: Iterable[str], *, overwrite: bool) -> str:
-    """Write lines (with ends) in UTF-8 to a file or, for "-", to stdout; return its name."""
-    errors = "surrogateescape"  # for file names, which are written byte for byte
+    """Write lines (with ends) in UTF-8 to a file or, for "-", to stdout; return its name.
+
+    Control characters are escaped only if stdout is a terminal.
+    """
+    return write_parts(output, [lines], overwrite=overwrite)
+
+
+def write_parts(output: str, parts: Iterable[Iterable[str]], *, overwrite: bool) -> str:
+    """Write the lines of all parts like `write_lines`; stdout is flushed after each part."""
     if output == "-":
+        to_terminal = is_terminal(sys.stdout)
         with binary_stdout() as stdout:
-            stdout.writelines(line.encode(errors=errors) for line in lines)
+            for lines in parts:
+                shown = map(printable_rows, lines) if to_terminal else lines
+                stdout.writelines(line.encode(errors=_ENCODING_ERRORS) for line in shown)
+                stdout.flush()
         return "standard output"
-    write_text(output, lines, overwrite=overwrite, errors=errors)
+    lines = chain.from_iterable(parts)
+    write_text(output, lines, overwrite=overwrite, errors=_ENCODING_ERRORS)
     return output
 
 
@@ -382,9 +385,9 @@ class ProgressDisplay:
 
 
 @contextmanager
-def loading() -> Iterator[None]:
-    """Print "loading" if the body of the `with` takes more than half a second."""
-    timer = threading.Timer(_LOADING_S, note, ["loading"])
+def loading(what: str) -> Iterator[None]:
+    """Print "loading" and `what` if the body of the `with` takes more than half a second."""
+    timer = threading.Timer(_LOADING_S, note, [f"loading {what}"])
     timer.daemon = True
     timer.start()
     try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +13,7 @@ from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import (
     FILE,
     FiniteRange,
+    check_hdf5_suffix,
     check_local,
     command,
     flag,
@@ -26,6 +26,7 @@ from elmo_cli.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
     from elmo_cli.embed.job import EmbedJob
+    from elmo_cli.pretrained.model_files import ModelFiles
 
 # Parameters that have no effect without --ray, with it, and for standard output.
 _ONLY_ON_RAY = ("ray_address", "workers", "gpus_per_worker")
@@ -41,12 +42,6 @@ _ONLY_FOR_FILES = (
     "forget_sentences",
 )
 # fmt: off
-_OTHER_SUFFIXES = (  # of formats other than HDF5
-    ".npy", ".npz", ".json", ".jsonl", ".ndjson", ".txt", ".tsv", ".csv", ".vec", ".pt", ".pth",
-    ".bin", ".pkl", ".pickle", ".safetensors", ".mat", ".parquet", ".arrow", ".feather", ".zarr",
-    ".zip", ".tar",
-)
-
 _output_options = together(
     value("Output", "-o, --output PATH", "Output: an HDF5 file for all inputs, a folder (trailing "
           "/) with one file per input, or - for standard output; with --ray a folder or URL for "
@@ -249,8 +244,10 @@ def _run(job: EmbedJob, chosen: EmbedOptions, start_s: float) -> None:
         require_files("--dry-run", job.inputs)
     files = job.locate_model()
     if not (chosen.is_stdout or chosen.dry_run):
+        if chosen.resume and _report_finished(jobs, files):
+            return
         _check_folder(job.output)
-    with console.loading():
+    with console.loading(f"the model {files.name}"):
         from elmo_cli.cli import embed_jobs
 
         embedder = embed_jobs.load_embedder(job, files, chosen.threads)
@@ -262,6 +259,27 @@ def _run(job: EmbedJob, chosen: EmbedOptions, start_s: float) -> None:
         embed_jobs.write_files(jobs, embedder)
 
 
+def _report_finished(jobs: list[EmbedJob], files: ModelFiles) -> bool:
+    """Print the results if all jobs are complete, without loading the model; return whether."""
+    from elmo_cli.cli.embed_summary import note_summary, print_summaries
+    from elmo_cli.embed.finished_run import summary_if_finished
+    from elmo_cli.store.unfinished import is_finished
+
+    if not all(is_finished(job.output) for job in jobs):
+        return False
+    summaries = []
+    for job in jobs:
+        summary = summary_if_finished(job, files)
+        if summary is None:
+            return False
+        summaries.append(summary)
+    for job, summary in zip(jobs, summaries, strict=True):
+        console.warn(*summary.report.warnings)
+        note_summary(job, summary, None)
+    print_summaries(jobs, summaries)
+    return True
+
+
 def _checked_jobs(job: EmbedJob) -> list[EmbedJob]:
     """Return one job per output file, after checking the paths and first sentence of each job."""
     from elmo_cli.embed.blocks import check_first_sentence
@@ -270,16 +288,41 @@ def _checked_jobs(job: EmbedJob) -> list[EmbedJob]:
     check_local(job.output)
     if not is_folder(job.output):
         job.check_paths()
-        _check_suffix(job.output)
+        to_stdout = f"`-o - --output-format FORMAT > {job.output}` writes jsonl, npz or text"
+        check_hdf5_suffix(job.output, to_stdout)
         check_first_sentence(job)
         return [job]
     jobs = job.per_input()
+    _check_unfinished_folder(job, jobs)
     for file_job in jobs:
         if os.path.isdir(job.output):
             check_distinct(file_job.output, job.inputs)
             file_job.check_paths()
         check_first_sentence(file_job)
     return jobs
+
+
+def _check_unfinished_folder(job: EmbedJob, jobs: list[EmbedJob]) -> None:
+    """Refuse a folder with some complete outputs, unless `--resume` or `--overwrite` is given."""
+    from elmo_cli.store.unfinished import is_finished
+
+    finished = [file_job.output for file_job in jobs if is_finished(file_job.output)]
+    if not all(_is_hdf5(output) for output in finished):
+        return  # `EmbedJob.check_paths` refuses a file that no run can have written
+    n_finished = len(finished)
+    if 0 < n_finished < len(jobs) and not job.resume and not job.overwrite:
+        raise OutputError(
+            f"has {n_finished:,} of {len(jobs):,} files",
+            "`resume=True` computes the others, `overwrite=True` starts over",
+            where=job.output,
+        )
+
+
+def _is_hdf5(path: str) -> bool:
+    from elmo_cli.filetypes import HDF5, HEAD_BYTES, identify
+
+    with open(path, "rb") as file:
+        return identify(file.read(HEAD_BYTES)) is HDF5
 
 
 def _check_folder(output: str) -> None:
@@ -295,18 +338,6 @@ def _check_folder(output: str) -> None:
             os.makedirs(output, exist_ok=True)
         elif not is_finished(output):
             TemporaryFile(dir=resolve(output).parent).close()
-
-
-def _check_suffix(output: str) -> None:
-    """Refuse an output path whose suffix belongs to a format other than HDF5."""
-    suffix = Path(output).suffix.lower()
-    if suffix in _OTHER_SUFFIXES:
-        raise OutputError(
-            f"embeddings files are HDF5, not {suffix}",
-            f"`-o {Path(output).with_suffix('.hdf5')}` writes HDF5, which `open_embeddings` reads; "
-            f"`-o - --output-format FORMAT > {output}` writes jsonl, npz or text",
-            where=output,
-        )
 
 
 def _check_for_ray(job: EmbedJob) -> None:

@@ -7,21 +7,26 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import redirect_stdout
+from itertools import islice, tee
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from elmo_cli.cli import console, options
+from elmo_cli.cli.embed_summary import note_fit, note_summary, print_objects, print_summaries
 from elmo_cli.cluster.shard_folder import SKIPPED_LIST, without_secrets
+from elmo_cli.embed.blocks import SENTENCES
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.plan import Plan, measure_speed, plan_job
 from elmo_cli.embed.run import RunSummary, make_embedder, run_job
 from elmo_cli.embed.stream_formats import sentence_writer
+from elmo_cli.embed.text_fit import text_fit
 from elmo_cli.errors import InputError, ModelError
 from elmo_cli.files import is_url
+from elmo_cli.fit import fit_facts
 from elmo_cli.messages import duration, format_bytes, plural
 from elmo_cli.pretrained.load import load_files
 from elmo_cli.pretrained.model_files import ModelFiles
@@ -29,6 +34,7 @@ from elmo_cli.text.input import InputReport, is_stream, read_sentences
 
 if TYPE_CHECKING:
     from elmo_cli.cluster.run import ClusterResult
+    from elmo_cli.text.sentence import Sentence
 
 _TIMING_S = 0.3  # for the first estimate of the remaining time
 
@@ -50,14 +56,7 @@ def load_embedder(job: EmbedJob, files: ModelFiles, n_threads: int | None) -> Em
 
 def write_files(jobs: Sequence[EmbedJob], embedder: Embedder) -> None:
     """Write the HDF5 file of each job; exit with code 3 if lines were skipped."""
-    summaries = [_write_file(job, embedder) for job in jobs]
-    _print_json([_summary_facts(summary) for summary in summaries])
-    skipped_lists = []
-    for job, summary in zip(jobs, summaries, strict=True):
-        if summary.report.skipped:
-            skipped_lists.append(job.skipped_list)
-    reports = [summary.report for summary in summaries]
-    console.exit_if_skipped(*reports, lists=skipped_lists)
+    print_summaries(jobs, [_write_file(job, embedder) for job in jobs])
 
 
 def _write_file(job: EmbedJob, embedder: Embedder) -> RunSummary:
@@ -76,45 +75,8 @@ def _write_file(job: EmbedJob, embedder: Embedder) -> RunSummary:
 
     with progress:
         summary = run_job(job, embedder=embedder, progress=on_progress, warn=console.warn)
-    console.print_truncated(summary.report)
-    if summary.duplicates:
-        repeated = plural(summary.duplicates, "repeated sentence")
-        console.note(f"{repeated} left out by --layout {job.file.layout}")
-    console.note(_summary_line(summary, time.monotonic() - start_s))
+    note_summary(job, summary, time.monotonic() - start_s)
     return summary
-
-
-def _summary_line(summary: RunSummary, seconds: float) -> str:
-    sentences = plural(summary.sentences, "sentence")
-    tokens = plural(summary.tokens, "token")
-    computed = plural(summary.computed, "token")
-    line = f"{summary.output}: {sentences}, {tokens}, {format_bytes(summary.bytes)}; "
-    line += f"{computed} in {seconds:.1f} s"
-    if summary.computed:
-        line += f" ({summary.computed / seconds:,.0f} tokens/s)"
-    return line
-
-
-def _summary_facts(summary: RunSummary) -> dict[str, Any]:
-    """Return the JSON object of a file."""
-    report = summary.report
-    return {
-        "output": summary.output,
-        "sentences": summary.sentences,
-        "tokens": summary.tokens,
-        "duplicates": summary.duplicates,
-        "computed_tokens": summary.computed,
-        "bytes": summary.bytes,
-        "blank_lines": report.blank_lines,
-        "truncated_tokens": report.truncated_tokens,
-        "skipped": report.skipped,
-        "warnings": report.warnings,
-    }
-
-
-def _print_json(objects: list[dict[str, Any]]) -> None:
-    """Print the objects of several files, or that of a single one, without brackets."""
-    console.print_result(objects[0] if len(objects) == 1 else objects)
 
 
 def write_stdout(job: EmbedJob, embedder: Embedder, stream_format: str) -> None:
@@ -123,17 +85,28 @@ def write_stdout(job: EmbedJob, embedder: Embedder, stream_format: str) -> None:
     n_warned = 0
     text = job.with_max_characters(embedder.bilm.options.max_characters).text
     pooled = job.embedder.pool is not None
+    sentences = _with_fit(job, read_sentences(job.inputs, text, report), embedder)
     with (
         console.binary_stdout() as out,
         sentence_writer(stream_format, out, pooled=pooled) as write,
     ):
-        for sentence, array in embedder.stream(read_sentences(job.inputs, text, report)):
+        for sentence, array in embedder.stream(sentences):
             write(sentence, array)
             console.warn(*report.warnings[n_warned:])
             n_warned = len(report.warnings)
     console.warn(*report.warnings[n_warned:])
     console.print_truncated(report)
     console.exit_if_skipped(report)
+
+
+def _with_fit(
+    job: EmbedJob, sentences: Iterable[Sentence], embedder: Embedder
+) -> Iterator[Sentence]:
+    """Print how the first sentences fit the vocabulary of the model; return all sentences."""
+    # `tee` keeps the sentences that `text_fit` reads, until `all_sentences` has yielded them.
+    beginning, all_sentences = tee(sentences)
+    note_fit(text_fit(job, islice(beginning, SENTENCES), embedder, console.warn))
+    return all_sentences
 
 
 def print_plans(jobs: Sequence[EmbedJob], embedder: Embedder, loading_s: float) -> None:
@@ -146,8 +119,9 @@ def print_plans(jobs: Sequence[EmbedJob], embedder: Embedder, loading_s: float) 
         if not console.mode.as_json:
             console.say(_plan_line(job.output, plan, seconds))
         console.warn(*plan.warnings)
+        note_fit(plan.fit)
         objects.append(_plan_facts(job.output, plan, seconds))
-    _print_json(objects)
+    print_objects(objects)
 
 
 def _plan_line(output: str, plan: Plan, seconds: Sequence[float]) -> str:
@@ -175,6 +149,7 @@ def _plan_facts(output: str, plan: Plan, seconds: Sequence[float]) -> dict[str, 
         "computed_tokens": plan.computed,
         "bytes": plan.size.total,
         "peak_bytes": plan.size.peak,
+        "fit": fit_facts(plan.fit),
         "seconds": round(estimate, 1),
         "seconds_range": [round(low, 1), round(high, 1)],
     }

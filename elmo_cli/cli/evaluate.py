@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -44,6 +45,10 @@ def evaluate(**values: Any) -> None:
       elmo evaluate ner/ --test test.conll --embeddings vectors/ --json
       elmo evaluate ner/ --test test.conll -o predicted.conll
     """
+    from elmo_cli.fit import fit_facts
+    from elmo_cli.tasks.data_files import read_data_file
+    from elmo_cli.tasks.data_fit import fit_of_test_data
+
     chosen = EvaluateOptions(**values)
     if chosen.output is None:
         options.refuse_options(["output_format", "overwrite"], "without -o")
@@ -55,12 +60,22 @@ def evaluate(**values: Any) -> None:
     path = chosen.embeddings or task_options.vectors_folder(chosen.folder)
     vectors = chosen.embeddings_folder(path, trained.bilm)
     with task_options.TaskReporter() as reporter:
-        split = task.read(chosen.test)
+        split = read_data_file(task, chosen.test, every_row=chosen.output is not None)
+        console.warn(*split.report.warnings)
+        fit = fit_of_test_data(task, split, trained.words)
+        reporter.fit(fit)
+        n_examples = sum(map(task.is_labelled, split.examples))
+        _warn_of_unlabelled(chosen.test, split.unlabelled)
         predictions, scores = trained.evaluate(split, vectors, reporter)
     if chosen.output is not None:
-        lines = task.format_lines(split, predictions, output_format)
-        console.write_lines(chosen.output, lines, overwrite=chosen.overwrite)
-    n_examples = len(split.examples)
-    facts = {"test": chosen.test, "examples": n_examples, **scores.to_dict()}
+        parts = task.format_file([(split, predictions)], output_format)
+        console.write_parts(chosen.output, parts, overwrite=chosen.overwrite)
+    facts = {"test": chosen.test, "examples": n_examples, **scores.to_dict(), "fit": fit_facts(fit)}
     title = f"{chosen.test}, {plural(n_examples, 'example')}"
     console.print_result(facts, partial(task_options.print_scores, title, facts))
+
+
+def _warn_of_unlabelled(test: str, unlabelled: Sequence[str]) -> None:
+    if unlabelled:
+        examples = plural(len(unlabelled), "example")
+        console.warn(f"{test}: {examples} without a label, not scored; the first: {unlabelled[0]}")

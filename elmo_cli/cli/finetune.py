@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console, lm_training, options
 from elmo_cli.cli.click_options import FILE, command, flag, setting, settings, together, value
+from elmo_cli.fit import fit_facts
 from elmo_cli.lm.settings import TrainSettings
 
 if TYPE_CHECKING:
@@ -93,8 +94,8 @@ def finetune(**values: Any) -> None:
         options.use_threads(chosen.threads)
         options.warn_of_slow_bf16(chosen.precision, job.device)
         result = run_finetune(job, reporter=reporter)
-    lm_training.warn_of_unknown(result.unknown_fraction, "the tokens of the test text")
-    console.print_result(asdict(result), partial(_print, result))
+    facts = {**asdict(result), "fit": fit_facts(reporter.fit_points)}
+    console.print_result(facts, partial(_print, result))
     if not result.improved:
         reporter.message(_why_not_improved(result))
     elif result.ratio > 1:
@@ -160,7 +161,7 @@ def _why_not_improved(result: FinetuneResult) -> str:
 
     problem = f"{why_source(result)}: {result.output} contains the biLM of {result.model}"
     if result.improved is None:
-        return f"{problem}; `--resume` with a longer --max-seconds trains"
+        return f"{problem}; `--resume` with a larger limit trains"
     lower_rate = result.learning_rate / 4
     return f"{problem}; try `--overwrite --learning-rate {lower_rate:.1g}`, or more text"
 

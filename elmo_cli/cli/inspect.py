@@ -39,7 +39,7 @@ _LISTED = "`elmo inspect --json` lists the problems"
 _HINTS = {
     "embeddings": f"{_LISTED}; embed the text again",
     "weights": f"{_LISTED}; get the weights from their source again",
-    "unfinished": "run the command that made it again with `--resume`",
+    "unfinished": "`elmo embed … --resume` with the options of its run completes it",
 }
 
 
@@ -242,7 +242,7 @@ def _embeddings_rows(facts: dict[str, Any]) -> dict[str, str]:
         "layout": facts["layout"],
         "sentences": f"{facts['sentences']:,}",
         "tokens": "not recorded" if tokens is None else f"{tokens:,}",
-        "layers": str(attributes.get("layers", facts["n_layers"] or "one")),
+        "layers": _layers_row(facts),
         "dim": str(facts["dim"]),
         "values": f"{facts['dtype']}, {format_bytes(facts['bytes'])}",
         "first": ", ".join(first),
@@ -253,9 +253,22 @@ def _embeddings_rows(facts: dict[str, Any]) -> dict[str, str]:
             rows[name] = str(attributes[name])
     sources = facts["sources"]
     if sources:
-        texts = [f"{name} from sentence {number}" for name, number in sources[:_SHOWN]]
+        texts = [_source_in_words(*source) for source in sources[:_SHOWN]]
+        if len(sources) > _SHOWN:
+            texts.append(f"and {len(sources) - _SHOWN:,} more")
         rows["text"] = ", ".join(texts)
     return rows
+
+
+def _layers_row(facts: dict[str, Any]) -> str:
+    """The layers, such as "all 3", "top" or "0,2"; their number in files of other programs."""
+    n_layers = str(facts["n_layers"] or "one")
+    selection = str(facts["attributes"].get("layers", n_layers))
+    return f"all {n_layers}" if selection == "all" else selection
+
+
+def _source_in_words(name: object, first_sentence: object) -> str:
+    return f"{name} (from sentence {first_sentence})" if first_sentence else str(name)
 
 
 def _recomputed_row(sentences: list[dict[str, Any]]) -> str:

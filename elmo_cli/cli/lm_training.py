@@ -21,6 +21,7 @@ from elmo_cli.cli.click_options import (
     together,
     value,
 )
+from elmo_cli.fit import FitPoint
 from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.messages import duration
 from elmo_cli.text.input_report import InputReport
@@ -29,7 +30,6 @@ from elmo_cli.training.reporter import Reporter
 if TYPE_CHECKING:
     from elmo_cli.training.reporter import Estimate
 
-_MUCH_UNKNOWN = 0.5  # fraction of the tokens of a text
 _FIRST_LINE_S = 1.5
 
 
@@ -128,11 +128,12 @@ class ConsoleReporter(console.ProgressDisplay, Reporter):
         super().__init__(None, "", is_estimate=is_estimate)
         self._text = text
         self.notes = InputReport()
+        self.fit_points: tuple[FitPoint, ...] = ()
         self._first_line = threading.Timer(_FIRST_LINE_S, self._print_first_line)
         self._first_line.daemon = True
 
     def __enter__(self) -> ConsoleReporter:
-        self.progress("starting", 0, None)
+        self.progress("loading PyTorch and the model", 0, None)
         self._first_line.start()
         return self
 
@@ -147,7 +148,7 @@ class ConsoleReporter(console.ProgressDisplay, Reporter):
             console.note(text)
 
     def message(self, text: str) -> None:
-        console.note(text)
+        console.note(console.with_options(text))
 
     def reading(self, paths: Sequence[str], notes: InputReport) -> None:
         self.begin("reading", "bytes")
@@ -158,6 +159,11 @@ class ConsoleReporter(console.ProgressDisplay, Reporter):
         self.notes = notes
         console.warn(*notes.warnings)
         console.print_truncated(notes)
+
+    def fit(self, points: Sequence[FitPoint]) -> None:
+        """Print the points, and keep them for `--json`."""
+        self.fit_points += tuple(points)
+        print_fit(points)
 
     def progress(self, what: str, done: float, total: float | None, detail: str = "") -> None:
         if what != self.label:
@@ -182,8 +188,17 @@ class ConsoleReporter(console.ProgressDisplay, Reporter):
         self.message(
             f"{position}, {line['tokens']:,} tokens, {line['seconds']:,.0f} s: perplexity "
             f"{measured['average']:.1f} on {self._text} (forward {measured['forward']:.1f}, "
-            f"backward {measured['backward']:.1f})"
+            f"backward {measured['backward']:.1f}), {measured['unknown_fraction']:.1%} unknown"
         )
+
+
+def print_fit(points: Sequence[FitPoint]) -> None:
+    """Print each point as a line, or as a warning if it is outside its limits."""
+    for point in points:
+        if point.warning:
+            console.warn(point.warning)
+        else:
+            console.note(point.line)
 
 
 def _total_size(paths: Sequence[str]) -> int | None:
@@ -191,12 +206,3 @@ def _total_size(paths: Sequence[str]) -> int | None:
     if not paths or not all(os.path.isfile(path) for path in paths):
         return None
     return sum(os.path.getsize(path) for path in paths)
-
-
-def warn_of_unknown(fraction: float, tokens: str) -> None:
-    """Warn if most of some tokens, described for the message, are not in the vocabulary."""
-    if fraction > _MUCH_UNKNOWN:
-        console.warn(
-            f"the vocabulary lacks {fraction:.0%} of {tokens}; is it in the language of the text, "
-            "and does raw text need `--tokenize`?"
-        )

@@ -86,7 +86,7 @@ def main(args: list[str] | None = None) -> None:
     """Run the command line and exit.
 
     The exit codes are 0 done, 1 failed, 2 wrong command line, 3 done except for skipped input, and
-    130 interrupted.
+    130 interrupted. The code is 0 if a reader such as `head` closes the pipe early.
     """
     if args is None:
         args = sys.argv[1:]
@@ -101,6 +101,8 @@ def main(args: list[str] | None = None) -> None:
             sys.stdout.flush()
     except click.exceptions.Exit as ended:
         sys.exit(ended.exit_code)
+    except SystemExit:  # click and rich end in this way where the reader of a pipe has gone
+        sys.exit(0)
     except (Exception, KeyboardInterrupt) as error:
         if debug and not isinstance(error, click.ClickException):
             trace = "".join(traceback.format_exception(error))
@@ -137,7 +139,7 @@ def _report(error: BaseException) -> int:
         console.alert(*error.format_message().splitlines())
         return 2
     if isinstance(error, BrokenPipeError):
-        return 1  # the reader, such as `head`, needs no more
+        return 0  # the reader, such as `head`, needs no more
     report = _explain(error)
     report.print()
     return report.exit_code
@@ -149,13 +151,27 @@ def _explain(error: BaseException) -> _Report:
     if isinstance(error, click.ClickException):
         return _explain_usage(error)
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
-        return _Report(130, "interrupted", INTERRUPTED_HINT)
+        return _Report(130, "interrupted", _interrupted_hint())
     if _is_out_of_memory(error):
-        return _Report(1, "out of memory", "choose a smaller `--batch-size` or a smaller model")
+        return _Report(1, "out of memory", _out_of_memory_hint())
     if isinstance(error, OSError) and error.strerror:
         return _explain_system(error, error.strerror)
     hint = "internal error of elmo: please report it with the output of `elmo --debug …`"
     return _Report(1, f"{type(error).__name__}: {error}", hint)
+
+
+def _interrupted_hint() -> str:
+    if console.mode.context is None:
+        return INTERRUPTED_HINT
+    if "resume" in console.option_names():
+        return "continue with `--resume`, or run the command again"
+    return "run the command again"
+
+
+def _out_of_memory_hint() -> str:
+    if "batch_size" in console.option_names():
+        return "choose a smaller `--batch-size` or a smaller model"
+    return "choose a smaller model, or less text at a time"
 
 
 def _explain_own(error: ElmoError) -> _Report:

@@ -116,7 +116,8 @@ def neighbors(**values: Any) -> None:
     if search.plotted is not None:
         from elmo_cli.plot.token_plot import draw_tokens
 
-        draw_tokens(search.plotted, str(chosen.output))
+        with plot_options.plot_warnings():
+            draw_tokens(search.plotted, str(chosen.output))
     console.warn(*search.warnings)
     console.print_result(_facts(chosen, search), partial(_print_table, search.answers))
     console.note(f"{chosen.file}: layer {search.layer}, {search.n_compared:,} {search.unit}")
@@ -138,7 +139,7 @@ def _check_options(chosen: NeighborsOptions, files: Sequence[str]) -> None:
 
 
 @dataclass(frozen=True)
-class _Answer:
+class _AnsweredQuery:
     """A query and its nearest neighbors, each with its cosine."""
 
     query: Query
@@ -159,7 +160,7 @@ class _Search:
     unit: str
     n_compared: int
     sentences_without_tokens: int
-    answers: list[_Answer]
+    answers: list[_AnsweredQuery]
     warnings: list[str]
     plotted: PlottedTokens | None
 
@@ -197,7 +198,7 @@ def _search(chosen: NeighborsOptions, typed: tuple[list[Query], list[str]] | Non
         n_compared=found.n_compared,
         sentences_without_tokens=n_skipped,
         answers=[
-            _Answer(query, neighbors)
+            _AnsweredQuery(query, neighbors)
             for query, neighbors in zip(queries, found.neighbors, strict=True)
         ],
         warnings=warnings,
@@ -219,7 +220,7 @@ def _facts(chosen: NeighborsOptions, search: _Search) -> dict[str, Any]:
     }
 
 
-def _answer_facts(answer: _Answer) -> dict[str, Any]:
+def _answer_facts(answer: _AnsweredQuery) -> dict[str, Any]:
     query = answer.query
     return {
         "query": query.text,
@@ -231,7 +232,7 @@ def _answer_facts(answer: _Answer) -> dict[str, Any]:
     }
 
 
-def _print_table(answers: Sequence[_Answer]) -> None:
+def _print_table(answers: Sequence[_AnsweredQuery]) -> None:
     """Print each query and its neighbors in context."""
     rows = []
     for answer in answers:
@@ -241,7 +242,7 @@ def _print_table(answers: Sequence[_Answer]) -> None:
     print_in_context(("cosine", "position"), rows)
 
 
-def _notes(answers: Sequence[_Answer]) -> Iterator[str]:
+def _notes(answers: Sequence[_AnsweredQuery]) -> Iterator[str]:
     """Yield what a reader of the table has to know."""
     n_shown = Counter(answer.query.text for answer in answers)
     n_in_file = {answer.query.text: answer.query.n_occurrences for answer in answers}

@@ -19,6 +19,7 @@ from elmo_cli.cli.click_options import (
     MODEL_OR_FILE,
     Option,
     argument,
+    check_hdf5_suffix,
     flag,
     longest_name,
     refuse_url,
@@ -109,11 +110,11 @@ texts_argument = partial(argument, nargs=-1, type=FILE)
 encoding_option: Option = value(
     "Input", "--encoding NAME", "Character encoding of the input.", default="utf-8"
 )
-_on_error: Option = value(
+_on_error_option: Option = value(
     "Input", "--on-error ACTION", "On an unreadable line: stop, or skip it and exit with code 3.",
     type=click.Choice(ON_ERROR), default="stop",
 )
-raw_input_options: Option = together(encoding_option, _on_error)
+raw_input_options: Option = together(encoding_option, _on_error_option)
 input_options: Option = together(
     value("Input", "--input-format FORMAT",
           "Input format: auto (by suffix), plain (one sentence per line), conll, conllu or jsonl.",
@@ -123,7 +124,7 @@ input_options: Option = together(
     encoding_option,
     value("Input", "--column N", "Token column of conll and conllu input, from 1; -1 is the last.  "
           "[default: FORM in conllu, 4 in CoNLL-2012, else 1]", type=int),
-    _on_error,
+    _on_error_option,
 )
 blank_lines_option: Option = value(
     "Input", "--blank-lines ACTION",
@@ -136,6 +137,8 @@ label_options: Option = together(
           type=click.Choice(["auto", "plain", "conll", "conllu"]), default="auto"),
     value("Input", "--label-column COLUMN", "Label column of conll and conllu: a number from 1, -1 "
           "for the last, or in conllu a name such as upos.  [default: xpos in conllu, else -1]"),
+    value("Input", "--column N", "Token column of conll and conllu LABELS, from 1; -1 is the "
+          "last.  [default: that of the text of the vectors]", "token_column", type=int),
     encoding_option,
 )
 # fmt: on
@@ -188,6 +191,7 @@ class LabelOptions:
 
     label_format: str
     label_column: str | None
+    token_column: int | None
     encoding: str
 
     def label_settings(self) -> LabelSettings:
@@ -195,7 +199,10 @@ class LabelOptions:
         from elmo_cli.analysis.labelled_vectors import LabelSettings
 
         return LabelSettings(
-            format=self.label_format, encoding=self.encoding, column=self.label_column
+            format=self.label_format,
+            encoding=self.encoding,
+            column=self.label_column,
+            token_column=self.token_column,
         )
 
 
@@ -341,9 +348,10 @@ def warn_of_slow_bf16(precision: str, device: torch.device) -> None:
 
 
 def _hdf5(ctx: click.Context, parameter: click.Parameter, output: str) -> str:
-    """Refuse an output that is no file on a disk."""
+    """Refuse an output that is no file on a disk, or has the suffix of another format."""
     if output == "-":
         raise UsageError("HDF5 needs a file on a disk", "`-o FILE` names one", where="--output -")
+    check_hdf5_suffix(output)
     return refuse_url(ctx, parameter, output)
 
 

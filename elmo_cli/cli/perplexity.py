@@ -11,9 +11,11 @@ import click
 
 from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import FILE, command, output_option, together, value
-from elmo_cli.messages import plural
+from elmo_cli.fit import TEXT_IN_VOCABULARY, FitPoint, fit_facts
+from elmo_cli.messages import plural, shorten_list
 
 if TYPE_CHECKING:
+    from elmo_cli.lm.corpus import Corpus
     from elmo_cli.lm.evaluation import TextScores
     from elmo_cli.lm.language_model import LanguageModel
     from elmo_cli.lm.perplexity import BitsPerByte, Perplexity
@@ -80,7 +82,6 @@ def perplexity(**values: Any) -> None:
       elmo perplexity heldout.txt -m model/ --state carry --batch-size 256
       elmo perplexity heldout.txt -m model/ -o sentences.tsv
     """
-    from elmo_cli.cli.lm_training import warn_of_unknown
     from elmo_cli.engine.runtime import select_device
     from elmo_cli.files import check_distinct
     from elmo_cli.lm.language_model import load_language_model
@@ -99,7 +100,11 @@ def perplexity(**values: Any) -> None:
         model_files = [chosen.model, *model.bilm.files, chosen.softmax, chosen.vocabulary]
         check_distinct(chosen.output, model_files, what="a file of the model")
     report = InputReport()
-    scores = _score(model.to(device), report, chosen)
+    corpus = _read(model, report, chosen)
+    console.warn(*report.warnings)
+    console.print_truncated(report)
+    fit = _report_fit(corpus, model, chosen)
+    scores = _score(model.to(device), corpus, chosen)
     measured = perplexity_of(scores)
     if chosen.output:
         console.write_lines(chosen.output, _table(scores), overwrite=chosen.overwrite)
@@ -107,15 +112,13 @@ def perplexity(**values: Any) -> None:
         console.warn(model.warning)
     if chosen.state == "warm" and model.bilm.warm_state_warning:
         console.warn(model.bilm.warm_state_warning)
-    console.warn(*report.warnings)
-    console.print_truncated(report)
-    warn_of_unknown(measured.unknown_fraction, "the tokens")
     others = {name: fact for name, fact in asdict(measured).items() if name not in _DIRECTIONS}
     facts = {
         "model": model.bilm.name,
         "state": chosen.state,
         "perplexity": dict(zip(_DIRECTIONS, _by_direction(measured), strict=True)),
         **others,
+        "fit": fit_facts([fit]),
         "truncated_tokens": report.truncated_tokens,
         "skipped": report.skipped,
         "warnings": report.warnings,
@@ -137,14 +140,28 @@ def _check_options(chosen: PerplexityOptions) -> None:
     console.check_output(chosen.output, chosen.texts, overwrite=chosen.overwrite)
 
 
-def _score(model: LanguageModel, report: InputReport, chosen: PerplexityOptions) -> TextScores:
+def _read(model: LanguageModel, report: InputReport, chosen: PerplexityOptions) -> Corpus:
     from elmo_cli.lm.corpus import read_corpus
-    from elmo_cli.lm.evaluation import score
-    from elmo_cli.pretrained.warm_state import warm_state
 
     max_characters = model.bilm.options.max_characters
     settings = chosen.input_settings(max_characters=max_characters)
-    corpus = read_corpus(chosen.texts, settings, notes=report, keep_lines=True)
+    return read_corpus(chosen.texts, settings, notes=report, keep_lines=True)
+
+
+def _report_fit(corpus: Corpus, model: LanguageModel, chosen: PerplexityOptions) -> FitPoint:
+    """Print how many tokens are in the vocabulary; an InputError if none is."""
+    from elmo_cli.cli.lm_training import print_fit
+
+    point = corpus.fit(TEXT_IN_VOCABULARY, model.vocabulary)
+    point.check(shorten_list(chosen.texts))
+    print_fit([point])
+    return point
+
+
+def _score(model: LanguageModel, corpus: Corpus, chosen: PerplexityOptions) -> TextScores:
+    from elmo_cli.lm.evaluation import score
+    from elmo_cli.pretrained.warm_state import warm_state
+
     with console.ProgressDisplay(corpus.n_predictions, "predictions") as progress:
         return score(
             model,

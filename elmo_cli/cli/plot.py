@@ -60,7 +60,8 @@ def plot_curves(**values: Any) -> None:
     for log in logs:
         record = log.with_name(RECORD_FILE) if log.name == LOG_FILE else None
         runs.append(read_run(log, record))
-    draw_training_curves(runs, chosen.output)
+    with plot_options.plot_warnings():
+        draw_training_curves(runs, chosen.output)
     console.note(f"{chosen.output}: written")
 
 
@@ -83,7 +84,7 @@ def plot_layers(**values: Any) -> None:
     Example: elmo plot layers ner/ srl/ mix:0.21,0.45,0.34 -o layers.png
     """
     from elmo_cli.plot.layer_results import draw_layer_weights, parse_mix, read_mixes
-    from elmo_cli.tasks.settings import SCORES_FILE
+    from elmo_cli.training.run_folder import SCORES_FILE
 
     chosen = PlotLayersOptions(**values)
     scores_files = {}  # of the folders
@@ -97,7 +98,8 @@ def plot_layers(**values: Any) -> None:
             rows += read_mixes(scores_files[mix])
         else:
             rows.append(parse_mix(mix))
-    draw_layer_weights(rows, chosen.output)
+    with plot_options.plot_warnings():
+        draw_layer_weights(rows, chosen.output)
     console.note(f"{chosen.output}: written")
 
 
@@ -133,9 +135,9 @@ def plot_senses(**values: Any) -> None:
     """Plot the occurrences of a word in two dimensions.
 
     FILE is an embeddings file that stores its tokens. Vectors are normalized to unit length and
-    projected onto their first two principal components. Colors show clusters (k-means on the first
-    50 components) or labels. A page (.html) shows the sentence of the point under the mouse, zooms,
-    and needs no network; a figure shows context where there is room.
+    projected onto their first two principal components. Colors show labels, or clusters (k-means on
+    the first 50 components), which need not be senses. A page (.html) shows the sentence of the
+    point under the mouse, zooms, and needs no network; a figure shows context where there is room.
 
     \b
     Examples:
@@ -143,6 +145,7 @@ def plot_senses(**values: Any) -> None:
       elmo plot senses dev.hdf5 --word like --labels dev.conllu --label-column upos -o like.png
     """
     from elmo_cli.isolate import run_isolated
+    from elmo_cli.plot.token_groups import CLUSTERS_NOTE
     from elmo_cli.plot.token_plot import draw_tokens, read_word
 
     chosen = PlotSensesOptions(**values)
@@ -156,8 +159,11 @@ def plot_senses(**values: Any) -> None:
         labels = (chosen.labels, chosen.label_settings())
     read = partial(read_word, chosen.file, chosen.word, chosen.layer, labels)
     tokens = run_isolated(read, files, EmbeddingsFileError)
-    draw_tokens(tokens, chosen.output, chosen.clusters)
+    with plot_options.plot_warnings():
+        draw_tokens(tokens, chosen.output, chosen.clusters)
     console.note(f"{chosen.output}: {tokens.title}")
+    if chosen.labels is None:
+        console.note(CLUSTERS_NOTE)
 
 
 @dataclass(frozen=True)
@@ -190,7 +196,8 @@ def plot_similarity(**values: Any) -> None:
     plot_options.check_plot(chosen.output, [chosen.file], overwrite=chosen.overwrite)
     read = partial(read_similarity, chosen.file, chosen.first, chosen.second)
     similarity = run_isolated(read, [chosen.file], EmbeddingsFileError)
-    draw_similarity(similarity, chosen.output)
+    with plot_options.plot_warnings():
+        draw_similarity(similarity, chosen.output)
     console.note(f"{chosen.output}: written")
 
 
@@ -218,5 +225,6 @@ def plot_probe(**values: Any) -> None:
     chosen = PlotProbeOptions(**values)
     plot_options.check_plot(chosen.output, chosen.results, overwrite=chosen.overwrite)
     probes = [read_probe(result) for result in chosen.results]
-    draw_probes(probes, chosen.output)
+    with plot_options.plot_warnings():
+        draw_probes(probes, chosen.output)
     console.note(f"{chosen.output}: written")

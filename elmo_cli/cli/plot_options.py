@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from elmo_cli.cli import console
@@ -33,3 +35,15 @@ def check_plot(
 
     console.check_output(output, inputs, overwrite=overwrite)
     check_format(output, of_tokens=of_tokens)
+
+
+@contextmanager
+def plot_warnings() -> Iterator[None]:
+    """Print the warnings of the body of the `with`, which draws a plot.
+
+    An example is a character that the font lacks.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    console.warn(*(str(warning.message) for warning in caught))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import select
+import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +13,7 @@ from elmo_cli.cli import console, options, task_options
 from elmo_cli.cli.click_options import FILE, FOLDER, argument, command, flag, output_option
 from elmo_cli.errors import UsageError
 from elmo_cli.text.input_report import InputReport
+from elmo_cli.training.reporter import SILENT
 
 if TYPE_CHECKING:
     from elmo_cli.tasks.readers import Split
@@ -48,31 +53,66 @@ def predict(**values: Any) -> None:
       elmo predict ner/ new.txt -o new.conll
       xz -dc new.txt.xz | elmo predict ner/ - --tokenize --output-format jsonl > new.jsonl
     """
+    from elmo_cli.tasks.chunks import read_chunks
+
     chosen = PredictOptions(**values)
     console.check_output(chosen.output, chosen.texts, overwrite=chosen.overwrite)
     trained = chosen.load()
     task = trained.task
     output_format = chosen.format_for(task)
     report = InputReport()
-    split = _read(chosen, task, report)
+    split, rows = _open(chosen, task, report)
     path = task_options.vectors_folder(chosen.folder)
     vectors = chosen.embeddings_folder(path, trained.bilm)
-    with task_options.TaskReporter() as reporter:
-        predictions = trained.predict_unseen(split, vectors, reporter)
-    lines = task.format_lines(split, predictions, output_format)
-    console.write_lines(chosen.output, lines, overwrite=chosen.overwrite)
+    is_shown = chosen.output == "-" and console.is_terminal(sys.stdout)
+    # A progress bar would be mixed with predictions on the same terminal.
+    reporting = nullcontext(SILENT) if is_shown else task_options.TaskReporter()
+    with reporting as reporter:
+        chunks = _with_warnings(read_chunks(split, rows, is_waiting=_is_waiting), report)
+        predicted = trained.predict_chunks(chunks, vectors, reporter)
+        parts = task.format_file(predicted, output_format)
+        console.write_parts(chosen.output, parts, overwrite=chosen.overwrite)
     console.exit_if_skipped(report)
 
 
-def _read(chosen: PredictOptions, task: Task, report: InputReport) -> Split:
-    """Read the text, or a file in the format of the training data; print the warnings."""
+def _open(chosen: PredictOptions, task: Task, report: InputReport) -> tuple[Split, Iterator[None]]:
+    """Open the text, or a file in the format of the training data.
+
+    Returns:
+        An empty split, and an iterator that adds one row to it at each step.
+    """
+    from elmo_cli.tasks.data_files import read_rows
+    from elmo_cli.tasks.readers import Split
+    from elmo_cli.text.input import read_sentences
+
     if task.reads_text and not chosen.as_data:
-        split = task.read_text(chosen.texts, chosen.input_settings(), report)
-        console.warn(*report.warnings)
-        return split
+        sentences = read_sentences(chosen.texts, chosen.input_settings(), report)
+        split = Split(", ".join(chosen.texts))
+        return split, task.fill_text(split, sentences)
     if len(chosen.texts) > 1:
         where = chosen.texts[1]
         raise UsageError("more than one file", "predict on the files one by one", where=where)
     where = "for a file in the format of the training data"
     options.refuse_options(options.INPUT_FIELDS, where)
-    return task.read(chosen.texts[0], labelled=False)
+    path = chosen.texts[0]
+    split = Split(path, where=path, report=report)
+    return split, read_rows(task, split, labelled=False)
+
+
+def _with_warnings(chunks: Iterator[Split], report: InputReport) -> Iterator[Split]:
+    """Yield the same chunks; print the warnings about each chunk before it is yielded."""
+    n_printed = 0
+    for chunk in chunks:
+        console.warn(*report.warnings[n_printed:])
+        n_printed = len(report.warnings)
+        yield chunk
+    console.warn(*report.warnings[n_printed:])  # those that come with the end of the text
+
+
+def _is_waiting() -> bool:
+    """Whether standard input has no data yet, so that reading from it would wait."""
+    try:
+        ready, _, _ = select.select([sys.stdin], [], [], 0)
+    except (OSError, ValueError, TypeError):  # closed, or not a stream of the system
+        return False
+    return not ready

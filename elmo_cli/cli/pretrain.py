@@ -19,6 +19,7 @@ from elmo_cli.cli.click_options import (
     together,
     value,
 )
+from elmo_cli.fit import fit_facts
 from elmo_cli.lm.pretrain_config import PretrainConfig
 from elmo_cli.lm.settings import TextSettings, TrainSettings
 from elmo_cli.training.run_folder import RECIPE_FILE
@@ -182,6 +183,7 @@ def pretrain(**values: Any) -> None:
                 "tokens": progress.tokens,
                 "seconds": round(progress.seconds, 1),
                 "heldout": progress.exported.get("heldout"),
+                "fit": fit_facts(reporter.fit_points),
             }
         )
     reporter.message(f"{folder}: {_end(config, folder, progress, is_prepared=chosen.prepare)}")

@@ -13,6 +13,7 @@ from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import FILE, command, flag, together, value
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.fields import MOST_SEED
+from elmo_cli.label_rules import unknown_labels, unknown_warning
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.probe_data import ProbeData
@@ -162,12 +163,9 @@ def _read(chosen: ProbeOptions) -> ProbeData:
 def _warnings(data: ProbeData) -> Iterator[str]:
     known = set(data.labels)
     for split in data.splits.values():
-        unknown = [label for label in split.labels if label not in known]
+        unknown = unknown_labels(split.labels, known)
         if unknown:
-            yield (
-                f"{split.labels_file}: labels that are not in train count as errors: "
-                f"{len(unknown):,}, such as {unknown[0]}"
-            )
+            yield unknown_warning(unknown, split.labels_file)
 
 
 def _summary(data: ProbeData) -> Iterator[str]:

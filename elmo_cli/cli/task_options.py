@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -98,11 +99,15 @@ class TaskReporter(ConsoleReporter):
 
     def __init__(self) -> None:
         super().__init__("the dev data", is_estimate=True)
+        self.skipped_rows: list[tuple[str, str]] = []
 
     def message(self, text: str) -> None:
         """Print a message, which ends the progress before it."""
         super().message(text)
         self.begin("", "")
+
+    def skipped(self, rows: Sequence[tuple[str, str]]) -> None:
+        self.skipped_rows += rows
 
     def log_line(self, line: dict[str, Any]) -> None:
         scores = ", ".join(f"{name} {score:.2f}" for name, score in line["dev"].items())

@@ -59,9 +59,10 @@ def tokenize(**values: Any) -> None:
     report = InputReport()
     sentences = read_sentences(chosen.texts, raw_text, report)
     console.check_output(chosen.output, chosen.texts, overwrite=chosen.overwrite)
-    written = console.write_lines(chosen.output, _lines(sentences), overwrite=chosen.overwrite)
+    console.write_lines(chosen.output, _lines(sentences), overwrite=chosen.overwrite)
     console.warn(*report.warnings)
-    console.note(f"{written}: written")
+    if chosen.output != "-":
+        console.note(f"{chosen.output}: written")
     console.exit_if_skipped(report)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,17 +21,16 @@ from elmo_cli.cli.click_options import (
     together,
     value,
 )
-from elmo_cli.errors import UsageError
+from elmo_cli.errors import SkippedError, UsageError
 from elmo_cli.tasks.settings import TASKS, as_flat
+from elmo_cli.text.input_settings import ON_ERROR
 
 if TYPE_CHECKING:
     from elmo_cli.tasks.task import Task
 
 
-def _setting(declaration: str, description: str, dest: str | None = None, **kwargs: Any) -> Any:
-    description = f"{description}  [default: depends on TASK]"
-    return value("Settings", declaration, description, dest, **kwargs)
-
+_SETTINGS = "Settings, whose defaults depend on TASK"  # a heading of the help
+_setting = partial(value, _SETTINGS)
 
 # fmt: off
 _data_options = together(
@@ -40,10 +40,13 @@ _data_options = together(
     value("Data", "--word-vectors FILE",
           "Word vectors: GloVe or word2vec text (also .gz), or .npz.  [default: none]", type=FILE),
     task_options.model_option,
+    value("Data", "--on-error ACTION",
+          "On an invalid example: stop, or skip it and exit with code 3.",
+          type=click.Choice(ON_ERROR), default="stop"),
 )
 _setting_options = together(
-    value("Settings", "--preset NAME",
-          "Named group of settings, such as paper (the published sizes)."),
+    _setting("--preset NAME",
+             "Named group of settings, such as paper (the published sizes)."),
     _setting("--elmo LAYERS",
              "ELMo layers: all (a learned weighted sum), last, type (the token layer) or none.",
              "elmo_layers", type=click.Choice(["all", "last", "type", "none"])),
@@ -55,10 +58,10 @@ _setting_options = together(
     _setting("--learning-rate FLOAT", "Learning rate."),
     _setting("--fraction P", "Fraction of the training examples to train on."),
     _setting("--seed N", "Random seed."),
-    value("Settings", "--set NAME=VALUE",
-          "Change any setting; may be repeated. `--settings` lists them.", "changes",
-          multiple=True),
-    flag("Settings", "--settings", "List all settings of TASK with their values, and exit.",
+    _setting("--set NAME=VALUE",
+             "Change any setting; may be repeated. `--settings` lists them.", "changes",
+             multiple=True),
+    flag(_SETTINGS, "--settings", "List all settings of TASK with their values, and exit.",
          "shown"),
 )
 # fmt: on
@@ -76,6 +79,7 @@ class TrainOptions(task_options.TaskModelOptions, options.ResumableOptions):
     dev: str | None
     embeddings: str | None
     word_vectors: str | None
+    on_error: str
     output: str | None
     preset: str | None
     elmo_layers: str | None
@@ -167,10 +171,14 @@ def train(**values: Any) -> None:
         dev=dev_file,
         embeddings=chosen.embeddings_folder(path),
         word_vectors=chosen.word_vectors,
+        on_error=chosen.on_error,
     )
-    with task_options.TaskReporter() as reporter:
+    reporter = task_options.TaskReporter()
+    with reporter:
         facts = train_task(task, data, output, reporter, mode=mode, device=chosen.device)
     console.print_result(facts, partial(_print, output, task, facts))
+    _warn_of_lowest_score(facts["dev"])
+    _exit_if_skipped(reporter.skipped_rows)
 
 
 def _required(option: str, value: str | None) -> str:
@@ -178,6 +186,32 @@ def _required(option: str, value: str | None) -> str:
     if value is None:
         raise UsageError(f"missing option `{option}`", "`elmo train --help` shows examples")
     return value
+
+
+def _warn_of_lowest_score(dev: dict[str, Any]) -> None:
+    """Warn if the score on dev that selects the best epoch is never above zero."""
+    name = dev["main"]
+    score = dev[name]
+    if score > 0:
+        return
+    finding = "which is below 0"  # a correlation
+    if score == 0:
+        finding = "the lowest possible, so the epoch with the lowest loss on dev was kept"
+    console.warn(
+        f"the best {name} on dev is {score:.2f}, {finding}; train longer (`resume=True` with more "
+        "`epochs`), or with another `learning_rate`"
+    )
+
+
+def _exit_if_skipped(rows: Sequence[tuple[str, str]]) -> None:
+    """Raise a SkippedError (exit code 3) if examples were left out."""
+    if rows:
+        where, problem = rows[0]
+        count = "1 example was" if len(rows) == 1 else f"{len(rows):,} examples were"
+        raise SkippedError(
+            f"{count} left out, the first {where}: {problem}",
+            "the model is trained on all others; `on_error='stop'` stops at the first",
+        )
 
 
 def _print(output: str, task: Task, facts: dict[str, Any]) -> None:

@@ -21,7 +21,10 @@ from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.plan import estimate_bytes, space_problem
 from elmo_cli.embed.run_spec import run_spec
+from elmo_cli.embed.run_summary import RunSummary
+from elmo_cli.embed.text_fit import text_fit
 from elmo_cli.errors import InputError, OutputError, ResumeError
+from elmo_cli.fit import FitPoint
 from elmo_cli.messages import shorten_list
 from elmo_cli.model.bilm import State
 from elmo_cli.store.log_lines import CommittedProgress
@@ -35,29 +38,6 @@ from elmo_cli.version import __version__
 OnProgress = Callable[[int, int | None], None]
 Warn = Callable[[str], None]
 _ALL_BLOCKS = range(sys.maxsize)  # of a text that was not scanned
-
-
-@dataclass(frozen=True)
-class RunSummary:
-    """What a run did.
-
-    Attributes:
-        output: the file.
-        sentences, tokens: in the file.
-        duplicates: sentences left out because the file has an equal one (layout manylangs).
-        computed: tokens computed by this run; fewer than `tokens` after `resume=True`, more where
-            duplicates were computed and left out.
-        bytes: size of the file.
-        report: what the readers reported.
-    """
-
-    output: str
-    sentences: int
-    tokens: int
-    duplicates: int
-    computed: int
-    bytes: int
-    report: InputReport
 
 
 @dataclass
@@ -126,6 +106,7 @@ class EmbedRun:
             self._block_numbers = _ALL_BLOCKS
             self._text_bytes = _size_of(job.inputs)
         self._read = TextRead()
+        self._fit: tuple[FitPoint, ...] = ()  # of the first block
         self._n_computed = 0  # tokens that this run has committed
         self._n_warned = 0  # warnings of the report that were passed on
 
@@ -148,6 +129,8 @@ class EmbedRun:
                 state = self._skip_committed(own_blocks, writer.progress)
                 self._compute_and_commit(own_blocks, writer, state)
                 writer.finish(self._attributes(writer.progress))
+                if writer.line_warning:
+                    self._warn(writer.line_warning)
         self._warn_of_input()
         if self._scan is not None:
             self._report.skipped = self._scan.report.skipped
@@ -198,13 +181,21 @@ class EmbedRun:
                 _wait_uninterrupted(pending)
 
     def _next_block(self, own_blocks: Iterator[Block]) -> Block | None:
-        """Read and count one block; None at the end. An InputError if the text has changed."""
+        """Read and count one block, and compare the first with the vocabulary of the model.
+
+        Returns:
+            The block; None at the end.
+        Raises:
+            InputError: the text has changed.
+        """
         block = next(own_blocks, None)
         if block is None:
             self._check_all_read()
             return None
         if self._scan is not None and block.info != self._scan.blocks[block.number]:
             raise self._changed()
+        if self._read.n_blocks == 0:
+            self._fit = text_fit(self._job, block.sentences, self._embedder, self._warn)
         self._read.add(block)
         return block
 
@@ -310,6 +301,7 @@ class EmbedRun:
             computed=self._n_computed,
             bytes=Path(self._job.output).stat().st_size,
             report=self._report,
+            fit=self._fit,
         )
 
 

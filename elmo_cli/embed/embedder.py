@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from elmo_cli.pretrained.warm_state import warm_state
 from elmo_cli.text.batching import Batch, TypeNumbers, batches_by_length
 from elmo_cli.text.input import Name, read_sentences
 from elmo_cli.text.sentence import Sentence, sentence_of, sentences_of
+from elmo_cli.text.vocabulary import Vocabulary
 
 
 class Embedder:
@@ -75,6 +77,16 @@ class Embedder:
             self.engine = make_engine(self.settings.engine, bilm, self.device, self.precision)
             self.start = warm_state(bilm).to(self.device) if self.state == "warm" else None
         self.weights_guard = WeightsGuard(bilm)
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary | None:
+        """The types that the softmax of the model predicts; None if no file lists them.
+
+        Raises:
+            InputError: the vocabulary file cannot be read, or is not valid.
+        """
+        path = self.bilm.vocabulary_file
+        return Vocabulary.read(path) if path else None
 
     def _default_batch_size(self) -> int:
         if self.state == "carry":
@@ -281,8 +293,7 @@ class Embedder:
         n_tokens = len(sentence.tokens)
         return DeviceError(
             f"out of memory on {self.device} with a sentence of {n_tokens} tokens",
-            "`max_tokens` refuses such sentences, `on_error=skip` skips them; "
-            "`resume=True` continues after the last block that was written",
+            "split the sentence, or compute on the CPU",
             where=sentence.where,
         )
 

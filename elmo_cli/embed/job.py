@@ -16,7 +16,7 @@ from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.store.layers import LayerSelection
 from elmo_cli.store.layouts import Layout, layout_of_spec
 from elmo_cli.store.spec import FileSpec
-from elmo_cli.store.unfinished import is_finished, log_path, part_path
+from elmo_cli.store.unfinished import check_new_output, is_finished, log_path, part_path
 from elmo_cli.text.input import InputSettings, check_inputs, require_files, stem
 
 
@@ -130,7 +130,7 @@ class EmbedJob:
         for path in (self.output, self.skipped_list):
             check_distinct(path, self.inputs)
             check_distinct(path, vars(self.model).values(), what="a file of the model")
-        check_output_path(self.output, overwrite=self.overwrite or self.resume, regular=True)
+        check_new_output(self.output, overwrite=self.overwrite, resume=self.resume)
         is_started = is_finished(self.output) or log_path(part_path(self.output)).exists()
         is_own = self.overwrite or (self.resume and is_started)
         check_output_path(self.skipped_list, overwrite=is_own)

@@ -79,7 +79,7 @@ class OutputReduction:
         return OutputError(
             f"the model {model} with `layers={self.layers.name}` computes {value:.4g}; "
             f"{self.dtype} holds at most {largest:.5g}",
-            "give `dtype=float32` or smaller weights in `layers`; `elmo inspect WEIGHTS.hdf5` "
-            "checks the weights",
+            "`elmo embed --dtype float32` has a larger range, and smaller weights of a mix give "
+            "smaller values; `elmo inspect WEIGHTS.hdf5` checks the weights",
             where=where,
         )

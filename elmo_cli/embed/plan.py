@@ -13,7 +13,9 @@ from elmo_cli.embed.blocks import SENTENCES as MAX_BLOCK_SENTENCES
 from elmo_cli.embed.blocks import scan_text, type_of
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
+from elmo_cli.embed.text_fit import text_fit
 from elmo_cli.files import output_errors, resolve
+from elmo_cli.fit import FitPoint
 from elmo_cli.messages import format_bytes
 from elmo_cli.store.log_lines import read_log
 from elmo_cli.store.spec import DTYPES
@@ -59,6 +61,7 @@ class Plan:
         computed: tokens that remain to be computed.
         committed: sentences already in the file; whether they are from this text is not checked.
         seconds: for computing; None without tokens.
+        fit: how the first tokens fit the vocabulary of the model; empty if the model has none.
         warnings: what looks wrong.
     """
 
@@ -68,6 +71,7 @@ class Plan:
     computed: int
     committed: int
     seconds: SecondsRange | None
+    fit: tuple[FitPoint, ...]
     warnings: tuple[str, ...]
 
 
@@ -86,6 +90,8 @@ def plan_job(job: EmbedJob, embedder: Embedder, *, timing_s: float = 2.0) -> Pla
     speed = measure_speed(job, embedder, timing_s)
     size = estimate_bytes(job, embedder, n_sentences, n_tokens)
     warnings = list(scan.report.warnings)
+    beginning = islice(read_sentences(job.inputs, job.text), MAX_BLOCK_SENTENCES)
+    fit = text_fit(job, beginning, embedder, warnings.append)
     problem = space_problem(job, size)
     if problem:
         warnings.append(problem)
@@ -96,6 +102,7 @@ def plan_job(job: EmbedJob, embedder: Embedder, *, timing_s: float = 2.0) -> Pla
         computed=n_tokens_left,
         committed=n_sentences_done,
         seconds=None if speed is None else seconds_range(n_tokens_left, speed),
+        fit=fit,
         warnings=tuple(warnings),
     )
 

@@ -7,15 +7,14 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from elmo_cli.embed.blocks import Block, TextScan, read_blocks, scan_text
 from elmo_cli.embed.embed_run import EmbedRun, OnProgress, Warn
-from elmo_cli.embed.embed_run import RunSummary as RunSummary
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.files import check_distinct, write_text
-from elmo_cli.messages import tsv_line
+from elmo_cli.embed.run_summary import RunSummary as RunSummary
+from elmo_cli.embed.run_summary import update_skipped_list
+from elmo_cli.files import check_distinct
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.pretrained.load import load_files, locate
 from elmo_cli.store.shards import parse_shard
@@ -93,7 +92,7 @@ def run_job(
     on_progress = progress or _ignore_progress
     run = EmbedRun(job, embedder, scan, report, on_progress=on_progress, warn=warn)
     summary = run.write(read_blocks(job, report))
-    _list_skipped(job, report)
+    update_skipped_list(job, report)
     return summary
 
 
@@ -135,12 +134,3 @@ def write_shard(job: EmbedJob, embedder: Embedder, scan: TextScan, blocks: Itera
         job, embedder, scan, InputReport(), on_progress=_ignore_progress, warn=_ignore_warning
     )
     run.write(blocks)
-
-
-def _list_skipped(job: EmbedJob, report: InputReport) -> None:
-    """Write the list of skipped lines, or remove that of an earlier run."""
-    if report.skipped:
-        lines = (tsv_line(*line) for line in report.skipped)
-        write_text(job.skipped_list, lines, errors="surrogateescape")
-    else:
-        Path(job.skipped_list).unlink(missing_ok=True)

@@ -10,17 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import ResumeError
+from elmo_cli.fields import check_fields
 from elmo_cli.files import new_file
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.lm.step import TrainStep
-from elmo_cli.model.bilm import State
+from elmo_cli.model.bilm import BiLM, State
+from elmo_cli.model.options import Options
 from elmo_cli.text.characters import CharacterIds
 from elmo_cli.training.reporter import Estimate
-from elmo_cli.training.tensors import as_resume_error, check_zip, read_tensors, write_tensors
+from elmo_cli.training.tensors import as_resume_error, read_tensors, write_tensors
+from elmo_cli.zip_files import read_npz
 
 _VERSION = 6  # incremented when older checkpoints can no longer be read
 _OTHER_RUN_HINT = (
@@ -162,8 +166,10 @@ def load_checkpoint(path: Path, step: TrainStep) -> TrainingProgress:
         ResumeError: the file is missing or corrupt, or its settings or text differ.
     """
     content = read_checkpoint(path)
+    with as_resume_error(path):
+        recorded = dict(content["run"])
     for name, now in _fixed_settings(step).items():
-        before = content["run"].get(name)
+        before = recorded.get(name)
         if before != now:
             problem = f"made with {name} {before}, now {now}"
             raise ResumeError(problem, _OTHER_RUN_HINT, where=path)
@@ -171,8 +177,38 @@ def load_checkpoint(path: Path, step: TrainStep) -> TrainingProgress:
         fields = dict(content["progress"])
         h, c = fields.pop("state")
         progress = TrainingProgress(state=State(h, c), **fields)
+        check_fields(progress)
+        _check_state(progress.state, step)
         step.load_state_dict(content, progress.step)
     return progress
+
+
+def _check_state(state: State, step: TrainStep) -> None:
+    """Raise a ValueError unless a state is that of the streams of all processes."""
+    expected = step.new_state(step.group.size * step.settings.n_streams)
+    for tensor, of_run in zip((state.h, state.c), (expected.h, expected.c), strict=True):
+        if tensor.shape != of_run.shape:
+            raise ValueError(f"a state of shape {tuple(tensor.shape)}")
+
+
+def saved_options(path: Path) -> Options:
+    """Return the sizes of the biLM in a checkpoint, which are those of its weights.
+
+    options.json cannot express a projection as wide as the cells, as AllenNLP's models have.
+
+    Raises:
+        ResumeError: the file is missing or corrupt.
+    """
+    content = read_checkpoint(path)
+    with as_resume_error(path):
+        options = Options(**content["run"]["options"])
+        Options.from_dict(options.to_dict())  # has the bounds
+        with torch.device("meta"):  # without memory, of which the sizes may need any amount
+            outline = BiLM(options)
+        for name, expected in outline.state_dict().items():
+            if content["model"][f"bilm.{name}"].shape != expected.shape:
+                raise ValueError(f"{name} is not of the shape that the options state")
+    return options
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
@@ -200,12 +236,11 @@ def load_corpora(path: Path, *, max_characters: int) -> tuple[Corpus, Corpus | N
         ResumeError: the file is missing or corrupt.
     """
     with as_resume_error(path):
-        check_zip(path)
-        with np.load(path, allow_pickle=False) as arrays:
-            train = _corpus_of_arrays("train", arrays, max_characters)
-            heldout = None
-            if "heldout-types" in arrays:
-                heldout = _corpus_of_arrays("heldout", arrays, max_characters)
+        arrays = read_npz(path)
+        train = _corpus_of_arrays("train", arrays, max_characters)
+        heldout = None
+        if "heldout-types" in arrays:
+            heldout = _corpus_of_arrays("heldout", arrays, max_characters)
     return train, heldout
 
 
@@ -222,13 +257,29 @@ def _corpus_arrays(name: str, corpus: Corpus) -> dict[str, AnyArray]:
 
 
 def _corpus_of_arrays(name: str, arrays: Mapping[str, AnyArray], max_characters: int) -> Corpus:
-    """Return the corpus whose arrays `_corpus_arrays` has made."""
+    """Return the corpus whose arrays `_corpus_arrays` has made; a ValueError for other values."""
     types = tuple(json.loads(arrays[f"{name}-types"].tobytes()))
     token_bytes = np.ascontiguousarray(arrays[f"{name}-tokens"].T)  # (token, byte)
+    tokens = token_bytes.view("<i4").ravel().astype(np.int32)
+    lengths = arrays[f"{name}-lengths"]
+    documents = arrays[f"{name}-documents"].astype(np.int64)
+    _check_numbers(tokens, 0, len(types) - 1)
+    _check_numbers(lengths, 2, len(tokens))  # of a sentence, with `<S>` and `</S>`
+    _check_numbers(np.diff(documents), 1, len(lengths))
+    if lengths.sum(dtype=np.int64) != len(tokens) or documents[0] != 0:
+        raise ValueError("the sentences are not those of the tokens")
+    if documents[-1] != len(lengths) or not all(isinstance(token, str) for token in types):
+        raise ValueError("the documents are not those of the sentences")
     return Corpus(
-        tokens=token_bytes.view("<i4").ravel().astype(np.int32),
-        starts=np.append(0, np.cumsum(arrays[f"{name}-lengths"], dtype=np.int64)),
+        tokens=tokens,
+        starts=np.append(0, np.cumsum(lengths, dtype=np.int64)),
         types=types,
         characters=CharacterIds(max_characters).tokens(types).astype(np.int16),
-        documents=arrays[f"{name}-documents"].astype(np.int64),
+        documents=documents,
     )
+
+
+def _check_numbers(numbers: AnyArray, least: int, most: int) -> None:
+    """Raise a ValueError unless there are numbers, all of which are within a range."""
+    if numbers.ndim != 1 or len(numbers) == 0 or numbers.min() < least or numbers.max() > most:
+        raise ValueError(f"numbers that are not from {least} to {most}")

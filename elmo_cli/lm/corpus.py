@@ -14,13 +14,12 @@ import numpy as np
 
 from elmo_cli.arrays import BoolArray, Float64Array, Int16Array, Int32Array, Int64Array
 from elmo_cli.errors import TrainingError
+from elmo_cli.fit import HELDOUT_IN_TRAIN, FitPoint, FitRule
 from elmo_cli.messages import shorten_list
 from elmo_cli.text.characters import BEGIN, END, CharacterIds
 from elmo_cli.text.input import InputReport, InputSettings, check_inputs, read_sentences
 from elmo_cli.text.sentence import Sentence
-from elmo_cli.text.vocabulary import TypeCounts, Vocabulary
-
-_LARGE_OVERLAP = 0.1  # fraction of the held-out sentences
+from elmo_cli.text.vocabulary import TypeCounts, Vocabulary, vocabulary_fit
 
 
 @dataclass(frozen=True)
@@ -137,12 +136,18 @@ class Corpus:
         Args:
             warn: receives a warning if types are left out that no vocabulary file can hold.
         """
-        counts = dict(zip(self.types, self.counts().tolist(), strict=True))
-        type_counts = TypeCounts(Counter(counts), self.n_sentences)
+        type_counts = TypeCounts(Counter(self._counts_by_type()), self.n_sentences)
         vocabulary = type_counts.vocabulary(min_count=min_count, max_types=max_types)
         if type_counts.warning:
             warn(f"warning: {type_counts.warning}")
         return vocabulary
+
+    def fit(self, rule: FitRule, vocabulary: Vocabulary) -> FitPoint:
+        """Count the tokens that are in a vocabulary."""
+        return vocabulary_fit(rule, self._counts_by_type(), vocabulary)
+
+    def _counts_by_type(self) -> dict[str, int]:
+        return dict(zip(self.types, self.counts().tolist(), strict=True))
 
     def predicted_counts(self, vocabulary: Vocabulary) -> Float64Array:
         """Count how often each id is to be predicted, mean of both directions: (id,) float64."""
@@ -258,19 +263,12 @@ def _identity(path: str) -> tuple[int, int] | str:
     return status.st_dev, status.st_ino
 
 
-def overlap(heldout: Corpus, train: Corpus, report: InputReport) -> float:
-    """Return the fraction of held-out sentences in the training text; warn if it is large."""
+def overlap(heldout: Corpus, train: Corpus) -> FitPoint:
+    """Count the held-out sentences that are in the training text too."""
     hashes = list(_sentence_hashes(heldout))
     in_both = set(hashes).intersection(_sentence_hashes(train))  # of the smaller text
     n_in_both = sum(content in in_both for content in hashes)
-    fraction = n_in_both / heldout.n_sentences
-    if fraction > _LARGE_OVERLAP:
-        report.warn(
-            "shared",
-            f"{fraction:.0%} of the held-out sentences are in the training text too; "
-            "figures on them say little about new text",
-        )
-    return fraction
+    return FitPoint(HELDOUT_IN_TRAIN, n_fitting=n_in_both, n_all=heldout.n_sentences)
 
 
 def _sentence_hashes(corpus: Corpus) -> Iterator[int]:

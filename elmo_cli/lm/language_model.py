@@ -129,7 +129,7 @@ def _find_vocabulary(files: ModelFiles) -> Path:
     """Return the file with the vocabulary of a model; a ModelError if it has none."""
     if files.vocabulary is None:
         problem = f"no {VOCABULARY_FILE} beside {files.weights.name}"
-        hint = "`vocabulary=FILE` names the types that the softmax predicts, one per line"
+        hint = f"copy the types that the softmax predicts, one per line, to {VOCABULARY_FILE}"
         raise ModelError(problem, hint, where=files.weights.parent)
     return files.vocabulary
 

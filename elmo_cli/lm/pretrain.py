@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from elmo_cli.errors import UsageError
-from elmo_cli.lm.checkpoint import TrainingProgress, load_corpora, read_checkpoint, save_corpora
+from elmo_cli.fit import HELDOUT_IN_VOCABULARY, TRAIN_IN_VOCABULARY, FitPoint
+from elmo_cli.lm.checkpoint import TrainingProgress, load_corpora, save_corpora, saved_options
 from elmo_cli.lm.corpus import Corpus, overlap, read_corpus, without
 from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.language_model import LanguageModel, load_language_model, new_bilm, write_options
@@ -24,7 +25,6 @@ from elmo_cli.text.input import InputReport, check_inputs
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.training.reporter import SILENT, Reporter
 from elmo_cli.training.run_folder import RECIPE_FILE, TEXT_FILE, RunFolder
-from elmo_cli.training.tensors import as_resume_error
 
 
 def pretrain(
@@ -40,7 +40,7 @@ def pretrain(
 
     Args:
         folder: folder of the model, its recipe, text, log and checkpoint.
-        mode: as of `RunFolder.open`.
+        mode: as of `RunFolder.open`; a run that has no checkpoint yet is resumed by starting it.
         prepare_only: stop before the first step; mode "resume" then trains, even in a copy of the
             folder.
         group: the processes that train; None for this one alone, on the CPU.
@@ -50,16 +50,19 @@ def pretrain(
         InputError, TrainingError, ModelError, StoppedError: reading or training failed or stopped.
     """
     group = group or ProcessGroup()
-    is_new = mode != "resume"
     config.training.check(has_heldout=bool(config.text.heldout))
     with RunFolder(folder, "pretrain") as run_folder:
         group.run_on_first(lambda: run_folder.open(mode, reads=_files_read(config, mode)))
+        if mode == "resume":
+            recipe = PretrainConfig.read(folder / RECIPE_FILE, data_dir=config.data_dir)
+            config.check_same_run(recipe)
+        is_new = mode != "resume" or not run_folder.has_progress
         if is_new:
             start = _new_start(config, reporter)
             check_long_enough(start.train, config.training, group.size)
         else:
             start = _saved_start(config, folder)
-        _report_start(start, reporter)
+        _report_start(start, config, reporter)
 
         model = start.model.to(group.device)
         step = TrainStep(model, start.train, config.training, group)
@@ -126,16 +129,8 @@ def _new_start(config: PretrainConfig, reporter: Reporter) -> _StartingPoint:
 
 
 def _saved_start(config: PretrainConfig, folder: Path) -> _StartingPoint:
-    """Return the untrained model and the texts of a run to resume; a checkpoint has the weights.
-
-    Raises:
-        SettingError: the run started with another setting.
-    """
-    config.check_same_run(PretrainConfig.read(folder / RECIPE_FILE, data_dir=config.data_dir))
-    path = folder / CHECKPOINT_FILE
-    with as_resume_error(path):
-        # options.json cannot express a projection as wide as the cells, as AllenNLP's models have.
-        options = Options(**read_checkpoint(path)["run"]["options"])
+    """Return the untrained model and the texts of a run to resume; a checkpoint has the weights."""
+    options = saved_options(folder / CHECKPOINT_FILE)
     vocabulary = Vocabulary.read(folder / VOCABULARY_FILE)
     train, heldout = load_corpora(folder / TEXT_FILE, max_characters=options.max_characters)
     return _StartingPoint(
@@ -148,13 +143,27 @@ def _new_model(options: Options, train: Corpus, vocabulary: Vocabulary, seed: in
     return LanguageModel(bilm, softmax, vocabulary)
 
 
-def _report_start(start: _StartingPoint, reporter: Reporter) -> None:
+def _report_start(start: _StartingPoint, config: PretrainConfig, reporter: Reporter) -> None:
+    """Report the sizes of the texts, and how they fit; errors of `_fit_points`."""
     sizes = f"{start.train.n_sentences:,} sentences, {start.train.n_tokens:,} tokens"
     if start.heldout is not None:
         sizes += f"; held out {start.heldout.n_tokens:,} tokens"
     reporter.message(f"text: {sizes}")
     if start.model.warning:
         reporter.message(f"warning: {start.model.warning}")
+    reporter.fit(_fit_points(start, config.text))
+
+
+def _fit_points(start: _StartingPoint, text: TextSettings) -> list[FitPoint]:
+    """How the texts fit the vocabulary and each other; an InputError if nothing can be learned."""
+    vocabulary = start.model.vocabulary
+    train = start.train.fit(TRAIN_IN_VOCABULARY, vocabulary)
+    train.check(shorten_list(text.texts))
+    if start.heldout is None:
+        return [train]
+    heldout = start.heldout.fit(HELDOUT_IN_VOCABULARY, vocabulary)
+    heldout.check(shorten_list(text.heldout))
+    return [train, heldout, overlap(start.heldout, start.train)]
 
 
 def _write_start(
@@ -219,6 +228,5 @@ def _read_text(
         heldout = read_corpus(
             text.heldout, reading, tokens_per_file=text.heldout_tokens_per_file, notes=notes
         )
-        overlap(heldout, train, notes)  # warns
     reporter.input_notes(notes)
     return train, heldout

@@ -109,7 +109,7 @@ class PretrainConfig:
             if not is_default and name not in without_effect and name != "device":
                 recipe[_key_of_name(name)] = _written_value(name, value, file_names_from)
         # In ASCII, because file names may not be valid UTF-8.
-        write_text(folder / RECIPE_FILE, [json.dumps(recipe, indent=2), "\n"])
+        write_text(folder / RECIPE_FILE, [json.dumps(recipe, indent=2), "\n"], durable=True)
 
     def updated(self, given: Mapping[str, Any]) -> PretrainConfig:
         """Return a copy with some settings replaced; a given limit replaces all limits.

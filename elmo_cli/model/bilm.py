@@ -256,6 +256,7 @@ class BiLM(nn.Module):
         name: the model's name in messages.
         sha256: hash of its files, "" for a model that was never in a file.
         files: the files that it was read from, which nothing may overwrite.
+        vocabulary_file: the one of these with the types that its softmax predicts; "" if none.
         warm_state: the stored state that sentences may start from (one row), or None.
         warm_state_warning: set if nothing states that `warm_state` belongs to these weights.
 
@@ -271,6 +272,7 @@ class BiLM(nn.Module):
         self.name = ""
         self.sha256 = ""
         self.files: tuple[str, ...] = ()
+        self.vocabulary_file = ""
         self.warm_state: State | None = None
         self.warm_state_warning = ""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from elmo_cli.errors import ElmoError, OutputError
 from elmo_cli.files import StrPath, new_file
+from elmo_cli.messages import plural
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9")
 GRAY = "#777777"
 _DPI = 150
+_MISSING_GLYPH = re.compile(r"Glyph (\d+) .*missing from")  # a warning of matplotlib
+_MOST_GLYPHS = 5  # in a warning
 _SETTINGS: Any = {
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -67,7 +71,8 @@ def _check_installed(library: str, module: str, path: StrPath) -> None:
 def new_figure(path: StrPath, width: float, height: float) -> Iterator[Figure]:
     """Open a figure, its size in inches, and write it to a file at the end.
 
-    Equal figures give equal bytes.
+    Equal figures give equal bytes. If the font lacks characters, matplotlib draws a box for each,
+    and a UserWarning names them.
 
     Raises:
         OutputError, ElmoError: the file cannot be written; or as `check_format`.
@@ -77,14 +82,34 @@ def new_figure(path: StrPath, width: float, height: float) -> Iterator[Figure]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    with rc_context(_SETTINGS), warnings.catch_warnings():
-        # A box is drawn for a character that the font lacks.
-        warnings.filterwarnings("ignore", r"Glyph \d+", UserWarning)
+    with rc_context(_SETTINGS), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(figure)  # it measures texts, for all formats
         yield figure
         with new_file(path) as file:
             figure.savefig(file, dpi=_DPI, format=suffix, metadata=_METADATA.get(suffix))
+    _warn_again(caught, path)
+
+
+def _warn_again(caught: Iterable[warnings.WarningMessage], path: StrPath) -> None:
+    """Repeat the warnings, but join those about characters that the font lacks."""
+    missing: list[str] = []
+    for warning in caught:
+        glyph = _MISSING_GLYPH.match(str(warning.message))
+        if glyph is not None:
+            character = chr(int(glyph[1]))
+            if character not in missing:
+                missing.append(character)
+        else:
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+    if missing:
+        shown = " ".join(missing[:_MOST_GLYPHS])
+        problem = f"the font lacks {plural(len(missing), 'character')} ({shown}), drawn as boxes"
+        hint = "`font.family` in a matplotlibrc file names a font that has them"
+        warnings.warn(f"{path}: {problem}; {hint}", UserWarning, stacklevel=2)
 
 
 def color_of(number: int) -> str:

@@ -88,7 +88,7 @@ def read_mixes(scores_file: Path) -> list[LayerWeights]:
         raise InputError(problem, hint, where=folder) from None
     has_layers = all(len(weights) >= 2 for weights in weights_by_position.values())
     if not weights_by_position or not has_layers:
-        hint = "train one with ELMo and `elmo.layers=all`"
+        hint = "`elmo train --elmo all` trains one"
         raise InputError("the task model has no mix of layers", hint, where=folder)
     name = folder.resolve().name
     if len(weights_by_position) == 1:
@@ -175,6 +175,7 @@ def draw_probes(probes: Sequence[ProbeAccuracy], path: StrPath) -> None:
         axes.set_xticks(range(len(layers)), layers)
         axes.set(ylabel="accuracy on test, %", xlim=(-0.5, len(layers) - 0.5))
         axes.margins(y=0.12)
+        axes.set_ylim(bottom=0)  # otherwise small differences look large
         axes.grid(axis="y", alpha=0.3)
         figure.legend(ncols=2, loc="outside lower center")
 

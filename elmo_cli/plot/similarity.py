@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,8 +19,17 @@ from elmo_cli.store.reader import Embeddings, open_embeddings
 
 _MAX_TOKENS = 80  # of a sentence, so that each has room for its name
 _MAX_NAME = 16  # characters of a token
-_CELL = 0.2  # inches, of a token
-_MAX_WIDTH = 15  # inches, of panels side by side
+# Sizes in inches; the largest figure is about that of a screen.
+_LARGEST_CELL = 0.2  # of a token
+_SMALLEST_PANEL = 1.8
+_MAX_WIDTH = 16.0
+_MAX_HEIGHT = 9.0
+_MARGINS_WIDTH = 2.2  # of names and the color bar
+_MARGINS_HEIGHT = 1.0
+_TITLE_HEIGHT = 0.4  # of a panel
+_LARGEST_FONT = 8.0  # points, of a name
+_SMALLEST_FONT = 3.5
+_FONT_PER_CELL = 61.0  # points per inch: 72, less the space between lines
 
 
 @dataclass(frozen=True)
@@ -74,22 +85,62 @@ def _sentence(embeddings: Embeddings, name: str) -> tuple[list[str], Float64Arra
 def draw_similarity(shown: Similarity, path: StrPath) -> None:
     """Draw a matrix of cosines per layer, on one color scale; raises the errors of `new_figure`."""
     n_layers, n_rows, n_columns = shown.cosines.shape
-    panel_width = max(1.8, _CELL * n_columns)
-    panel_height = max(1.8, _CELL * n_rows)
-    is_side_by_side = n_layers * panel_width <= _MAX_WIDTH
-    n_wide = n_layers if is_side_by_side else 1
-    n_high = 1 if is_side_by_side else n_layers
-    width = n_wide * panel_width + 2.2
-    height = n_high * (panel_height + 0.4) + 1
+    panel_grid = _largest_grid(n_layers, n_rows, n_columns)
+    panel_width = max(_SMALLEST_PANEL, panel_grid.cell_width * n_columns)
+    panel_height = max(_SMALLEST_PANEL, panel_grid.cell_height * n_rows)
+    panels_width = panel_grid.n_wide * panel_width
+    panels_height = panel_grid.n_high * (panel_height + _TITLE_HEIGHT)
+    width = min(_MAX_WIDTH, panels_width + _MARGINS_WIDTH)
+    height = min(_MAX_HEIGHT, panels_height + _MARGINS_HEIGHT)
     rows = [as_label(name, _MAX_NAME) for name in shown.rows]
     columns = [as_label(name, _MAX_NAME) for name in shown.columns]
     lowest = min(0.0, float(shown.cosines.min()))
     with new_figure(path, width, height) as figure:
-        grid = figure.subplots(n_high, n_wide, squeeze=False, sharex=True, sharey=True)
-        for layer, cosines, axes in zip(shown.layers, shown.cosines, grid.flat, strict=True):
+        panels = figure.subplots(
+            panel_grid.n_high, panel_grid.n_wide, squeeze=False, sharex=True, sharey=True
+        )
+        for axes in panels.flat[n_layers:]:
+            axes.set_visible(False)
+        for number, axes in enumerate(panels.flat[:n_layers]):
+            cosines = shown.cosines[number]
+            is_lowest = number + panel_grid.n_wide >= n_layers
             image = axes.imshow(cosines, vmin=lowest, vmax=1, cmap="Blues", aspect="auto")
-            axes.set_title(layer)
-            axes.set_xticks(range(n_columns), columns, rotation=90, fontsize=8)
-            axes.set_yticks(range(n_rows), rows, fontsize=8)
+            axes.set_title(shown.layers[number])
+            axes.set_xticks(range(n_columns), columns, rotation=90)
+            axes.set_yticks(range(n_rows), rows)
+            column_size = _font_size(panel_grid.cell_width)
+            axes.tick_params(axis="x", labelsize=column_size, labelbottom=is_lowest)
+            axes.tick_params(axis="y", labelsize=_font_size(panel_grid.cell_height))
             axes.tick_params(length=0)
-        figure.colorbar(image, ax=grid, label="cosine", aspect=25)
+        figure.colorbar(image, ax=panels, label="cosine", aspect=25)
+
+
+class _PanelGrid(NamedTuple):
+    """How the panels of the layers are arranged, and the size of a cell of a panel in inches."""
+
+    n_wide: int
+    n_high: int
+    cell_width: float
+    cell_height: float
+
+
+def _largest_grid(n_layers: int, n_rows: int, n_columns: int) -> _PanelGrid:
+    """The arrangement with the largest cells; of equal ones, that with the most panels in a row."""
+    grids = []
+    for n_wide in range(n_layers, 0, -1):
+        n_high = math.ceil(n_layers / n_wide)
+        room_width = (_MAX_WIDTH - _MARGINS_WIDTH) / n_wide
+        room_height = (_MAX_HEIGHT - _MARGINS_HEIGHT) / n_high - _TITLE_HEIGHT
+        grid = _PanelGrid(
+            n_wide=n_wide,
+            n_high=n_high,
+            cell_width=min(_LARGEST_CELL, room_width / n_columns),
+            cell_height=min(_LARGEST_CELL, room_height / n_rows),
+        )
+        grids.append(grid)
+    return max(grids, key=lambda grid: min(grid.cell_width, grid.cell_height))
+
+
+def _font_size(cell: float) -> float:
+    """The size in points of names that are `cell` inches apart."""
+    return max(_SMALLEST_FONT, min(_LARGEST_FONT, _FONT_PER_CELL * cell))

@@ -207,6 +207,8 @@ def draw_training_curves(runs: Sequence[TrainingCurve], path: StrPath) -> None:
             axes.locator_params(axis="x", integer=True)
             axes.grid(alpha=0.3)
             axes.margins(y=0.15)
+            if first_run.is_task_run and not panel.has_losses:
+                axes.set_ylim(bottom=_bottom_of_scores(runs))
         figure.legend(ncols=2, loc="outside lower center")
 
 
@@ -226,6 +228,12 @@ def _last_x(runs: Sequence[TrainingCurve]) -> float:
     positions += [point.x for run in runs for point in run.evaluations]
     end = max(positions)
     return end if end else 1.0
+
+
+def _bottom_of_scores(runs: Sequence[TrainingCurve]) -> float:
+    """Return where an axis of scores begins: at 0, or lower if there is a negative correlation."""
+    scores = [evaluation.value for run in runs for evaluation in run.evaluations]
+    return min(0.0, 1.1 * min(scores))
 
 
 def _label(run: TrainingCurve) -> str:

@@ -22,14 +22,12 @@ from elmo_cli.filetypes import ZIP, identify
 from elmo_cli.isolate import run_isolated
 from elmo_cli.pretrained.catalogue import elmo_home, locked, writing
 from elmo_cli.pretrained.model_files import HDF5_SUFFIXES, head_of, not_a_model, sha256_of
+from elmo_cli.zip_files import max_content
 
 _MODEL_FILE = re.compile(
     r"[^./][^/]*\.(hdf5|h5)|([^./][^/]*)?options[^/]*\.json|parts\.json|vocab[^/]*\.txt(\.gz)?"
     r"|README\.md"
 )
-# Weights hardly compress; a small archive may have any ratio.
-_MAX_RATIO = 100
-_MIN_LIMIT = 64 << 20  # bytes
 # OSError: raised by bz2. RuntimeError: compressed by a method that Python lacks.
 _CORRUPT = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError)
 
@@ -81,7 +79,7 @@ def _extract(path: Path, folder: Path) -> None:
 
 def _select(path: Path, members: Iterable[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
     """The members that a model uses, by their names in the new folder."""
-    limit = max(_MIN_LIMIT, _MAX_RATIO * path.stat().st_size)
+    limit = max_content(path)
     by_name: dict[str, zipfile.ZipInfo] = {}
     size = 0  # of all members, extracted
     for member in members:

@@ -263,6 +263,11 @@ def writing(path: Path) -> AbstractContextManager[None]:
     return os_errors_as(OutputError, path, "cannot be written", _HINT)
 
 
+def lock_path(folder: Path) -> Path:
+    """The lock file of a folder of the cache."""
+    return folder / ".lock"
+
+
 @contextmanager
 def locked(folder: Path, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
     """Create a folder of the cache and lock it, where the file system has locks; or OutputError.
@@ -272,5 +277,5 @@ def locked(folder: Path, on_wait: Callable[[], None] | None = None) -> Iterator[
     with ExitStack() as stack:
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(holding_lock(folder / ".lock", on_wait))
+            stack.enter_context(holding_lock(lock_path(folder), on_wait))
         yield

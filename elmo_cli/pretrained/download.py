@@ -11,16 +11,19 @@ import os
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
 from elmo_cli.errors import DownloadError, ElmoError, ModelError
+from elmo_cli.files import abandoned_lock
 from elmo_cli.model.options import Options
 from elmo_cli.pretrained.catalogue import (
     OPTIONS_FILE,
     Model,
     RemoteFile,
+    lock_path,
     locked,
     model_dir,
     writing,
@@ -56,9 +59,10 @@ def pull(
         DownloadError, OutputError: no address provides a file; $ELMO_HOME cannot be written to.
         ModelError: ELMO_OFFLINE is set and there is something to download.
     """
-    if not _files_to_fetch(model, overwrite):
-        return installed_files(model)
     folder = model_dir(model)
+    if not _files_to_fetch(model, overwrite):
+        _remove_leftovers(model, folder)
+        return installed_files(model)
     if os.environ.get("ELMO_OFFLINE"):
         problem = f"ELMO_OFFLINE is set, so the model `{model.name}` is not downloaded"
         raise ModelError(problem, f"unset ELMO_OFFLINE, or put its files into {folder}")
@@ -74,6 +78,19 @@ def pull(
             download(file, folder, on_file_bytes)
             received += (folder / file.name).stat().st_size
     return installed_files(model)
+
+
+def _remove_leftovers(model: Model, folder: Path) -> None:
+    """Remove what a killed download has left next to complete files."""
+    with suppress(OSError), abandoned_lock(lock_path(folder)) as is_abandoned:
+        if is_abandoned:
+            for file in model.files:
+                part_path(folder / file.name).unlink(missing_ok=True)
+
+
+def part_path(target: Path) -> Path:
+    """The file that a download is written to until it is verified."""
+    return target.with_name(f"{target.name}.part")
 
 
 def _files_to_fetch(model: Model, overwrite: bool) -> list[RemoteFile]:
@@ -92,7 +109,7 @@ def download(file: RemoteFile, folder: Path, on_bytes: Callable[[int], None]) ->
     address provides the file, an OutputError if it cannot be written.
     """
     target = folder / file.name
-    part = target.with_name(f"{target.name}.part")
+    part = part_path(target)
     reasons: dict[str, str] = {}  # by address; that of the second try replaces the first
     for address in (*file.addresses, *file.addresses):  # a second try resumes the first
         try:

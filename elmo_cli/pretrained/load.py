@@ -82,6 +82,7 @@ def load_files(files: ModelFiles) -> BiLM:
     bilm.name = files.name
     bilm.sha256 = sha256.result()
     bilm.files = tuple(str(path) for path in files.paths)
+    bilm.vocabulary_file = "" if files.vocabulary is None else str(files.vocabulary)
     bilm.warm_state_warning = check_parts(files, {"state": files.warm_state})
     if files.warm_state is not None:
         bilm.warm_state = read_state(files.warm_state, bilm.options)

@@ -4,9 +4,6 @@ The weights are weights.hdf5, model.hdf5 (as in the NLPL repository) or the only
 parts.json states which softmax layer, vocabulary and warm state belong to the weights:
 
     {"weights": SHA256, "softmax": SHA256, "vocabulary": SHA256, "state": SHA256}
-
-Sizes do not show another model's softmax of the same sizes, or a vocabulary in another order. What
-writes a model folder removes this file first and writes it last: a killed run leaves none.
 """
 
 from __future__ import annotations
@@ -21,18 +18,18 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.errors import ModelError
-from elmo_cli.files import new_file, os_errors_as, output_errors
+from elmo_cli.files import os_errors_as
 from elmo_cli.filetypes import HDF5, HEAD_BYTES, identify, identify_foreign_model
 from elmo_cli.model.options import Options
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
-from elmo_cli.regular_files import check_regular, read_json, sha256_of_file
+from elmo_cli.pretrained.parts_file import PARTS_FILE, PartsFile, check_digest
+from elmo_cli.regular_files import check_regular, sha256_of_file
 
 SOFTMAX_FILE = "softmax.hdf5"
 VOCABULARY_FILE = "vocab.txt"
 STATE_FILE = "state.hdf5"
 CHECKPOINT_FILE = "checkpoint.pt"  # of the run that trains a model
 CARD_FILE = "README.md"
-PARTS_FILE = "parts.json"
 HDF5_SUFFIXES = (".hdf5", ".h5")
 _USUAL_WEIGHTS = (WEIGHTS_FILE, "model.hdf5")
 _PARTS = {  # the names in parts.json
@@ -145,7 +142,7 @@ def files_of_weights(weights: Path, options: Path | None = None) -> ModelFiles:
     if options is None:
         names = [path.name for path in folder.glob("*options*.json")]
         count = f"{len(names)} options files ({_listed(names)})" if names else f"no {OPTIONS_FILE}"
-        hint = "give the two files of one model: `options` and `weights`"
+        hint = f"copy the one that belongs to it into the same folder, as {OPTIONS_FILE}"
         raise ModelError(f"{count} next to it", hint, where=weights)
     has_usual_name = weights.stem in ("weights", "model")
     softmax_names = (SOFTMAX_FILE, f"{stem}_softmax_weights.hdf5")
@@ -201,18 +198,12 @@ def _listed(names: Collection[str]) -> str:
 
 def write_parts(folder: Path) -> None:
     """Write parts.json for the files of a complete model folder; or OutputError."""
-    digests: dict[str, str] = {}
-    for part, name in _PARTS.items():
-        if (folder / name).is_file():
-            digests[part] = sha256_of_file(folder / name)
-    with new_file(folder / PARTS_FILE) as file:
-        file.write(f"{json.dumps(digests, indent=1)}\n".encode())
+    PartsFile(folder, _PARTS).write()
 
 
 def remove_parts(folder: Path) -> None:
     """Remove parts.json before a file of the folder is replaced; or OutputError."""
-    with output_errors(folder / PARTS_FILE):
-        (folder / PARTS_FILE).unlink(missing_ok=True)
+    PartsFile(folder, _PARTS).remove()
 
 
 def check_parts(files: ModelFiles, used: Mapping[str, Path | None]) -> str:
@@ -221,8 +212,10 @@ def check_parts(files: ModelFiles, used: Mapping[str, Path | None]) -> str:
 
     Returns a warning about files of which only the sizes can be checked, or "".
     """
-    record = files.weights.parent / PARTS_FILE
-    digests = _read_parts(files, record)
+    record = PartsFile(files.weights.parent, _PARTS)
+    digests: dict[str, Any] = {}
+    if files.weights.name == WEIGHTS_FILE:  # the only name that `write_parts` records
+        digests = record.read(f"remove {PARTS_FILE}, or get the model again")
     own_paths = {
         "weights": files.weights,
         "softmax": files.softmax,
@@ -236,35 +229,14 @@ def check_parts(files: ModelFiles, used: Mapping[str, Path | None]) -> str:
         is_recorded = part in digests and "weights" in digests
         if is_recorded and _is_same(path, own_paths[part]):
             sha256 = files.weights_sha256 if part == "weights" else sha256_of(path)
-            if sha256 != digests[part]:
-                stated = str(digests[part])[:12]
-                problem = f"its sha256 is not {stated}…, the value in {PARTS_FILE}"
-                hint = f"get the file again, or remove {record} if it was replaced on purpose"
-                raise ModelError(problem, hint, where=path)
+            hint = f"get the file again, or remove {record.path} if it was replaced on purpose"
+            check_digest(path, sha256, digests[part], hint)
         elif not _is_same(path, files.weights):
             unrecorded.append(str(path))
     if not unrecorded:
         return ""
     problem = f"no {PARTS_FILE} states that this belongs to {files.weights}; only sizes are checked"
     return f"{', '.join(unrecorded)}: {problem}"
-
-
-def _read_parts(files: ModelFiles, record: Path) -> dict[str, Any]:
-    """The digests in a parts.json, {} if there is none; or ModelError."""
-    if files.weights.name != WEIGHTS_FILE:  # the only one that `write_parts` records
-        return {}
-    hint = f"remove {PARTS_FILE}, or get the model again"
-    try:
-        digests = read_json(record, ModelError, hint)
-    except FileNotFoundError:
-        return {}
-    if not isinstance(digests, dict):
-        problem = "not an object that maps parts to SHA-256 digests"
-        raise ModelError(problem, hint, where=record)
-    misnamed = digests.keys() - _PARTS.keys()
-    if misnamed:
-        raise ModelError(f"a model has no part {min(misnamed)!r}", hint, where=record)
-    return digests
 
 
 def _is_same(path: Path, other: Path | None) -> bool:

@@ -24,7 +24,7 @@ from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import ResumeError
 from elmo_cli.files import StrPath, lock_own, not_ours, output_errors, publish
 from elmo_cli.store.digests import DIGEST_BYTES, checksum
-from elmo_cli.store.layouts import StoredSentence, ValueSink, layout_of_spec
+from elmo_cli.store.layouts import LineCheck, StoredSentence, ValueSink, layout_of_spec
 from elmo_cli.store.log_lines import (
     INVALID,
     MAGIC,
@@ -54,6 +54,8 @@ class BlockLog:
         spec, overwrite: of the run that began the file; known after `create` and `open`.
         progress, n_rows: what is committed, and the sum of the first axis of its values.
         is_corrupt: whether blocks were dropped because a checksum was wrong.
+        line_check: after `publish`, the check whether readers can recover the tokens from the
+            lines; None if the file records tokens, or no lines.
     """
 
     spec: FileSpec
@@ -66,6 +68,7 @@ class BlockLog:
         self.progress = CommittedProgress()
         self.n_rows = 0
         self.is_corrupt = False
+        self.line_check: LineCheck | None = None
         self._out = out
         self._path = log_path(self.part)
         self._temporary = Path(f"{self.part}.tmp")
@@ -215,13 +218,13 @@ class BlockLog:
             temporary = opened.fileno()
             values = _PartValues(self._part_descriptor, self._layout.data_start, temporary)
             sink = ValueSink(self.n_rows, values.put)
-            token_digests = bytearray()
             with new_output_file(self._temporary, self.spec, sink) as output:
                 for block in self._committed_blocks():
-                    token_digests += block.token_digests
+                    output.add_token_digests(block.token_digests)
                     for stored in block.stored(self._dtype):
                         output.add(stored)
-                output.finish(token_digests, attributes)
+                output.finish(attributes)
+                self.line_check = output.line_check
             if values.are_in_place:
                 self._enclose_values(temporary)
                 os.fsync(self._part_descriptor)

@@ -73,10 +73,9 @@ def _write(
 ) -> None:
     layout = layout_of_spec(spec)
     names = UniqueNames(layout)
-    token_digests = bytearray()
     with new_output_file(path, spec, sink) as output:
         for sentence, array in sentences:
-            token_digests += tokens_digest(sentence.tokens)
+            output.add_token_digests(tokens_digest(sentence.tokens))
             if names.add(sentence):
                 output.add(layout.store(sentence, array, spec))
-        output.finish(token_digests, attributes)
+        output.finish(attributes)

@@ -28,6 +28,6 @@ def tokens_digest(tokens: Sequence[str]) -> bytes:
     return hashlib.blake2b(lengths + text, digest_size=DIGEST_BYTES).digest()
 
 
-def tokens_sha256(digests: bytes) -> str:
+def tokens_sha256(digests: bytes | memoryview) -> str:
     """The digest of a text, from the `tokens_digest` of all its sentences, joined."""
     return hashlib.sha256(digests).hexdigest()

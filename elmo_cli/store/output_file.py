@@ -5,9 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import re
-from array import array as integers
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,13 @@ from h5py import h5f, h5p
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import ElmoError
 from elmo_cli.hdf5 import TRACKED
-from elmo_cli.store.digests import DIGEST_BYTES, tokens_sha256
-from elmo_cli.store.layouts import Layout, StoredSentence, ValueSink, layout_of_spec
+from elmo_cli.store.digests import tokens_sha256
+from elmo_cli.store.layouts import Layout, LineCheck, StoredSentence, ValueSink, layout_of_spec
+from elmo_cli.store.layouts.spool import Spool
 from elmo_cli.store.spec import SCHEMA, FileSpec, write_attributes
 
 _COPIED_BYTES = 1 << 20  # at a time
+_MAX_PENDING = 1 << 16  # checksums or digests in memory
 
 
 class OutputFile:
@@ -33,38 +34,68 @@ class OutputFile:
         self._spec = spec
         self._layout = layout
         self._writer = layout.writer(layout, file, spec, sink)
-        self._checksums = integers("I")
+        folder = os.path.dirname(file.filename)
+        self._checksums = Spool(folder, "<u4")
+        self._token_digests = Spool(folder, "<u8")
         self._n_tokens = 0
 
     def add(self, stored: StoredSentence) -> None:
         """Add the next sentence; its values go to the sink."""
         self._writer.add(stored)
-        self._checksums.append(stored.crc32)
+        self._checksums.pending.append(stored.crc32)
+        if len(self._checksums.pending) > _MAX_PENDING:
+            self._checksums.move_to_disk()
         self._n_tokens += len(stored.sentence.tokens)
 
-    def finish(self, token_digests: bytearray, attributes: Mapping[str, Any]) -> None:
+    def add_token_digests(self, digests: bytes) -> None:
+        """Add the digests of the next sentences, also of those that the layout leaves out."""
+        self._token_digests.pending.frombytes(digests)
+        if len(self._token_digests.pending) > _MAX_PENDING:
+            self._token_digests.move_to_disk()
+
+    def finish(self, attributes: Mapping[str, Any]) -> None:
         """Write what follows the sentences, and all attributes.
 
         Args:
-            token_digests: those of all sentences handed over, of which some may be left out.
             attributes: those of the caller, whose counts win; `duplicate_sentences` are added up.
         """
         n_stored = len(self._checksums)
         from_caller = dict(attributes)
-        facts = {"elmo_schema": SCHEMA, **self._spec.to_attributes()}
+        facts: dict[str, Any] = {"elmo_schema": SCHEMA, **self._spec.to_attributes()}
         facts |= {"sentences": n_stored, "tokens": self._n_tokens}
         if self._layout.keeps_first:
-            n_left_out = len(token_digests) // DIGEST_BYTES - n_stored
+            n_left_out = len(self._token_digests) - n_stored
             facts["duplicate_sentences"] = n_left_out + from_caller.pop("duplicate_sentences", 0)
-        facts["sentence_crc32"] = np.array(self._checksums, "<u4")
+        facts["sentence_crc32"] = self._checksums
         facts |= self._writer.finish()
         facts |= from_caller
-        digests = facts.pop("token_digests", np.frombuffer(token_digests, "<u8"))
+        digests = facts.pop("token_digests", self._token_digests)
+        # One attribute at a time is read into memory and written, because some are large.
+        for name, value in facts.items():
+            write_attributes(self._file, {name: _in_memory(value)})
+        last_facts: dict[str, Any] = {}
         if digests is not None:
-            facts["token_digests"] = digests
-            facts["tokens_sha256"] = tokens_sha256(digests.tobytes())
-        facts["complete"] = True
-        write_attributes(self._file, facts)
+            token_digests = _in_memory(digests)
+            last_facts["token_digests"] = token_digests
+            last_facts["tokens_sha256"] = tokens_sha256(token_digests.data)
+        last_facts["complete"] = True
+        write_attributes(self._file, last_facts)
+
+    @property
+    def line_check(self) -> LineCheck | None:
+        """After `finish`, the `line_check` of the layout's writer."""
+        return self._writer.line_check
+
+    def close(self) -> None:
+        """Remove temporary files, also after an error."""
+        self._checksums.close()
+        self._token_digests.close()
+        self._writer.close()
+
+
+def _in_memory(value: Any) -> Any:
+    """The numbers of a Spool as an array; any other value as it is."""
+    return value.array() if isinstance(value, Spool) else value
 
 
 @contextmanager
@@ -77,7 +108,9 @@ def new_output_file(path: Path, spec: FileSpec, sink: ValueSink) -> Iterator[Out
     layout = layout_of_spec(spec)
     file = _new_hdf5(path, layout.alignment)
     try:
-        yield OutputFile(file, spec, layout, sink)
+        output = OutputFile(file, spec, layout, sink)
+        with closing(output):
+            yield output
         file.close()
     except BaseException as error:
         try:

@@ -14,7 +14,7 @@ import numpy as np
 
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import EmbeddingsFileError, UnfinishedError, UsageError
-from elmo_cli.hdf5 import open_hdf5, reading, reason_of
+from elmo_cli.hdf5 import hint_of, open_hdf5, reading, reason_of
 from elmo_cli.messages import CORRUPT_HINT, plural
 from elmo_cli.store.digests import checksum, tokens_sha256
 from elmo_cli.store.layouts import (
@@ -342,7 +342,6 @@ def _open_finished(path: Path) -> h5py.File:
         return open_hdf5(path)
     except OSError as error:
         reason = reason_of(error)
-        hint = "give an embeddings file, as `elmo embed` writes it"
-        if reason == "truncated":
-            hint = CORRUPT_HINT
+        not_embeddings = "give an embeddings file, as `elmo embed` writes it"
+        hint = hint_of(error, CORRUPT_HINT if reason == "truncated" else not_embeddings)
         raise EmbeddingsFileError(reason, hint, where=path) from None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from elmo_cli.files import StrPath, resolve
+from elmo_cli.errors import OutputError
+from elmo_cli.files import StrPath, check_output_path, resolve
 
 
 def part_path(out: StrPath) -> Path:
@@ -16,6 +17,25 @@ def part_path(out: StrPath) -> Path:
 def log_path(part: StrPath) -> Path:
     """The log of an unfinished file."""
     return Path(f"{part}.log")
+
+
+def check_new_output(out: StrPath, *, overwrite: bool, resume: bool) -> None:
+    """Raise an OutputError if no embeddings file can be written to OUT.
+
+    Args:
+        overwrite: replace what exists.
+        resume: continue an unfinished output.
+    """
+    part = part_path(out)
+    has_unfinished_run = part.exists() and log_path(part).exists()
+    if has_unfinished_run and os.path.isfile(out) and not overwrite and not resume:
+        raise OutputError(
+            "exists, and the run that is to replace it is unfinished",
+            "`resume=True` continues that run, `overwrite=True` starts over",
+            where=out,
+            resumable=True,
+        )
+    check_output_path(out, overwrite=overwrite or resume, regular=True)
 
 
 def is_unfinished(path: StrPath) -> bool:

@@ -22,7 +22,7 @@ from elmo_cli.store.layouts import StoredSentence, UniqueNames, layout_of_spec
 from elmo_cli.store.log_lines import CommittedProgress, read_log
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.spec import FileSpec, difference
-from elmo_cli.store.unfinished import is_finished, log_path, part_path
+from elmo_cli.store.unfinished import check_new_output, is_finished, log_path, part_path
 from elmo_cli.text.sentence import Sentence
 
 
@@ -35,12 +35,14 @@ class EmbeddingsWriter:
         finished: whether OUT is complete; a resumed file may be so at once.
         progress: what is committed.
         warnings: what was wrong with an unfinished output.
+        line_warning: after `finish`, which tokens no reader recovers from the file; "" for none.
     """
 
     def __init__(self, path: StrPath, spec: FileSpec) -> None:
         self.finished = False
         self.progress = CommittedProgress()
         self.warnings: list[str] = []
+        self.line_warning = ""
         self._out = path
         self._spec = spec
         self._layout = layout_of_spec(spec)
@@ -63,7 +65,7 @@ class EmbeddingsWriter:
             OutputError: the path is taken or cannot be written to.
         """
         writer = cls(path, spec)
-        check_output_path(path, overwrite=overwrite or resume, regular=True)
+        check_new_output(path, overwrite=overwrite, resume=resume)
         if resume and is_finished(path):
             writer._adopt_finished()
             _remove_leftovers(path)
@@ -120,6 +122,8 @@ class EmbeddingsWriter:
         log = self._open_log()
         with output_errors(self._out, resumable=log.progress.blocks > 0):
             log.publish(attributes)
+        if log.line_check is not None and log.line_check.n_lost:
+            self.line_warning = f"{os.fspath(self._out)}: {log.line_check.warning()}"
         self._log = None
         self.finished = True
 
@@ -165,8 +169,8 @@ class EmbeddingsWriter:
         if not log.overwrite and os.path.exists(self._out):
             self._resume_named(log)
             return
-        self.check_names(log.verified_sentences())
-        self._is_stored.clear()
+        for sentence in log.verified_sentences():
+            self._names.add(sentence)
         if log.is_corrupt:
             corrupt_block = f"block {log.progress.blocks + 1} is corrupt (checksum)"
             self.warnings.append(

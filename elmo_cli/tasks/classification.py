@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import ClassVar
 
 import torch
@@ -12,15 +13,14 @@ from torch import Tensor, nn
 
 from elmo_cli.errors import InputError
 from elmo_cli.fields import at_least, bounded, one_of
+from elmo_cli.label_rules import is_no_label
 from elmo_cli.tasks import layers
 from elmo_cli.tasks.inputs import Inputs
 from elmo_cli.tasks.labels import Span, score_labels
-from elmo_cli.tasks.readers import Split, member, tokens_of
+from elmo_cli.tasks.readers import NO_TOKENS, Split, label_member, member, tokens_of
 from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Example, Json, Scores, Task, TaskModel
-from elmo_cli.text.input_report import InputReport
-from elmo_cli.text.input_settings import InputSettings
-from elmo_cli.text.sentence import Tokens
+from elmo_cli.text.sentence import Sentence, Tokens
 
 _SHORT_TOKENS = 8  # longer subtrees are padded in a batch of their own
 _MAXOUT_MAPS = 4  # linear maps per unit of a maxout layer
@@ -205,54 +205,73 @@ class ClassificationTask(Task):
     }
     reads_text = True
 
-    def fill(self, split: Split, *, labelled: bool) -> None:
+    def fill(self, split: Split, *, labelled: bool) -> Iterator[None]:
         if split.is_jsonl:
-            _read_json(split, labelled)
-        else:
-            _read_lines(split, labelled)
+            return _read_json(split, labelled)
+        return _read_lines(split, labelled)
 
-    def read_text(
-        self, paths: Sequence[str], text: InputSettings, report: InputReport | None = None
-    ) -> Split:
-        split = super().read_text(paths, text, report)
-        if split.sentences and _NESTED_TREE.fullmatch(" ".join(split.sentences[0])):
+    def fill_text(self, split: Split, sentences: Iterable[Sentence]) -> Iterator[None]:
+        """Add the sentences of a text; InputError if the first one is a tree."""
+        rest = iter(sentences)
+        first = next(rest, None)
+        if first is None:
+            return
+        if _NESTED_TREE.fullmatch(" ".join(first.tokens)):
             problem = "expected text, found a tree"
-            where = split.examples[0].where
-            raise InputError(problem, "`as_data=True` reads trees", where=where)
-        return split
+            raise InputError(problem, "`as_data=True` reads trees", where=first.where)
+        yield from super().fill_text(split, chain([first], rest))
 
     def labels_of(self, example: ClassifiedExample) -> Iterable[str]:
         return [example.target, *(subtree.type for subtree in example.subtrees)]
 
+    def scored_labels_of(self, example: ClassifiedExample) -> Iterable[str]:
+        return [example.target]
+
     def score(self, examples: Sequence[ClassifiedExample], predictions: Sequence[str]) -> Scores:
         return score_labels([example.target for example in examples], predictions)
 
-    def to_json(self, example: ClassifiedExample, sentences: list[Tokens], prediction: str) -> Json:
+    def to_json(
+        self, example: ClassifiedExample, sentences: list[Tokens], prediction: str | None
+    ) -> Json:
         return {"tokens": sentences[0], "label": prediction}
 
 
-def _read_json(split: Split, labelled: bool) -> None:
+def _read_json(split: Split, labelled: bool) -> Iterator[None]:
     for line in split.json_lines():
-        label = member(line, "label", required=labelled)
-        numbers = split.add(tokens_of(member(line, "tokens", "text", kinds=(list, str))))
-        example = ClassifiedExample(
-            sentences=numbers, where=split.where, target=None if label is None else str(label)
-        )
-        split.examples.append(example)
+        with split.row():
+            label = label_member(line, "label", required=labelled)
+            text = member(line, "tokens", "text", "sentence", kinds=(list, str))
+            allow_blank = label is None or not labelled
+            example = ClassifiedExample(
+                sentences=split.add(tokens_of(text), allow_blank=allow_blank),
+                where=split.where,
+                target=None if label is None else str(label),
+                key=split.key,
+            )
+            split.examples.append(example)
+        yield
 
 
-def _read_lines(split: Split, labelled: bool) -> None:
+def _read_lines(split: Split, labelled: bool) -> Iterator[None]:
     """Read trees if the first line is one, otherwise lines of a label, a tab and tokens."""
     has_trees = None  # unknown before the first line
-    for line in split.lines():
+    for key, line in enumerate(split.lines()):
+        split.key = key
         if not line.strip():
+            blank = ClassifiedExample(
+                sentences=(NO_TOKENS,), where=split.where, target=None, key=split.key
+            )
+            split.examples.append(blank)
+            yield
             continue
         if has_trees is None:
             has_trees = _TREE.fullmatch(line.rstrip()) is not None
-        if has_trees:
-            _read_tree(split, line)
-        else:
-            _read_labelled_line(split, line, labelled)
+        with split.row():
+            if has_trees:
+                _read_tree(split, line)
+            else:
+                _read_labelled_line(split, line, labelled)
+        yield
 
 
 def _read_tree(split: Split, line: str) -> None:
@@ -261,8 +280,9 @@ def _read_tree(split: Split, line: str) -> None:
     example = ClassifiedExample(
         sentences=split.add(tokens),
         where=split.where,
-        target=root.type,
-        subtrees=tuple(subtrees),
+        target=None if is_no_label(root.type) else root.type,
+        subtrees=tuple(subtree for subtree in subtrees if not is_no_label(subtree.type)),
+        key=split.key,
     )
     split.examples.append(example)
 
@@ -273,10 +293,12 @@ def _read_labelled_line(split: Split, line: str, labelled: bool) -> None:
     is_label_missing = labelled and not labels
     if len(labels) > 1 or has_blank or is_label_missing:
         raise ValueError("expected a label, a tab and a sentence")
+    label = labels[0].strip() if labels else None
     example = ClassifiedExample(
-        sentences=split.add(text.split()),
+        sentences=split.add(text.split(), allow_blank=not labelled),
         where=split.where,
-        target=labels[0].strip() if labels else None,
+        target=None if is_no_label(label) else label,
+        key=split.key,
     )
     split.examples.append(example)
 

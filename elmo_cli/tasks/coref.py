@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,10 +11,19 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from elmo_cli.errors import InputError
+from elmo_cli.messages import columns_line
 from elmo_cli.tasks.coref_model import Clusters, CorefDocument, CorefSettings, Mention, SpanRanker
-from elmo_cli.tasks.readers import BEGIN, END, ColumnsRow, Split, member, tokens_of
+from elmo_cli.tasks.readers import (
+    BEGIN,
+    END,
+    ColumnsDocument,
+    ColumnsRow,
+    Split,
+    label_member,
+    member,
+    tokens_of,
+)
 from elmo_cli.tasks.task import Json, Scores, Task
-from elmo_cli.text.input import InputReport, InputSettings, read_sentences
 from elmo_cli.text.sentence import Sentence, Tokens
 
 _METRICS = ("muc", "b_cubed", "ceaf_phi4", "mentions")
@@ -41,26 +50,25 @@ class CorefTask(Task):
     formats = ("jsonl", "conll")
     reads_text = True
 
-    def fill(self, split: Split, *, labelled: bool) -> None:
+    def fill(self, split: Split, *, labelled: bool) -> Iterator[None]:
         if split.is_jsonl:
-            _read_json(split, labelled)
-        else:
-            _read_columns(split, labelled)
+            return _read_json(split, labelled)
+        return _read_columns(split, labelled)
 
-    def read_text(
-        self, paths: Sequence[str], text: InputSettings, report: InputReport | None = None
-    ) -> Split:
-        split = Split(", ".join(paths))
-        for sentences in _split_documents(read_sentences(paths, text, report)):
-            first = sentences[0]
+    def fill_text(self, split: Split, sentences: Iterable[Sentence]) -> Iterator[None]:
+        """Add the documents of a text."""
+        for number, of_document in enumerate(_split_documents(sentences), 1):
+            first = of_document[0]
             document = CorefDocument(
-                sentences=split.add(*(sentence.tokens for sentence in sentences)),
+                sentences=split.add(*(sentence.tokens for sentence in of_document)),
                 where=first.where,
                 target=None,
-                heading=first.document or f"document_{1 + len(split.examples)}",
+                heading=first.document or f"document_{number}",
+                key=first.key,
+                sentence_keys=tuple(sentence.key for sentence in of_document),
             )
             split.examples.append(document)
-        return split
+            yield
 
     def collect_labels(self, train: Split) -> dict[str, bool]:
         """Return whether there are clusters of one mention, as "singletons"."""
@@ -69,60 +77,89 @@ class CorefTask(Task):
             raise InputError("contains no cluster", "give annotated documents", where=train.path)
         return {"singletons": 1 in sizes}
 
+    def known_labels(self) -> tuple[str, ...]:
+        """Return nothing: clusters have no labels."""
+        return ()
+
+    def n_to_score(self, examples: Sequence[CorefDocument]) -> int:
+        """Return how many documents have clusters."""
+        return sum(bool(document.target) for document in examples)
+
+    def check_model_labels(self, labels: Any) -> None:
+        if not isinstance(labels["singletons"], bool):
+            raise ValueError("whether there are singletons is not true or false")
+
     def score(self, examples: Sequence[CorefDocument], predictions: Sequence[Clusters]) -> Scores:
         gold = [example.target for example in examples]
         return score_clusters(list(zip(gold, predictions, strict=True)))
 
     def to_json(
-        self, example: CorefDocument, sentences: list[Tokens], prediction: Clusters
+        self, example: CorefDocument, sentences: list[Tokens], prediction: Clusters | None
     ) -> Json:
-        fields: dict[str, Any] = {"doc_key": example.heading, "sentences": sentences}
+        fields: dict[str, Any] = {}
+        if example.sentence_keys:
+            fields["keys"] = example.sentence_keys
+        fields |= {"doc_key": example.heading, "sentences": sentences}
         if example.target is not None:
             fields["clusters"] = [sorted(cluster) for cluster in example.target]
-        return {**fields, "predicted_clusters": [sorted(cluster) for cluster in prediction]}
+        predicted = [sorted(cluster) for cluster in prediction or ()]
+        return {**fields, "predicted_clusters": predicted}
 
-    def to_text(self, example: CorefDocument, sentences: list[Tokens], prediction: Clusters) -> str:
+    def to_text(
+        self, example: CorefDocument, sentences: list[Tokens], prediction: Clusters | None
+    ) -> str:
         """Return two columns, as the reference scorer of CoNLL-2012 reads them."""
         n_tokens = sum(len(tokens) for tokens in sentences)
-        cells = _cells(prediction, n_tokens)
-        lines = [f"{BEGIN} {example.heading}".rstrip()]
+        cells = _cells(prediction or (), n_tokens)
+        lines = [columns_line(f"{BEGIN} {example.heading}".rstrip())]
         position = 0
         for tokens in sentences:
             for token in tokens:
-                lines.append(f"{token}\t{cells[position]}")
+                lines.append(columns_line(token, cells[position]))
                 position += 1
-            lines.append("")
+            lines.append("\n")
         lines.append(END)
-        return "\n".join(lines)
+        return "".join(lines)
 
 
-def _split_documents(sentences: Iterable[Sentence]) -> list[list[Sentence]]:
-    """Return the sentences of each document, without blank ones."""
-    documents: list[list[Sentence]] = []
+def _split_documents(sentences: Iterable[Sentence]) -> Iterator[list[Sentence]]:
+    """Yield the sentences of each document, without blank ones."""
+    document: list[Sentence] = []
     for sentence in sentences:
         if not sentence.tokens:
             continue
-        if sentence.starts_document or not documents:
-            documents.append([])
-        documents[-1].append(sentence)
-    return documents
+        if sentence.starts_document and document:
+            yield document
+            document = []
+        document.append(sentence)
+    if document:
+        yield document
 
 
-def _read_json(split: Split, labelled: bool) -> None:
+def _read_json(split: Split, labelled: bool) -> Iterator[None]:
     for line in split.json_lines():
-        texts = member(line, "sentences", kinds=(list,))
-        if not texts:
-            raise ValueError("a sentence has no tokens")
-        sentences = [tokens_of(text) for text in texts]
-        numbers = split.add(*sentences)
-        n_tokens = sum(len(tokens) for tokens in sentences)
-        document = CorefDocument(
-            sentences=numbers,
-            where=split.where,
-            target=_clusters_of_json(line["clusters"], n_tokens) if labelled else None,
-            heading=str(line.get("doc_key", "")),
-        )
-        split.examples.append(document)
+        with split.row():
+            texts = member(line, "sentences", kinds=(list,))
+            sentences = [tokens_of(text) for text in texts]
+            n_tokens = sum(len(tokens) for tokens in sentences)
+            if not labelled:  # blank sentences have no part in clusters
+                sentences = [tokens for tokens in sentences if tokens]
+            if not sentences:  # one blank sentence stands for a document without text
+                sentences = [()]
+            numbers = split.add(*sentences, allow_blank=not labelled)
+            target = None
+            if labelled:
+                clusters = label_member(line, "clusters", kinds=(list,))
+                target = None if clusters is None else _clusters_of_json(clusters, n_tokens)
+            document = CorefDocument(
+                sentences=numbers,
+                where=split.where,
+                target=target,
+                heading=str(line.get("doc_key", "")),
+                key=split.key,
+            )
+            split.examples.append(document)
+        yield
 
 
 def _clusters_of_json(value: Any, n_tokens: int) -> Clusters:
@@ -135,25 +172,34 @@ def _clusters_of_json(value: Any, n_tokens: int) -> Clusters:
     return _merge_overlapping(clusters)
 
 
-def _read_columns(split: Split, labelled: bool) -> None:
+def _read_columns(split: Split, labelled: bool) -> Iterator[None]:
     for document in split.documents():
-        rows: list[ColumnsRow] = []
-        numbers: tuple[int, ...] = ()
-        for sentence in document.sentences:
-            tokens = []
-            for row in sentence:
-                split.where = row.where
-                tokens.append(_token_of(row.cells))
-            split.where = sentence[0].where
-            numbers += split.add(tokens)
-            rows += sentence
-        example = CorefDocument(
-            sentences=numbers,
-            where=rows[0].where,
-            target=_clusters_of_rows(split, rows) if labelled else None,
-            heading=document.heading,
-        )
-        split.examples.append(example)
+        with split.row():
+            _read_document(split, document, labelled)
+        yield
+        split.key += len(document.sentences)
+
+
+def _read_document(split: Split, document: ColumnsDocument, labelled: bool) -> None:
+    """Add a document; its key is that of its first sentence."""
+    rows: list[ColumnsRow] = []
+    numbers: tuple[int, ...] = ()
+    for sentence in document.sentences:
+        tokens = []
+        for row in sentence:
+            split.where = row.where
+            tokens.append(_token_of(row.cells))
+        split.where = sentence[0].where
+        numbers += split.add(tokens)
+        rows += sentence
+    example = CorefDocument(
+        sentences=numbers,
+        where=rows[0].where,
+        target=_clusters_of_rows(split, rows) if labelled else None,
+        heading=document.heading,
+        key=split.key,
+    )
+    split.examples.append(example)
 
 
 def _token_of(cells: Sequence[str]) -> str:

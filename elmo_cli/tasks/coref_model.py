@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from elmo_cli.fields import at_least, positive
 from elmo_cli.tasks.inputs import Inputs
 from elmo_cli.tasks.layers import MASKED, SequenceDropout, masked_softmax
-from elmo_cli.tasks.settings import TaskSettings
+from elmo_cli.tasks.settings import MOST_LAYERS, TaskSettings, size
 from elmo_cli.tasks.task import Example, TaskModel
 
 Mention = tuple[int, int]  # first and last token, from 0 in the document
@@ -27,23 +27,29 @@ _CHUNK_SPANS = 1_024  # whose pairs are scored at a time
 
 @dataclass(frozen=True)
 class CorefDocument(Example):
-    """A document; the target is its clusters of mentions."""
+    """A document; the target is its clusters of mentions.
 
-    heading: str  # the text after `#begin document` in CoNLL-2012, or `doc_key` in JSON lines
+    Attributes:
+        heading: the text after `#begin document` in CoNLL-2012, or `doc_key` in JSON lines.
+        sentence_keys: in text, the keys of its sentences, as in embeddings files.
+    """
+
+    heading: str
+    sentence_keys: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class CorefSettings(TaskSettings):
     """The settings of `coref`."""
 
-    batch_size: int = at_least(1, 1)
+    batch_size: int = size(1)
     epochs: int = at_least(1, 10)
-    max_width: int = at_least(1, 8)
+    max_width: int = size(8, most=100)  # memory grows with its square
     spans_per_token: float = positive(0.3)
-    max_antecedents: int = at_least(1, 40)
-    span_dim: int = at_least(1, 200)
-    scorer_dim: int = at_least(1, 100)
-    scorer_layers: int = at_least(1, 1)
+    max_antecedents: int = size(40)
+    span_dim: int = size(200)
+    scorer_dim: int = size(100)
+    scorer_layers: int = size(1, most=MOST_LAYERS)
     window_tokens: int = at_least(1, 700)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -23,7 +25,7 @@ from elmo_cli.errors import (
     ResumeError,
     UsageError,
 )
-from elmo_cli.files import holding_lock, write_text
+from elmo_cli.files import abandoned_lock, holding_lock, write_text
 from elmo_cli.pretrained.catalogue import BUNDLED
 from elmo_cli.pretrained.load import load_files, locate
 from elmo_cli.pretrained.model_files import ModelFiles
@@ -31,13 +33,17 @@ from elmo_cli.store.digests import tokens_digest, tokens_sha256
 from elmo_cli.store.reader import Embeddings, open_embeddings
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.tasks.inputs import LayerReader
-from elmo_cli.tasks.readers import Split
+from elmo_cli.tasks.readers import NO_TOKENS, Split
 from elmo_cli.text.input import stem
 from elmo_cli.text.sentence import Tokens
 from elmo_cli.training.reporter import Reporter
 from elmo_cli.training.run_folder import LOCK_FILE
 
+_OUTPUT_SUFFIX = ".hdf5"
+_TEXT_SUFFIX = ".jsonl"  # of the sentences that an output is computed from; removed afterwards
 _INDEPENDENT = ("zero", "warm")  # states in which sentences do not depend on each other
+# Of the files that `EmbeddingsFolder` writes: name, state, digests of the biLM and of the text.
+_OWN_STEM = re.compile(rf".*-({'|'.join(_INDEPENDENT)})-[0-9a-f]{{8}}-[0-9a-f]{{8}}")
 _SLICES = {"all": slice(None), "last": slice(-1, None), "type": slice(0, 1)}  # of `elmo.layers`
 
 
@@ -89,7 +95,7 @@ class EmbeddingsFolder:
         self.path = Path(path)
         self.bilm = bilm
         if self.path.exists() and not self.path.is_dir():
-            hint = "name the folder that contains it with `embeddings`"
+            hint = "name the folder that contains it, or move it elsewhere"
             raise UsageError("is a file, not a folder of embeddings", hint, where=path)
         self._default_model = default_model
         self._device = device
@@ -114,6 +120,7 @@ class EmbeddingsFolder:
         embeddings = self._find(split, distinct)
         if embeddings is None:
             embeddings = self._write(split, distinct, reporter)
+        self._remove_leftovers()
         keys = _keys_of_sentences(embeddings, split.sentences, distinct)
         _check_finite(embeddings, split, keys)  # before a run is overwritten
         if self.bilm is None:
@@ -217,6 +224,17 @@ class EmbeddingsFolder:
                 embeddings = self._compute(split.path, distinct, embedder, reporter)
             return embeddings
 
+    def _remove_leftovers(self) -> None:
+        """Remove what a killed run has left next to complete files, unless a run is active."""
+        with suppress(OSError), abandoned_lock(self.path / LOCK_FILE) as is_abandoned:
+            if not is_abandoned:
+                return
+            for text in self.path.glob(f"*{_TEXT_SUFFIX}"):
+                output = text.with_suffix(_OUTPUT_SUFFIX)
+                if _OWN_STEM.fullmatch(text.stem) and output.exists():
+                    for path in (text, *self.path.glob(f"{glob.escape(output.name)}.part*")):
+                        path.unlink(missing_ok=True)
+
     def _compute(
         self, name: str, sentences: Sequence[Tokens], embedder: Embedder, reporter: Reporter
     ) -> Embeddings:
@@ -225,8 +243,8 @@ class EmbeddingsFolder:
         state = embedder.settings.state
         bilm_id = embedder.bilm.sha256[:8]
         text_id = sha256_of(sentences)[:8]
-        output = self.path / f"{stem(Path(name).name)}-{state}-{bilm_id}-{text_id}.hdf5"
-        text = output.with_suffix(".jsonl")
+        output = self.path / f"{stem(Path(name).name)}-{state}-{bilm_id}-{text_id}{_OUTPUT_SUFFIX}"
+        text = output.with_suffix(_TEXT_SUFFIX)
         write_text(text, (json.dumps({"tokens": tokens}) + "\n" for tokens in sentences))
         job = EmbedJob(
             inputs=(str(text),),
@@ -246,7 +264,7 @@ class EmbeddingsFolder:
         except ResumeError:  # an earlier run left a file that is corrupt or has other settings
             job = replace(job, resume=False, overwrite=True)
             run_job(job, embedder=embedder, progress=progress, warn=warn)
-        text.unlink()
+        text.unlink(missing_ok=True)
         return open_embeddings(output)
 
 
@@ -298,7 +316,7 @@ def _keys_of_sentences(
 def _check_finite(embeddings: Embeddings, split: Split, keys: Sequence[Any]) -> None:
     """Raise an EmbeddingsFileError if a value in the sentences of the examples is not finite."""
     numbers = {number for example in split.examples for number in example.sentences}
-    for number in sorted(numbers):
+    for number in sorted(numbers - {NO_TOKENS}):
         key = keys[number]
         if not np.isfinite(embeddings[key]).all():
             problem = f"sentence {key!r}: a value is not finite"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,12 +13,10 @@ from elmo_cli.fields import at_least, one_of
 from elmo_cli.tasks.inputs import Inputs
 from elmo_cli.tasks.labels import score_labels
 from elmo_cli.tasks.layers import BiLSTM, align, masked_max, masked_mean
-from elmo_cli.tasks.readers import Split, member, tokens_of
+from elmo_cli.tasks.readers import Split, label_member, member, tokens_of
 from elmo_cli.tasks.settings import TaskSettings, probability
 from elmo_cli.tasks.task import Example, Json, Scores, Task, TaskModel
 from elmo_cli.text.sentence import Tokens
-
-_NO_LABEL = ("-", "-1")  # of pairs whose annotators disagree
 
 
 @dataclass(frozen=True)
@@ -98,24 +96,23 @@ class EntailmentTask(Task):
         "batch_size=32 epochs=75 patience=5 lr_patience=1"
     }
 
-    def fill(self, split: Split, *, labelled: bool) -> None:
-        """Read JSON lines with the fields of SNLI or SICK.
-
-        Labeled pairs on which annotators disagree are left out.
-        """
+    def fill(self, split: Split, *, labelled: bool) -> Iterator[None]:
+        """Read JSON lines with the fields of SNLI or SICK."""
         for line in split.json_lines():
-            first = member(line, "sentence1", "premise", "sentence_A", kinds=(list, str))
-            second = member(line, "sentence2", "hypothesis", "sentence_B", kinds=(list, str))
-            target = self.read_target(line, required=labelled)
-            if labelled and target in _NO_LABEL:
-                continue
-            numbers = split.add(tokens_of(first), tokens_of(second))
-            split.examples.append(Example(numbers, split.where, target))
+            with split.row():
+                first = member(line, "sentence1", "premise", "sentence_A", kinds=(list, str))
+                second = member(line, "sentence2", "hypothesis", "sentence_B", kinds=(list, str))
+                target = self.read_target(line, required=labelled)
+                allow_blank = target is None or not labelled
+                numbers = split.add(tokens_of(first), tokens_of(second), allow_blank=allow_blank)
+                example = Example(numbers, split.where, target, key=split.key)
+                split.examples.append(example)
+            yield
 
     def read_target(self, line: Json, *, required: bool) -> Any:
-        """Return the label of a pair, None if it has none; ValueError if one is `required`."""
+        """Return the label of a pair, None if it has none; ValueError if it is not stated."""
         names = ("gold_label", "label", "entailment_judgment", "entailment_label")
-        label = member(line, *names, required=required)
+        label = label_member(line, *names, required=required)
         return None if label is None else str(label)
 
     def labels_of(self, example: Example) -> Iterable[str]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -13,22 +12,18 @@ import torch
 from torch import Tensor, nn
 
 from elmo_cli.arrays import AnyArray
-from elmo_cli.errors import InputError, UsageError
+from elmo_cli.errors import UsageError
 from elmo_cli.model.mix import ElmoMix
-from elmo_cli.regular_files import check_regular
 from elmo_cli.tasks.layers import SequenceDropout
 from elmo_cli.tasks.settings import TaskSettings
+from elmo_cli.tasks.word_vectors import PADDING, WordVectors
 from elmo_cli.text.sentence import Tokens
 
 LayerReader = Callable[[int], AnyArray]  # index of a sentence -> its layers, (layer, token, dim)
-_PADDING = 0  # rows of the word embedding
-_UNKNOWN = 1
-_FIRST_WORD = 2
 _MAX_BYTES = 20  # of a token for the character CNN, with its begin and end ids
 _BEGIN = 257  # character ids, after padding and the bytes
 _END = 258
 _N_CHARACTERS = 259
-_MAX_WORDS = 100_000  # words of a file of word vectors that a task model keeps
 
 
 @dataclass(frozen=True)
@@ -50,109 +45,6 @@ class SentenceBatch:
     words: Tensor
     types: Tensor
     characters: Tensor
-
-
-class WordVectors:
-    """Words and their pretrained vectors: rows of a word embedding after padding and unknown words.
-
-    Args:
-        vectors: (word, dim); they are kept in float16.
-        n_seen: how many of the words, the first ones, training data contain; by default all.
-    """
-
-    def __init__(self, words: Sequence[str], vectors: AnyArray, n_seen: int | None = None) -> None:
-        self.words = list(words)
-        self._n_seen = n_seen
-        with np.errstate(over="ignore"):  # `read` refuses what does not fit
-            self.vectors = np.asarray(vectors, np.float16)
-        self._rows = {word: row for row, word in enumerate(self.words, _FIRST_WORD)}
-
-    @classmethod
-    def read(cls, path: str, seen: Collection[str] = ()) -> WordVectors:
-        """Read GloVe or word2vec text, plain or .gz, or .npz with `words` and `vectors`.
-
-        Of a text file, the first 100,000 words are kept, and those that are `seen` in the data.
-        InputError if it is not a file of word vectors.
-        """
-        check_regular(path, InputError)
-        try:
-            words = cls._read_npz(path) if path.endswith(".npz") else cls._read_text(path, seen)
-            words._check()
-        except (OSError, ValueError, KeyError, EOFError) as error:
-            problem = f"cannot be read as word vectors ({error})"
-            hint = "give GloVe or word2vec text, or .npz"
-            raise InputError(problem, hint, where=path) from None
-        return words
-
-    @classmethod
-    def _read_npz(cls, path: str) -> WordVectors:
-        with np.load(path, allow_pickle=False) as arrays:
-            words = arrays["words"]
-            if words.dtype == np.uint8:  # written by a task model, one word per line
-                return cls(words.tobytes().decode().split("\n"), arrays["vectors"])
-            return cls(words.tolist(), arrays["vectors"])
-
-    @classmethod
-    def _read_text(cls, path: str, seen: Collection[str]) -> WordVectors:
-        wanted = {*seen, *(word.lower() for word in seen)}
-        vectors = dict(_read_rows(path, wanted))
-        return cls(list(vectors), np.stack(list(vectors.values())))
-
-    def _check(self) -> None:
-        """Raise a ValueError unless each word has a vector of finite values."""
-        shape = self.vectors.shape
-        if len(shape) != 2 or shape[0] != len(self.words) or shape[1] == 0:
-            raise ValueError("it does not have one vector per word")
-        if not np.isfinite(self.vectors).all():
-            raise ValueError("a value is not finite in float16")
-
-    def rows_of(self, tokens: Iterable[str]) -> list[int]:
-        """Return the rows of tokens, or else of their lower-case forms, or else `_UNKNOWN`."""
-        rows = self._rows
-        return [rows.get(token) or rows.get(token.lower(), _UNKNOWN) for token in tokens]
-
-    def with_first(self, tokens: Iterable[str]) -> WordVectors:
-        """Move the words of tokens of training data to the front."""
-        seen = [row - _FIRST_WORD for row in self.rows_of(tokens) if row >= _FIRST_WORD]
-        n_seen = len(set(seen))
-        order = list(dict.fromkeys([*seen, *range(len(self.words))]))
-        return WordVectors([self.words[i] for i in order], self.vectors[order], n_seen)
-
-    def table(self) -> Tensor:
-        """Return the rows up to the last seen word, (row, dim); unknown words have the mean."""
-        seen = torch.from_numpy(self.vectors[: self._n_seen].astype(np.float32))
-        unknown = seen.mean(0, keepdim=True) if len(seen) else seen.new_zeros(1, seen.shape[1])
-        padding = torch.zeros_like(unknown)
-        return torch.cat([padding, unknown, seen])
-
-
-def _read_rows(path: str, wanted: set[str]) -> Iterator[tuple[str, AnyArray]]:
-    """Yield the words and vectors of a text file; the header line of word2vec is skipped.
-
-    The first vector determines the dimension, since words may contain spaces, as in GloVe 840B.
-    """
-    open_text = gzip.open if path.endswith(".gz") else open
-    dim = 0  # unknown
-    with open_text(path, "rt", encoding="utf-8-sig", newline="\n") as file:
-        for number, line in enumerate(file):
-            word, *numbers = line.rstrip().rsplit(" ", dim or -1)
-            is_header = number == 0 and len(numbers) == 1
-            if is_header or not line.strip():
-                continue
-            dim = dim or len(numbers)
-            if number < _MAX_WORDS or word in wanted:
-                yield word, _parse_vector(numbers, dim, number + 1)
-
-
-def _parse_vector(numbers: list[str], dim: int, line: int) -> AnyArray:
-    """Return the values of a vector; ValueError that names the line if it is invalid."""
-    try:
-        vector = np.array(numbers, np.float32)
-    except ValueError as error:
-        raise ValueError(f"line {line}: {error}") from None
-    if dim == 0 or len(vector) != dim:
-        raise ValueError(f"line {line}: expected a word and {dim or 'its'} values")
-    return vector
 
 
 class Inputs:
@@ -262,11 +154,11 @@ class TokenRepresentation(nn.Module):
         self.output_dim = 0
         if table is not None:
             n_rows, word_dim = table.shape
-            self.words = nn.Embedding(n_rows, word_dim, _PADDING, _weight=table)
+            self.words = nn.Embedding(n_rows, word_dim, PADDING, _weight=table)
             self.words.weight.requires_grad = settings.train_word_vectors
             self.dim += word_dim
         if n_filters > 0:
-            self.characters = nn.Embedding(_N_CHARACTERS, settings.char_dim, padding_idx=_PADDING)
+            self.characters = nn.Embedding(_N_CHARACTERS, settings.char_dim, padding_idx=PADDING)
             self.filters = nn.Linear(settings.char_dim * settings.char_width, n_filters)
             self.dim += n_filters
         has_elmo = settings.elmo_layers != "none"
@@ -280,7 +172,7 @@ class TokenRepresentation(nn.Module):
         if self.dim == 0:
             raise UsageError(
                 "no word vectors, no characters and no ELMo at the input: the model has no input",
-                "give `word_vectors`, or set `char_filters` above 0",
+                "give `word_vectors`, or the setting char_filters a value above 0",
             )
 
     def forward(self, batch: SentenceBatch) -> Tensor:

@@ -120,9 +120,13 @@ def align(scores: Tensor, mask: Tensor, states: Tensor) -> Tensor:
     return weights @ states
 
 
-def pad_targets(rows: Iterable[Sequence[str]], names: Iterable[str]) -> Tensor:
-    """Return the indices of labels in `names` as (batch, token), with `IGNORED` as padding."""
-    numbers = {name: number for number, name in enumerate(names)}
+def pad_targets(rows: Iterable[Sequence[str | None]], names: Iterable[str]) -> Tensor:
+    """Return the indices of labels in `names` as (batch, token), with `IGNORED` as padding.
+
+    `IGNORED` also stands for None, which is no label.
+    """
+    numbers: dict[str | None, int] = {name: number for number, name in enumerate(names)}
+    numbers[None] = IGNORED
     targets = [torch.tensor([numbers[label] for label in row]) for row in rows]
     return nn.utils.rnn.pad_sequence(targets, batch_first=True, padding_value=IGNORED)
 

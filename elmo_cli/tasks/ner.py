@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
 from elmo_cli.errors import InputError
 from elmo_cli.fields import one_of
+from elmo_cli.label_rules import find_span_spelling, is_no_label
+from elmo_cli.messages import columns_line, plural
 from elmo_cli.tasks.inputs import Inputs
+from elmo_cli.tasks.label_names import MOST_LABELS, MOST_SPAN_TYPES, check_names
 from elmo_cli.tasks.labels import (
     OUTSIDE,
+    SCHEMES,
     Labels,
     allowed_transitions,
     convert_labels,
@@ -25,18 +28,25 @@ from elmo_cli.tasks.labels import (
     spans_of,
 )
 from elmo_cli.tasks.layers import CRF, pad_targets, viterbi
-from elmo_cli.tasks.readers import Split
+from elmo_cli.tasks.readers import Split, label_member, member
 from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Example, Json, Scores, Task, TaskModel
-from elmo_cli.text.conll import label_column
+from elmo_cli.text.column_format import Column, Columns
+from elmo_cli.text.conll import column_number, label_column
 from elmo_cli.text.input import InputSettings, format_of, read_columns
-from elmo_cli.text.sentence import Tokens
+from elmo_cli.text.sentence import OtherLine, Tokens
+
+_DOCUMENT_START = "-DOCSTART-"
+# Fields of labels in JSON lines, of data sets of Hugging Face and of what `elmo predict` writes.
+_JSON_LABELS = ("ner_tags", "labels", "tags", "pos_tags", "chunk_tags", "upos", "xpos")
+_NUMBERS_HINT = "numbers are read as plain labels, also those of spans; write B-PER instead"
 
 
 @dataclass(frozen=True)
 class NerSettings(TaskSettings):
     """The settings of `ner`."""
 
+    token_column: str | None = None
     label_column: str | None = None
     crf_scheme: str = one_of("BIO", "BIOUL")
 
@@ -99,62 +109,193 @@ class NerTask(Task):
     formats = ("conll", "jsonl")
     reads_text = True
 
-    def fill(self, split: Split, *, labelled: bool) -> None:
+    def fill(self, split: Split, *, labelled: bool) -> Iterator[None]:
+        if format_of(split.path, InputSettings()) == "jsonl":
+            return self._fill_json(split, labelled)
+        return self._fill_columns(split, labelled)
+
+    def _fill_columns(self, split: Split, labelled: bool) -> Iterator[None]:
         path = split.path
         text_format = format_of(path, InputSettings())
-        if text_format == "jsonl":
-            raise ValueError("expected columns, found JSON lines")
         if text_format != "conllu":
             text_format = "conll"
-        columns: list[int | None] = [None]  # that of the tokens
-        if labelled:
-            wanted = self.settings.label_column
-            columns.append(label_column(path, text_format, wanted, "label_column"))
-            columns.append(
-                2
-            )  # so that a token that is the last column, without a label, is refused
+        wanted = self.settings.label_column
+        tokens = column_number(path, text_format, self.settings.token_column, "token_column")
+        labels = label_column(path, text_format, wanted, "label_column")
+        columns = Columns(
+            tokens=Column(tokens, "token_column"),
+            labels=labels if labelled else None,
+            has_format_setting=False,
+        )
         settings = InputSettings(format=text_format)
-        for sentences in read_columns(path, settings, columns, parameter="label_column"):
-            sentence = sentences[0]
-            target = sentences[1].tokens if labelled else None
-            split.examples.append(Example(split.add(sentence.tokens), sentence.where, target))
+        for sentence in read_columns(path, settings, columns, split.report):
+            split.where = sentence.where
+            split.key = sentence.key
+            example = Example(
+                sentences=split.add(sentence.tokens),
+                where=sentence.where,
+                target=_labels_of_cells(sentence.labels, wanted) if labelled else None,
+                key=sentence.key,
+                other_lines=sentence.other_lines,
+            )
+            split.examples.append(example)
+            yield
+
+    def _fill_json(self, split: Split, labelled: bool) -> Iterator[None]:
+        wanted = self.settings.label_column
+        names = _JSON_LABELS if wanted is None else (wanted,)
+        for line in split.json_lines():
+            with split.row():
+                tokens = member(line, "tokens", "words", kinds=(list,))
+                values = label_member(line, *names, kinds=(list,), required=labelled)
+                example = Example(
+                    sentences=split.add(tokens, allow_blank=not values),
+                    where=split.where,
+                    target=_labels_of_json(values, len(tokens)) if labelled and values else None,
+                    key=split.key,
+                )
+                split.examples.append(example)
+            yield
 
     def labels_of(self, example: Example) -> Iterable[str]:
-        """Return the labels; those of the same type of span are one."""
-        for label in example.target:
-            is_inside = label != OUTSIDE and is_span_label(label)
-            yield f"B{label[1:]}" if is_inside else label
+        """Return the labels; all those of a type of span count as its B label."""
+        for label in example.target or ():
+            if label is not None:
+                is_inside = label != OUTSIDE and is_span_label(label)
+                yield f"B{label[1:]}" if is_inside else label
+
+    def scored_labels_of(self, example: Example) -> Iterable[str]:
+        """Return the labels, for spans without O."""
+        for label in self.labels_of(example):
+            if label != OUTSIDE or not self._has_spans:
+                yield label
+
+    @property
+    def _has_spans(self) -> bool:
+        """Whether the labels of the model are those of spans."""
+        return self.labels["scheme"] is not None
 
     def collect_labels(self, train: Split) -> dict[str, Any]:
         """Return `scheme`, None for plain labels, and `names`, those of labels or span types."""
         super().collect_labels(train)
-        labels = {label for example in train.examples for label in example.target}
+        all_labels = []
+        for example in train.examples:
+            all_labels += [label for label in example.target if label is not None]
+        labels = set(all_labels)
         scheme = find_scheme(labels)
         if scheme is None:
+            spelling = find_span_spelling(all_labels)
+            if spelling is not None:
+                raise InputError(spelling.problem, spelling.hint, where=train.path)
             return {"scheme": None, "names": sorted(labels)}
         _require_span_labels(train.examples)
         types = {label[2:] for label in labels if label != OUTSIDE}
         return {"scheme": scheme, "names": sorted(types)}
 
+    def warnings(self, train: Split) -> Iterator[str]:
+        if not self._has_spans and all(name.isdecimal() for name in self.labels["names"]):
+            yield f"{train.path}: all labels are numbers; {_NUMBERS_HINT}"
+
+    def known_labels(self) -> set[str]:
+        names = self.labels["names"]
+        if not self._has_spans:
+            return set(names)
+        return {OUTSIDE, *(f"B-{name}" if name else "B" for name in names)}
+
+    def is_labelled(self, example: Example) -> bool:
+        """Whether a token has a label."""
+        return example.target is not None and any(label is not None for label in example.target)
+
+    def is_learnable(self, example: Example) -> bool:
+        """Whether the labels are known; a CRF needs all of them."""
+        has_all = not self._has_spans or _has_all_labels(example)
+        return super().is_learnable(example) and has_all
+
+    def n_to_score(self, examples: Sequence[Example]) -> int:
+        """Return how many examples have a span, or else a label."""
+        if not self._has_spans:
+            return super().n_to_score(examples)
+        complete = [example for example in examples if _has_all_labels(example)]
+        return sum(set(example.target) != {OUTSIDE} for example in complete)
+
+    def check_model_labels(self, labels: Any) -> None:
+        if labels["scheme"] not in (None, *SCHEMES):
+            raise ValueError("the scheme of the labels is unknown")
+        most = MOST_LABELS if labels["scheme"] is None else MOST_SPAN_TYPES
+        check_names(labels["names"], most=most)
+
     def score(self, examples: Sequence[Example], predictions: Sequence[Labels]) -> Scores:
-        gold = [example.target for example in examples]
-        if self.labels["scheme"] is None:
-            return score_labels(chain.from_iterable(gold), chain.from_iterable(predictions))
+        """Score tokens that have a label, or spans of sentences of which all tokens have one."""
+        pairs = list(zip(examples, predictions, strict=True))
+        if not self._has_spans:
+            gold: list[str] = []
+            predicted: list[str] = []
+            for example, labels in pairs:
+                for gold_label, label in zip(example.target, labels, strict=True):
+                    if gold_label is not None:
+                        gold.append(gold_label)
+                        predicted.append(label)
+            return score_labels(gold, predicted)
         _require_span_labels(examples)
-        return score_spans(map(spans_of, gold), map(spans_of, predictions))
+        gold_spans = []
+        predicted_spans = []
+        for example, labels in pairs:
+            if _has_all_labels(example):
+                gold_spans.append(spans_of(example.target))
+                predicted_spans.append(spans_of(labels))
+        return score_spans(gold_spans, predicted_spans)
 
-    def to_json(self, example: Example, sentences: list[Tokens], prediction: Labels) -> Json:
-        return {"tokens": sentences[0], "labels": prediction}
+    def to_json(self, example: Example, sentences: list[Tokens], prediction: Labels | None) -> Json:
+        return {"tokens": sentences[0], "labels": prediction or ()}
 
-    def to_text(self, example: Example, sentences: list[Tokens], prediction: Labels) -> str:
-        pairs = zip(sentences[0], prediction, strict=True)
-        return "".join(f"{token}\t{label}\n" for token, label in pairs)
+    def to_text(self, example: Example, sentences: list[Tokens], prediction: Labels | None) -> str:
+        """Return two columns. For a file of columns, they have all its lines, as `paste` needs."""
+        rows = []
+        for token, label in zip(sentences[0], prediction or (), strict=True):
+            rows.append(columns_line(token, label))
+        for line in reversed(example.other_lines):
+            rows.insert(line.position, _other_row(line))
+        return "".join(rows)
+
+
+def _labels_of_cells(cells: Sequence[str], column: str | None) -> tuple[str | None, ...]:
+    """Return the labels of a sentence, None for tokens without one."""
+    return tuple(None if is_no_label(cell, column=column) else cell for cell in cells)
+
+
+def _labels_of_json(values: Sequence[Any], n_tokens: int) -> tuple[str | None, ...]:
+    """Return labels in JSON, None for tokens without one; ValueError if they are invalid."""
+    if len(values) != n_tokens:
+        raise ValueError(f"{plural(n_tokens, 'token')}, but {plural(len(values), 'label')}")
+    labels: list[str | None] = []
+    for value in values:
+        if is_no_label(value):
+            labels.append(None)
+        elif type(value) in (str, int):
+            labels.append(str(value))
+        else:
+            raise ValueError(f"the label {value!r} is neither a string nor a whole number")
+    return tuple(labels)
+
+
+def _has_all_labels(example: Example) -> bool:
+    return example.target is not None and None not in example.target
+
+
+def _other_row(line: OtherLine) -> str:
+    """Return the output for a line of columns that is not a token: a line that is none either."""
+    text = line.text.rstrip()
+    if text.startswith(_DOCUMENT_START):
+        return columns_line(_DOCUMENT_START, OUTSIDE)
+    if not text or text.startswith("#"):
+        return f"{text}\n"
+    return f"# {text}\n"
 
 
 def _require_span_labels(examples: Sequence[Example]) -> None:
     for example in examples:
         for label in example.target:
-            if not is_span_label(label):
+            if label is not None and not is_span_label(label):
                 problem = f"label `{label}` is neither O nor a label such as B-PER"
                 hint = "label all spans in BIO, BIOES or BIOUL"
                 raise InputError(problem, hint, where=example.where)

@@ -6,7 +6,7 @@ import json
 import re
 import string
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,36 +17,13 @@ from elmo_cli.fields import at_least, one_of
 from elmo_cli.model.bilm import Highway
 from elmo_cli.tasks.inputs import Inputs
 from elmo_cli.tasks.layers import MASKED, BiLSTM, masked_softmax
-from elmo_cli.tasks.readers import Split, parse_json
-from elmo_cli.tasks.settings import TaskSettings, probability
-from elmo_cli.tasks.task import Example, Scores, Task, TaskModel
+from elmo_cli.tasks.questions import Question, Range, read_questions
+from elmo_cli.tasks.readers import Split
+from elmo_cli.tasks.settings import MOST_LAYERS, TaskSettings, probability, size
+from elmo_cli.tasks.task import Scores, Task, TaskModel
 
-Range = tuple[int, int]  # of characters or of tokens: first and last, or start and end
-_TOKEN = re.compile(r"\w+|[^\w\s]")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
-
-
-@dataclass(frozen=True)
-class Question(Example):
-    """A question: its sentences are the context and the question, its target correct answers.
-
-    Attributes:
-        offsets: start and end of each token of the context, in characters.
-        span: first and last token of the first answer; None where it is unknown.
-    """
-
-    id: str
-    context: str
-    offsets: Sequence[Range]
-    span: Range | None
-
-    def text_of(self, span: Range) -> str:
-        """Return the text from the first to the last token of a span of the context."""
-        first, last = span
-        begin, _ = self.offsets[first]
-        _, end = self.offsets[last]
-        return self.context[begin:end]
 
 
 @dataclass(frozen=True)
@@ -54,13 +31,13 @@ class QaSettings(TaskSettings):
     """The settings of `qa`; `layers` are those of the modeling biLSTM, after the attention."""
 
     elmo_where: str = one_of("both", "input", "output")
-    hidden: int = at_least(1, 64)
+    hidden: int = size(64)
     dropout: float = probability(0.3)
-    batch_size: int = at_least(1, 16)
+    batch_size: int = size(16)
     epochs: int = at_least(1, 10)
-    highways: int = at_least(0, 0)
+    highways: int = size(0, least=0, most=MOST_LAYERS)
     match_feature: bool = True
-    max_answer: int = at_least(1, 15)
+    max_answer: int = size(15, most=1_000)
 
 
 class _EncodedSentences(NamedTuple):
@@ -139,9 +116,8 @@ class BiDAF(TaskModel):
         x = context.states
         y = question.states
         similarity = self.of_context(x) + self.of_question(y).transpose(1, 2)
-        similarity = similarity + (x * self.of_both) @ y.transpose(
-            1, 2
-        )  # (batch, x token, y token)
+        products = (x * self.of_both) @ y.transpose(1, 2)
+        similarity = similarity + products  # (batch, x token, y token)
         similarity = similarity.masked_fill(~question.mask[:, None], MASKED)
         attended = torch.softmax(similarity, 2) @ y
         weights = masked_softmax(similarity.amax(2), context.mask)  # (batch, token)
@@ -192,19 +168,37 @@ class QaTask(Task):
     }
     formats = ("json",)
 
-    def fill(self, split: Split, *, labelled: bool) -> None:
-        text = "\n".join(split.lines())
-        split.where = split.path
-        for article in parse_json(text)["data"]:
-            for paragraph in article["paragraphs"]:
-                _read_paragraph(split, paragraph, labelled)
-        split.where = split.path
-        for name, n in Counter(question.id for question in split.examples).items():
-            if n > 1:
-                raise ValueError(f"{n} questions have the id {name}")
+    def fill(self, split: Split, *, labelled: bool) -> Iterator[None]:
+        return read_questions(split, labelled=labelled)
 
     def collect_labels(self, train: Split) -> None:
         """Return None: answers are spans of the context."""
+
+    def is_labelled(self, example: Question) -> bool:
+        """Whether the question has an answer."""
+        return bool(example.target)
+
+    def is_learnable(self, example: Question) -> bool:
+        """Whether an answer is at its offset."""
+        return example.span is not None
+
+    def training_problem(self, example: Question) -> str:
+        """Return where an answer is expected, if none is at its offset."""
+        if example.span is not None:
+            return ""
+        answer = example.answers[0]
+        return f"the answer {answer.text[:40]!r} is not at character {answer.start} of its context"
+
+    def answers_at_tokens(self, split: Split) -> Iterator[str]:
+        for example in split.examples:
+            for answer in example.answers:
+                if answer.span is not None:  # without its position, it cannot be judged
+                    is_exact = example.text_of(answer.span) == answer.text
+                    yield "" if is_exact else answer.text
+
+    def check_model_labels(self, labels: Any) -> None:
+        if labels is not None:
+            raise ValueError("a model of this task has no labels")
 
     def score(self, examples: Sequence[Question], predictions: Sequence[str]) -> Scores:
         f1 = 0.0
@@ -216,51 +210,21 @@ class QaTask(Task):
         values = {"f1": 100 * f1 / n, "exact_match": 100 * n_exact / n}
         return Scores("f1", values, note="the best of a question's answers counts, as for SQuAD")
 
-    def format_lines(self, split: Split, predictions: Sequence[str], form: str) -> Iterator[str]:
+    def format_file(
+        self, parts: Iterable[tuple[Split, Sequence[str | None]]], output_format: str
+    ) -> Iterator[Iterable[str]]:
         """Yield an object that maps question ids to answers, as the script of SQuAD reads it."""
-        ids = [example.id for example in split.examples]
-        answers = dict(zip(ids, predictions, strict=True))
-        yield json.dumps(answers, ensure_ascii=False, indent=1) + "\n"
-
-
-def _read_paragraph(split: Split, paragraph: Any, labelled: bool) -> None:
-    split.where = f"{split.path}, question {len(split.examples) + 1}"
-    context = paragraph["context"]
-    offsets = [match.span() for match in _TOKEN.finditer(context)]
-    shared = split.add([context[begin:end] for begin, end in offsets])
-    for fields in paragraph["qas"]:
-        split.where = f"{split.path}, question {len(split.examples) + 1}"
-        name = str(fields["id"])
-        split.where = f"{split.path}, question {name}"
-        own = split.add(_TOKEN.findall(fields["question"]))
-        answers = fields["answers"] if labelled else []
-        spans = [_find_span(answer, context, offsets) for answer in answers]
-        if labelled and not spans:
-            raise ValueError("the question has no answer")
-        question = Question(
-            sentences=(*shared, *own),
-            where=split.where,
-            target=tuple(answer["text"] for answer in answers),
-            id=name,
-            context=context,
-            offsets=offsets,
-            span=spans[0] if spans else None,
-        )
-        split.examples.append(question)
-
-
-def _find_span(answer: Any, context: str, offsets: Sequence[Range]) -> Range:
-    """Return the first and last token of an answer; ValueError if it is not at its offset."""
-    text = answer["text"]
-    begin = answer["answer_start"]
-    end = begin + len(text)
-    covered = []  # tokens that overlap with the answer
-    for number, (token_begin, token_end) in enumerate(offsets):
-        if token_begin < end and token_end > begin:
-            covered.append(number)
-    if not covered or context[begin:end] != text:
-        raise ValueError(f"the answer {text[:40]!r} is not at character {begin} of its context")
-    return covered[0], covered[-1]
+        is_first = True
+        for split, predictions in parts:
+            lines = []
+            for question, answer in zip(split.examples, predictions, strict=True):
+                name = json.dumps(question.id, ensure_ascii=False)
+                text = json.dumps(answer or "", ensure_ascii=False)
+                separator = "{\n " if is_first else ",\n "
+                lines.append(f"{separator}{name}: {text}")
+                is_first = False
+            yield lines
+        yield ["{}\n" if is_first else "\n}\n"]
 
 
 def _matches(examples: Sequence[Question], inputs: Inputs) -> Tensor:

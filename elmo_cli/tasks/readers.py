@@ -5,27 +5,35 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import chain
 from typing import Any, NamedTuple
 
+from elmo_cli.label_rules import is_no_label
+from elmo_cli.messages import shortened
 from elmo_cli.regular_files import unique_keys
 from elmo_cli.text.input import check_inputs, format_of
 from elmo_cli.text.input_report import InputReport
 from elmo_cli.text.input_settings import InputSettings
 from elmo_cli.text.lines import LineReader
+from elmo_cli.text.row_groups import Row, read_row_groups
 from elmo_cli.text.sentence import Tokens, token_problem
 from elmo_cli.text.tokenizer import EnglishTokenizer
+from elmo_cli.text.white_space import BLANK, is_blank
 
 BEGIN = "#begin document"
 END = "#end document"
+NO_TOKENS = -1  # instead of the index of a sentence without tokens, which a split does not contain
+_INVALID_DATA = (ValueError, KeyError, TypeError, AttributeError)
+_MOST_NAMES = 8  # fields of an object that a message names
 _OBJECT = re.compile(r"\s*\{\s*\"")  # the start of a JSON object
 _tokenizer = cache(EnglishTokenizer)
 
 
 class ColumnsRow(NamedTuple):
-    """A line of columns: "FILE, line N", and cells, split at tabs if it has any, else at spaces."""
+    """A line of columns: "FILE, line N", and its cells without white space at their ends."""
 
     where: str
     cells: list[str]
@@ -45,79 +53,133 @@ class ColumnsDocument(NamedTuple):
 
 @dataclass
 class Split:
-    """The content of a data file.
+    """The content of a data file, or of the part of it that has been read.
 
     Attributes:
         where: the file and the line that is being read, for messages.
+        report: of the readers of lines and columns, with their warnings.
+        on_error: "stop" at an invalid row, or "skip" it.
+        key: the zero-based number of the row that is being read; those of `sentences` are `keys`.
+        unlabelled: where there are examples without a label, which are left out.
+        skipped: where there are invalid rows, which are left out, and what is wrong with them.
     """
 
     path: str
     sentences: list[Tokens] = field(default_factory=list)
     examples: list[Any] = field(default_factory=list)
     where: str = ""
+    report: InputReport = field(default_factory=InputReport)
+    on_error: str = "stop"
+    key: int = 0
+    keys: list[int] = field(default_factory=list)
+    unlabelled: list[str] = field(default_factory=list)
+    skipped: list[tuple[str, str]] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self._lines = self._read_lines()
+    @cached_property
+    def _reader(self) -> LineReader:
+        # Tasks parse the lines themselves, so these are plain whatever the suffix of the file.
+        settings = InputSettings(format="plain", on_error=self.on_error)
+        check_inputs(self.path, settings)
+        return LineReader(self.path, settings, self.report)
 
     @cached_property
     def is_jsonl(self) -> bool:
         """Whether the file contains JSON lines, according to its suffix or its first line."""
-        first = next(self._lines, "")
-        self._lines = chain([first], self._lines)
         has_suffix = format_of(self.path, InputSettings()) == "jsonl"
-        return has_suffix or _OBJECT.match(first) is not None
+        return has_suffix or _OBJECT.match(self.first_line()) is not None
 
-    def add(self, *sentences: Sequence[str]) -> tuple[int, ...]:
-        """Append sentences, and return their indices; ValueError for an invalid sentence."""
+    def first_line(self) -> str:
+        """Return the first line of the file; `lines` yields it again."""
+        return self._reader.peek()
+
+    def add(self, *sentences: Sequence[str], allow_blank: bool = False) -> tuple[int, ...]:
+        """Append sentences, and return their indices; ValueError for an invalid sentence.
+
+        With `allow_blank`, a sentence may have no tokens; its index is then `NO_TOKENS`.
+        """
+        numbers = []
         for tokens in sentences:
+            if not tokens and allow_blank:
+                numbers.append(NO_TOKENS)
+                continue
             _check_tokens(tokens)
-        first = len(self.sentences)
-        self.sentences += map(tuple, sentences)
-        return tuple(range(first, len(self.sentences)))
+            numbers.append(len(self.sentences))
+            self.sentences.append(tuple(tokens))
+            self.keys.append(self.key)
+        return tuple(numbers)
+
+    @contextmanager
+    def row(self) -> Iterator[None]:
+        """Read a row, which adds nothing if it is invalid and `on_error` is "skip"."""
+        n_examples = len(self.examples)
+        n_sentences = len(self.sentences)
+        try:
+            yield
+        except _INVALID_DATA as error:
+            if self.on_error == "stop":
+                raise
+            self.cut(n_examples, n_sentences)
+            self.skipped.append((self.where, str(error)))
+
+    def cut(self, n_examples: int, n_sentences: int) -> None:
+        """Keep only the first examples and sentences."""
+        del self.examples[n_examples:]
+        del self.sentences[n_sentences:]
+        del self.keys[n_sentences:]
+
+    def take(self) -> Split:
+        """Return the rows that have been read as a split of their own, and remove them."""
+        taken = Split(self.path, self.sentences, self.examples, keys=self.keys)
+        self.sentences = []
+        self.examples = []
+        self.keys = []
+        return taken
 
     def lines(self) -> Iterator[str]:
-        """Return an iterator over the lines of the file, which may be compressed; it works once."""
-        return self._lines
-
-    def _read_lines(self) -> Iterator[str]:
-        settings = InputSettings(format="plain")  # whatever the file suffix
-        check_inputs(self.path, settings)
-        reader = LineReader(self.path, settings, InputReport())
-        for number, line in enumerate(reader.lines(), 1):
-            self.where = f"{self.path}, line {number}"
+        """Yield the lines of the file, which may be compressed; this works once."""
+        for number, line in enumerate(self._reader.lines(), 1):
+            self.where = self._reader.where(number)
+            if line is None:
+                *_, problem = self.report.skipped[-1]
+                self.skipped.append((self.where, problem))
             yield line or ""
 
     def json_lines(self) -> Iterator[dict[str, Any]]:
         """Yield the objects of a file of JSON lines; ValueError if a line is not an object."""
+        next_key = 0
         for line in self.lines():
-            if line.strip():
+            if is_blank(line):
+                continue
+            self.key = next_key
+            next_key += 1
+            value = None
+            with self.row():
                 value = parse_json(line)
                 if not isinstance(value, dict):
                     raise ValueError("JSON, but not an object")
+            if isinstance(value, dict):
                 yield value
 
     def documents(self) -> Iterator[ColumnsDocument]:
         """Yield the documents of a file of columns; blank lines separate sentences."""
         heading = self.path
         sentences: list[list[ColumnsRow]] = []
-        rows: list[ColumnsRow] = []  # of the sentence that is being read
-        for line in self.lines():
-            is_row = line.strip() and not line.startswith((BEGIN, END))
-            if is_row:
-                rows.append(ColumnsRow(self.where, _split_cells(line)))
-                continue
-            if rows:
-                sentences.append(rows)
-                rows = []
-            if line.startswith(BEGIN):
-                if sentences:
+        for group in read_row_groups(self._reader):
+            for line in group.headings:
+                if sentences and not line.startswith(END):
                     yield ColumnsDocument(heading, sentences)
-                heading = line.removeprefix(BEGIN).strip()
-                sentences = []
-        if rows:
-            sentences.append(rows)
+                    sentences = []
+                    heading = self.path
+                if line.startswith(BEGIN):
+                    heading = line.removeprefix(BEGIN).strip()
+            if group.rows:
+                sentences.append([self._columns_row(row) for row in group.rows])
         if sentences:
             yield ColumnsDocument(heading, sentences)
+
+    def _columns_row(self, row: Row) -> ColumnsRow:
+        self.where = self._reader.where(row.line)
+        return ColumnsRow(self.where, [cell.strip(BLANK) for cell in row.cells])
 
 
 def _check_tokens(tokens: Sequence[str]) -> None:
@@ -130,21 +192,18 @@ def _check_tokens(tokens: Sequence[str]) -> None:
             raise ValueError(f"a token {problem}")
 
 
-def _split_cells(line: str) -> list[str]:
-    cells = line.split("\t") if "\t" in line else line.split()
-    return [cell.strip() for cell in cells]
-
-
 def parse_json(text: str) -> Any:
     """Parse JSON; ValueError if it is invalid, or an object has a key twice."""
     try:
-        return json.loads(text, object_pairs_hook=unique_keys, parse_constant=_refuse_constant)
+        return json.loads(text, object_pairs_hook=unique_keys, parse_constant=_parse_constant)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"not JSON ({error})") from None
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a value")
+def _parse_constant(name: str) -> None:
+    """Return None for NaN, which stands for a value that is missing; others are refused."""
+    if name != "NaN":
+        raise ValueError(f"{name} is not a value")
 
 
 def member(
@@ -153,19 +212,45 @@ def member(
     kinds: tuple[type, ...] = (str, int),
     required: bool = True,
 ) -> Any:
-    """Return the first of these members of a JSON object that is neither null nor "".
+    """Return the first of these members of a JSON object that is not null.
 
     Returns None if there is none. ValueError if a value is `required`, but is missing or not of one
     of the kinds.
     """
     value = None
     for name in names:
-        if members.get(name) not in (None, ""):
+        if members.get(name) is not None:
             value = members[name]
             break
     if required and type(value) not in kinds:
-        raise ValueError(f"no valid {' or '.join(names)}")
+        raise ValueError(f"no valid {' or '.join(names)}; {_fields_of(members)}")
     return value
+
+
+def label_member(
+    members: Mapping[str, Any],
+    *names: str,
+    kinds: tuple[type, ...] = (str, int),
+    required: bool = True,
+) -> Any:
+    """Return the first of these members that is a label; None if they say that there is none.
+
+    ValueError if a label is `required`, but no member exists, or one is not of these kinds.
+    """
+    existing = [members[name] for name in names if name in members]
+    labels = [value for value in existing if not is_no_label(value)]
+    if labels and type(labels[0]) in kinds:
+        return labels[0]
+    if required and (labels or not existing):
+        raise ValueError(f"no valid {' or '.join(names)}; {_fields_of(members)}")
+    return None
+
+
+def _fields_of(members: Mapping[str, Any]) -> str:
+    """Return which fields an object has, for messages."""
+    names = [shortened(name) for name in members]
+    more = ", …" if len(names) > _MOST_NAMES else ""
+    return f"its fields are {', '.join(names[:_MOST_NAMES]) or 'none'}{more}"
 
 
 def tokens_of(value: Any) -> Sequence[str]:

@@ -12,7 +12,11 @@ from typing import Any
 from elmo_cli.errors import SettingError
 from elmo_cli.fields import MOST_SEED, at_least, bounded, check_fields, one_of, positive
 
-SCORES_FILE = "scores.json"  # in the folder of a trained model
+# Bounds far above all published sizes: a task model may come from anywhere.
+MOST_SIZE = 16_384
+MOST_LAYERS = 100
+MOST_CHAR_DIM = 1_024
+MOST_CHAR_WIDTH = 20  # a model reads 20 characters of a token
 # Name of the task and of its module -> help text.
 TASKS = {
     "classification": "labels of sentences: LABEL, tab, tokens; JSON lines; trees as in SST",
@@ -30,6 +34,12 @@ def probability(default: float) -> Any:
     return bounded(default, "a number from 0 to below 1", lambda value: 0 <= value < 1)
 
 
+def size(default: int, *, least: int = 1, most: int = MOST_SIZE) -> Any:
+    """Declare a dataclass field for a dimension, or another number that memory grows with."""
+    allowed = f"a number from {least:,} to {most:,}"
+    return bounded(default, allowed, lambda value: least <= value <= most)
+
+
 @dataclass(frozen=True)
 class TaskSettings:
     """The settings that all tasks share, see docs/train.md; SettingError for an invalid value.
@@ -41,21 +51,21 @@ class TaskSettings:
     elmo_where: str = one_of("input", "output", "both")
     elmo_l2: float = bounded(0.001, "a number from 0", lambda value: value >= 0)
     elmo_dropout: float = probability(0.5)
-    elmo_projection: int = at_least(0, 128)
+    elmo_projection: int = size(128, least=0)
     elmo_layer_norm: bool = False
     train_word_vectors: bool = True
-    char_filters: int = at_least(0, 64)
-    char_dim: int = at_least(1, 16)
-    char_width: int = at_least(1, 3)
-    hidden: int = at_least(1, 100)
-    layers: int = at_least(1, 1)
+    char_filters: int = size(64, least=0)
+    char_dim: int = size(16, most=MOST_CHAR_DIM)
+    char_width: int = size(3, most=MOST_CHAR_WIDTH)
+    hidden: int = size(100)
+    layers: int = size(1, most=MOST_LAYERS)
     dropout: float = probability(0.5)
     optimizer: str = one_of("adam", "adadelta")
     learning_rate: float = positive(0.001)
     # Scores on a small dev set are noisy, which should neither slow down nor end a run.
     lr_patience: int = at_least(0, 4)
     max_grad_norm: float = positive(5.0)
-    batch_size: int = at_least(1, 32)
+    batch_size: int = size(32)
     epochs: int = at_least(1, 30)
     patience: int = at_least(1, 8)
     fraction: float = bounded(1.0, "a number above 0 and at most 1", lambda value: 0 < value <= 1)

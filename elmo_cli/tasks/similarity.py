@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from elmo_cli.errors import InputError
 from elmo_cli.tasks.entailment import EntailmentTask, Esim
 from elmo_cli.tasks.inputs import Inputs
-from elmo_cli.tasks.readers import Split, member
+from elmo_cli.tasks.readers import Split, label_member
 from elmo_cli.tasks.task import Example, Json, Scores
 from elmo_cli.text.sentence import Tokens
 
@@ -44,9 +44,9 @@ class SimilarityTask(EntailmentTask):
     model_class = SimilarityModel
 
     def read_target(self, line: Json, *, required: bool) -> Any:
-        """Return the number "relatedness", "relatedness_score" or "score" of a pair."""
-        names = ("relatedness", "relatedness_score", "score")
-        score = member(line, *names, kinds=(int, float), required=required)
+        """Return the number "relatedness", "relatedness_score", "score" or "label" of a pair."""
+        names = ("relatedness", "relatedness_score", "score", "label")
+        score = label_member(line, *names, kinds=(int, float), required=required)
         if score is not None and not abs(score) < _LARGEST:
             raise ValueError(f"the score is not a number below {_LARGEST:g}")
         return score
@@ -62,6 +62,16 @@ class SimilarityTask(EntailmentTask):
             raise InputError(problem, "train on pairs with different scores", where=train.path)
         return {"mean": scores.mean().item(), "deviation": scores.std(correction=0).item()}
 
+    def n_to_score(self, examples: Sequence[Example]) -> int:
+        """Return the number of examples; 0 if all scores are equal: nothing correlates then."""
+        has_different_scores = len({example.target for example in examples}) > 1
+        return len(examples) if has_different_scores else 0
+
+    def check_model_labels(self, labels: Any) -> None:
+        for name in ("mean", "deviation"):
+            if not isinstance(labels[name], float) or not abs(labels[name]) < _LARGEST:
+                raise ValueError(f"the {name} of the scores is not a number")
+
     def score(self, examples: Sequence[Example], predictions: Sequence[float]) -> Scores:
         """Return Pearson's r in percent, 0 if all scores are equal, and the mean squared error."""
         gold = torch.tensor([example.target for example in examples], dtype=torch.float64)
@@ -72,6 +82,7 @@ class SimilarityTask(EntailmentTask):
         values = {"pearson": 100 * r, "mse": mse}
         return Scores("pearson", values, note="pearson is 100 r")
 
-    def to_json(self, example: Example, sentences: list[Tokens], prediction: float) -> Json:
+    def to_json(self, example: Example, sentences: list[Tokens], prediction: float | None) -> Json:
         first, second = sentences
-        return {"premise": first, "hypothesis": second, "relatedness": round(prediction, 4)}
+        score = None if prediction is None else round(prediction, 4)
+        return {"premise": first, "hypothesis": second, "relatedness": score}

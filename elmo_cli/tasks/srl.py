@@ -13,8 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from elmo_cli.fields import at_least, one_of, positive
+from elmo_cli.label_rules import find_span_spelling, is_no_label
 from elmo_cli.tasks import layers
 from elmo_cli.tasks.inputs import Inputs
+from elmo_cli.tasks.label_names import MOST_SPAN_TYPES, check_names
 from elmo_cli.tasks.labels import (
     OUTSIDE,
     Labels,
@@ -27,11 +29,12 @@ from elmo_cli.tasks.labels import (
     spans_of,
 )
 from elmo_cli.tasks.readers import ColumnsRow, Split, member, tokens_of
-from elmo_cli.tasks.settings import TaskSettings, probability
+from elmo_cli.tasks.settings import MOST_LAYERS, TaskSettings, probability, size
 from elmo_cli.tasks.task import Example, Scores, Task, TaskModel
 
 _SCHEME = "BIO"
 _PREDICATE = "V"
+_NO_PREDICATE = -1  # instead of the position of a predicate, for a sentence without tokens
 _TOKEN = 3  # columns of CoNLL-2012, from 0
 _FRAMESET = 7
 _FIRST_ROLES = 11  # one column per predicate, up to the last but one
@@ -53,8 +56,8 @@ class SrlSettings(TaskSettings):
 
     encoder: str = one_of("bilstm", "alternating")
     encoder_dropout: float = probability(0.2)
-    predicate_dim: int = at_least(1, 32)
-    layers: int = at_least(1, 2)
+    predicate_dim: int = size(32)
+    layers: int = size(2, most=MOST_LAYERS)
     learning_rate: float = positive(0.002)
     epochs: int = at_least(1, 8)
 
@@ -131,11 +134,10 @@ class SrlTask(Task):
         "epochs=500 patience=20 lr_patience=0"
     }
 
-    def fill(self, split: Split, *, labelled: bool) -> None:
+    def fill(self, split: Split, *, labelled: bool) -> Iterator[None]:
         if split.is_jsonl:
-            _read_json(split, labelled)
-        else:
-            _read_columns(split, labelled)
+            return _read_json(split, labelled)
+        return _read_columns(split, labelled)
 
     def labels_of(self, frame: Frame) -> Iterable[str]:
         """Return the roles of the arguments, without C- and R-."""
@@ -146,20 +148,41 @@ class SrlTask(Task):
         super().collect_labels(train)
         return sorted({span.type for frame in train.examples for span in spans_of(frame.target)})
 
+    def known_labels(self) -> set[str]:
+        return {_CONTINUED.sub("", name) for name in self.labels if name != _PREDICATE}
+
+    def is_learnable(self, example: Frame) -> bool:
+        """Whether the roles are known, including C- and R-."""
+        if example.target is None:
+            return False
+        return {span.type for span in spans_of(example.target)} <= set(self.labels)
+
+    def n_to_score(self, examples: Sequence[Frame]) -> int:
+        """Return how many frames have arguments."""
+        return sum(bool(_arguments(frame.target)) for frame in examples)
+
+    def check_model_labels(self, labels: Any) -> None:
+        check_names(labels, most=MOST_SPAN_TYPES)
+
     def score(self, examples: Sequence[Frame], predictions: Sequence[Labels]) -> Scores:
         gold = [_arguments(frame.target) for frame in examples]
         predicted = [_arguments(labels) for labels in predictions]
         return score_spans(gold, predicted, _NOTE)
 
-    def format_lines(self, split: Split, predictions: Sequence[Labels], form: str) -> Iterator[str]:
+    def format_lines(
+        self, split: Split, predictions: Sequence[Labels], output_format: str
+    ) -> Iterator[str]:
         """Yield one object per sentence, with its frames."""
-        frames = defaultdict(list)
+        frames = defaultdict(list)  # by the key of their sentence
+        tokens_by_key = dict(zip(split.keys, split.sentences, strict=True))
         for frame, labels in zip(split.examples, predictions, strict=True):
-            fields = {"predicate": frame.predicate, "tags": " ".join(labels)}
-            sentence = frame.sentences[0]
-            frames[sentence].append(fields)
-        for number, tokens in enumerate(split.sentences):
-            line = {"tokens": tokens, "frames": frames[number]}
+            if frame.is_blank:
+                tokens_by_key[frame.key] = ()
+            else:
+                fields = {"predicate": frame.predicate, "tags": " ".join(labels)}
+                frames[frame.key].append(fields)
+        for key, tokens in sorted(tokens_by_key.items()):
+            line = {"key": key, "tokens": tokens, "frames": frames[key]}
             yield json.dumps(line, ensure_ascii=False) + "\n"
 
 
@@ -167,26 +190,65 @@ def _arguments(labels: Labels) -> list[Span]:
     return [span for span in spans_of(labels) if span.type != _PREDICATE]
 
 
-def _read_json(split: Split, labelled: bool) -> None:
+def _read_json(split: Split, labelled: bool) -> Iterator[None]:
     for line in split.json_lines():
-        tokens = tokens_of(member(line, "tokens", kinds=(list, str)))
-        numbers = split.add(tokens)
-        for value in member(line, "frames", kinds=(list,)):
-            predicate, labels = _parse_frame(value, len(tokens), labelled)
-            frame = Frame(sentences=numbers, where=split.where, target=labels, predicate=predicate)
-            split.examples.append(frame)
+        with split.row():
+            tokens = tokens_of(member(line, "tokens", kinds=(list, str)))
+            values = member(line, "frames", kinds=(list,))
+            numbers = split.add(tokens, allow_blank=not values)
+            if not tokens:
+                blank = Frame(
+                    sentences=numbers,
+                    where=split.where,
+                    target=None,
+                    predicate=_NO_PREDICATE,
+                    key=split.key,
+                )
+                split.examples.append(blank)
+            for value in values:
+                predicate, labels = _parse_frame(value, len(tokens), labelled)
+                frame = Frame(
+                    sentences=numbers,
+                    where=split.where,
+                    target=labels,
+                    predicate=predicate,
+                    key=split.key,
+                )
+                split.examples.append(frame)
+        yield
 
 
 def _parse_frame(value: Any, n_tokens: int, labelled: bool) -> tuple[int, Labels | None]:
-    """Return the position of the predicate and the labels; ValueError if the frame is invalid."""
+    """Return the position of the predicate and the labels; ValueError if the frame is invalid.
+
+    The labels are None if the frame says that it has none, or if none are required.
+    """
     fields = value if isinstance(value, dict) else {}
     predicate = fields.get("predicate")
     tags = fields.get("tags")
     labels = tags.split() if isinstance(tags, str) else tags
-    has_labels = _are_labels(labels, n_tokens) or (labels is None and not labelled)
-    if not has_labels or type(predicate) is not int or not 0 <= predicate < n_tokens:
-        raise ValueError(f"the frame {json.dumps(value)[:80]} does not fit the {n_tokens} tokens")
+    states_none = "tags" in fields and (is_no_label(tags) or _lacks_labels(labels))
+    if states_none or (tags is None and not labelled):
+        labels = None
+    elif not _are_labels(labels, n_tokens):
+        raise ValueError(_frame_problem(value, labels, n_tokens))
+    if type(predicate) is not int or not 0 <= predicate < n_tokens:
+        raise ValueError(_frame_problem(value, None, n_tokens))
     return predicate, None if labels is None else convert_labels(labels, _SCHEME)
+
+
+def _lacks_labels(labels: Any) -> bool:
+    """Whether a list has a token without a label; an empty list is invalid."""
+    return isinstance(labels, list) and any(map(is_no_label, labels))
+
+
+def _frame_problem(value: Any, labels: Any, n_tokens: int) -> str:
+    """Return why a frame is invalid."""
+    if isinstance(labels, list) and all(isinstance(label, str) for label in labels):
+        spelling = find_span_spelling(labels)
+        if spelling is not None:
+            return f"{spelling.problem}; {spelling.hint}"
+    return f"the frame {json.dumps(value)[:80]} does not fit the {n_tokens} tokens"
 
 
 def _are_labels(value: Any, n_tokens: int) -> bool:
@@ -196,11 +258,14 @@ def _are_labels(value: Any, n_tokens: int) -> bool:
     return all(isinstance(label, str) and is_span_label(label) for label in value)
 
 
-def _read_columns(split: Split, labelled: bool) -> None:
+def _read_columns(split: Split, labelled: bool) -> Iterator[None]:
     """Read CoNLL-2012 columns, in which each predicate has a column of roles, including its V."""
     for document in split.documents():
         for rows in document.sentences:
-            _read_rows(split, rows, labelled)
+            with split.row():
+                _read_rows(split, rows, labelled)
+            yield
+            split.key += 1
 
 
 def _read_rows(split: Split, rows: Sequence[ColumnsRow], labelled: bool) -> None:
@@ -224,7 +289,11 @@ def _read_rows(split: Split, rows: Sequence[ColumnsRow], labelled: bool) -> None
         roles = dict.fromkeys(predicates)
     for predicate, target in roles.items():
         frame = Frame(
-            sentences=numbers, where=rows[predicate].where, target=target, predicate=predicate
+            sentences=numbers,
+            where=rows[predicate].where,
+            target=target,
+            predicate=predicate,
+            key=split.key,
         )
         split.examples.append(frame)
 

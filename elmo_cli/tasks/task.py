@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from elmo_cli.errors import ElmoError, InputError, UsageError
+from elmo_cli.errors import InputError, UsageError
 from elmo_cli.tasks.inputs import Inputs, SentenceBatch, TokenRepresentation
+from elmo_cli.tasks.label_names import check_names
 from elmo_cli.tasks.layers import BiLSTM, SequenceDropout
-from elmo_cli.tasks.readers import Split
+from elmo_cli.tasks.readers import NO_TOKENS, Split
 from elmo_cli.tasks.settings import TASKS, TaskSettings, suggest, with_settings
-from elmo_cli.text.input import InputReport, InputSettings, read_sentences
-from elmo_cli.text.sentence import Tokens
+from elmo_cli.text.sentence import OtherLine, Sentence, Tokens
 
 Json = dict[str, Any]  # an object, as `json.dumps` takes it
-# Settings of the readers of texts, which `elmo train` does not have.
-_READER_SETTINGS = {"format", "column", "encoding"}
 
 
 @dataclass(frozen=True)
@@ -29,18 +27,31 @@ class Example:
     """An input of a prediction, and what should be predicted. Tasks may add fields.
 
     Attributes:
-        sentences: indices into `Split.sentences`.
+        sentences: indices into `Split.sentences`; `NO_TOKENS` for a sentence without tokens.
         where: its file and line, for messages.
         target: what the model should predict, such as a label; None where it is unknown.
+        key: zero-based number of its row, as the keys of embeddings files are counted.
+        other_lines: lines of columns that are not tokens, as in `Sentence`.
     """
 
     sentences: tuple[int, ...]
     where: str
     target: Any
+    key: int = field(default=0, kw_only=True)
+    other_lines: tuple[OtherLine, ...] = field(default=(), kw_only=True)
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether a sentence has no tokens, so that nothing can be predicted."""
+        return NO_TOKENS in self.sentences
 
     def n_tokens(self, sentences: Sequence[Tokens]) -> int:
         """Return the total number of tokens in its sentences, given those of the split."""
-        return sum(len(sentences[number]) for number in self.sentences)
+        return sum(len(sentences[number]) for number in self.sentences if number != NO_TOKENS)
+
+    def texts(self, sentences: Sequence[Tokens]) -> list[Tokens]:
+        """Return the tokens of its sentences, given those of the split."""
+        return [() if number == NO_TOKENS else sentences[number] for number in self.sentences]
 
 
 @dataclass(frozen=True)
@@ -115,13 +126,13 @@ class TaskModel(nn.Module, ABC):
 
 
 class Task(ABC):
-    """A task: how its files are read, its model, its scores and the format of its predictions.
+    """A task: the rows of its data files, its model, its scores and the format of its predictions.
 
     Attributes:
         name: name of the task, as in `elmo train NAME`.
         presets: name -> changes of the default settings, NAME=VALUE separated by spaces.
         formats: output formats of predictions; the first is the default.
-        reads_text: whether `elmo predict` reads text with `read_text`.
+        reads_text: whether `elmo predict` reads text with `fill_text`.
         settings: the settings; by default those of `settings_class`.
         labels: the result of `collect_labels`; None until a model is built or loaded.
     """
@@ -142,85 +153,123 @@ class Task(ABC):
         """The hint for errors in a data file."""
         return f"docs/train.md describes the data format of {self.name}"
 
-    def read(self, path: str, *, labelled: bool = True) -> Split:
-        """Read a data file, where `labelled` requires targets.
-
-        InputError if it is invalid or contains no example.
-        """
-        split = Split(path, where=path)
-        try:
-            self.fill(split, labelled=labelled)
-            if not split.examples:
-                split.where = path
-                raise ValueError("contains no example")
-        except InputError as error:
-            if _READER_SETTINGS.isdisjoint(error.parameters):
-                raise
-            raise InputError(error.problem, self.format_hint, where=error.where) from error
-        except ElmoError:
-            raise
-        except ValueError as error:
-            raise InputError(str(error), self.format_hint, where=split.where) from error
-        except (AttributeError, KeyError, TypeError) as error:  # JSON with another structure
-            problem = f"a field is missing or of the wrong type ({error})"
-            raise InputError(problem, self.format_hint, where=split.where) from error
-        return split
-
     @abstractmethod
-    def fill(self, split: Split, *, labelled: bool) -> None:
-        """Add the sentences and examples of `split.path`; `labelled` requires targets.
+    def fill(self, split: Split, *, labelled: bool) -> Iterator[None]:
+        """Add the sentences and examples of each row of `split.path`; yield after each row.
 
-        ValueError, KeyError or TypeError if the data at `split.where` is invalid.
+        The caller may cut the split between rows, or take rows out of it. A row that is read inside
+        of `Split.row` is left out if it is invalid and `split.on_error` is "skip".
+
+        Args:
+            labelled: require targets.
+        Raises:
+            ValueError, KeyError, TypeError, AttributeError: the data at `split.where` are invalid.
         """
 
-    def read_text(
-        self, paths: Sequence[str], text: InputSettings, report: InputReport | None = None
-    ) -> Split:
-        """Read text as `elmo embed` does: one example per sentence; InputError if that fails."""
-        split = Split(", ".join(paths))
-        for sentence in read_sentences(paths, text, report):
-            if sentence.tokens:
-                numbers = split.add(sentence.tokens)
-                split.examples.append(Example(numbers, sentence.where, target=None))
-        return split
+    def fill_text(self, split: Split, sentences: Iterable[Sentence]) -> Iterator[None]:
+        """Add the sentences of a text as examples, one by one; yield after each, as `fill`."""
+        for sentence in sentences:
+            example = Example(
+                sentences=split.add(sentence.tokens, allow_blank=True),
+                where=sentence.where,
+                target=None,
+                key=sentence.key,
+                other_lines=sentence.other_lines,
+            )
+            split.examples.append(example)
+            yield
 
     def labels_of(self, example: Any) -> Iterable[str]:
-        """Return the labels of an example that the training data must contain."""
+        """Return the labels of an example, which a model must know to learn it."""
         return ()
+
+    def scored_labels_of(self, example: Any) -> Iterable[str]:
+        """Return the labels of an example that are scored, by default all."""
+        return self.labels_of(example)
 
     def collect_labels(self, train: Split) -> Any:
         """Return what the model must know about the training data, by default the label names.
 
         The result is plain JSON. InputError if the data are unsuitable for training.
         """
-        names = sorted(_labels_of_split(self, train))
+        names = sorted({label for example in train.examples for label in self.labels_of(example)})
         if len(names) < 2:
             problem = f"fewer than two labels ({', '.join(names) or 'none'})"
             hint = "train on examples with at least two labels"
             raise InputError(problem, hint, where=train.path)
         return names
 
+    def warnings(self, train: Split) -> Iterator[str]:
+        """Yield warnings about training data that can be used, once their labels are collected."""
+        yield from ()
+
+    def known_labels(self) -> Collection[str]:
+        """Return the labels that the model knows, as `labels_of` names them."""
+        return set(self.labels or ())
+
+    def is_labelled(self, example: Any) -> bool:
+        """Whether an example has a target that can be scored."""
+        return example.target is not None
+
+    def is_learnable(self, example: Any) -> bool:
+        """Whether the model has a loss for an example; it may lack labels of dev."""
+        if not self.is_labelled(example):
+            return False
+        known = self.known_labels()
+        return all(label in known for label in self.labels_of(example))
+
+    def training_problem(self, example: Any) -> str:
+        """Return what is wrong with a training example, though it can be scored; "" for nothing."""
+        return ""
+
+    def answers_at_tokens(self, split: Split) -> Iterator[str]:
+        """Yield "" for each answer that begins and ends at tokens, and the text of the others."""
+        yield from ()
+
+    def n_to_score(self, examples: Sequence[Any]) -> int:
+        """Return how many examples can show whether a model has learned something."""
+        return sum(self.is_labelled(example) for example in examples)
+
+    def check_model_labels(self, labels: Any) -> None:
+        """Raise a ValueError for labels that `collect_labels` cannot have returned.
+
+        The labels of a model that is loaded may come from anywhere.
+        """
+        check_names(labels)
+
     @abstractmethod
     def score(self, examples: Sequence[Any], predictions: Sequence[Any]) -> Scores:
         """Score predictions against the targets of the examples."""
 
     def to_json(self, example: Any, sentences: list[Tokens], prediction: Any) -> Json:
-        """Return a prediction as a JSON object, given the sentences of its example."""
+        """Return a prediction as a JSON object, given the sentences of its example.
+
+        The prediction is None if the example is blank.
+        """
         raise NotImplementedError
 
     def to_text(self, example: Any, sentences: list[Tokens], prediction: Any) -> str:
         """Return a prediction in the format that is not JSON Lines, if the task has one."""
         raise NotImplementedError
 
-    def format_lines(self, split: Split, predictions: Sequence[Any], form: str) -> Iterator[str]:
-        """Yield the lines of a file of predictions in one of `formats`."""
+    def format_lines(
+        self, split: Split, predictions: Sequence[Any], output_format: str
+    ) -> Iterator[str]:
+        """Yield the lines of a part of a file of predictions in one of `formats`."""
         for example, prediction in zip(split.examples, predictions, strict=True):
-            sentences = [split.sentences[number] for number in example.sentences]
-            if form == "jsonl":
-                line = self.to_json(example, sentences, prediction)
+            sentences = example.texts(split.sentences)
+            if output_format == "jsonl":
+                line = {"key": example.key, **self.to_json(example, sentences, prediction)}
                 yield json.dumps(line, ensure_ascii=False) + "\n"
             else:
                 yield self.to_text(example, sentences, prediction) + "\n"
+
+    def format_file(
+        self, parts: Iterable[tuple[Split, Sequence[Any]]], output_format: str
+    ) -> Iterator[Iterable[str]]:
+        """Yield the lines of each part of a file of predictions, in order."""
+        for split, predictions in parts:
+            yield self.format_lines(split, predictions, output_format)
 
 
 def load_task(
@@ -258,18 +307,3 @@ def _preset_settings(task: type[Task], preset: str) -> dict[str, Any]:
         name, value = pair.split("=")
         settings[name] = value
     return settings
-
-
-def check_labels(task: Task, train: Split, split: Split) -> None:
-    """Raise an InputError for a label that is missing from the training data."""
-    known = _labels_of_split(task, train)
-    for example in split.examples:
-        for label in task.labels_of(example):
-            if label not in known:
-                problem = f"label `{label}` does not occur in the training data"
-                hint = "correct it, or move the example to the training data"
-                raise InputError(problem, hint, where=example.where)
-
-
-def _labels_of_split(task: Task, split: Split) -> set[str]:
-    return {label for example in split.examples for label in task.labels_of(example)}

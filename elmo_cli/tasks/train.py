@@ -14,13 +14,16 @@ import torch
 from elmo_cli.engine.runtime import select_device
 from elmo_cli.errors import InputError, ModelError, ResumeError
 from elmo_cli.files import write_text
+from elmo_cli.fit import FitPoint, fit_facts
+from elmo_cli.messages import plural
 from elmo_cli.regular_files import check_regular, read_json, sha256_of_file
+from elmo_cli.tasks.data_files import read_data_file
+from elmo_cli.tasks.data_fit import fit_of_training_data
 from elmo_cli.tasks.embeddings_folder import EmbeddingsFolder
-from elmo_cli.tasks.inputs import WordVectors
 from elmo_cli.tasks.readers import Split
-from elmo_cli.tasks.settings import SCORES_FILE, TaskSettings, as_flat
-from elmo_cli.tasks.task import Json, Task, check_labels
-from elmo_cli.tasks.trained_task import MODEL_FILE, TrainedTask, read_config
+from elmo_cli.tasks.settings import TaskSettings, as_flat
+from elmo_cli.tasks.task import Json, Task
+from elmo_cli.tasks.trained_task import TrainedTask, has_valid_parts, read_config
 from elmo_cli.tasks.trainer import (
     CHECKPOINT_FILE,
     BestEpoch,
@@ -28,19 +31,26 @@ from elmo_cli.tasks.trainer import (
     TaskEpoch,
     TaskTrainer,
 )
+from elmo_cli.tasks.word_vectors import WordVectors
 from elmo_cli.training.reporter import Reporter
-from elmo_cli.training.run_folder import RunFolder
-from elmo_cli.training.tensors import write_tensors
+from elmo_cli.training.run_folder import SCORES_FILE, RunFolder
+
+_LIMITS = ("epochs", "patience")  # settings that a resumed run may raise
 
 
 @dataclass(frozen=True)
 class TaskData:
-    """The data files of a run, the folder of their embeddings, and a file of word vectors."""
+    """The data files of a run, the folder of their embeddings, and a file of word vectors.
+
+    Attributes:
+        on_error: "stop" at an invalid example, or "skip" and report such examples.
+    """
 
     train: str
     dev: str
     embeddings: EmbeddingsFolder
     word_vectors: str | None = None
+    on_error: str = "stop"
 
     def identity(self) -> Json:
         """Return the path and the SHA-256 of each file."""
@@ -62,7 +72,7 @@ def train_task(
     Args:
         mode: "new", "resume" or "overwrite", as in `RunFolder.open`.
     Raises:
-        InputError: the data are invalid, or dev has a label that is missing from train.
+        InputError: the data are invalid, or dev cannot be scored.
         EmbeddingsFileError: embeddings do not fit the data.
         ResumeError: the run cannot be resumed with these settings or data.
         TrainingError: the loss is not finite.
@@ -70,11 +80,16 @@ def train_task(
     is_resumed = mode == "resume"
     settings: TaskSettings = task.settings
     layers = settings.elmo_layers
-    train = task.read(data.train)
-    dev = task.read(data.dev)
+    train = read_data_file(task, data.train, on_error=data.on_error)
+    dev = read_data_file(task, data.dev, on_error=data.on_error)
     labels = task.collect_labels(train)
-    check_labels(task, train, dev)
+    task.labels = labels
+    _leave_out_invalid(task, train)
+    _check_loadable(task, labels, data.train)
     words = _read_word_vectors(data.word_vectors, train, dev)
+    if words is not None and words.warning:
+        reporter.message(f"warning: {words.warning}")
+    fit = fit_of_training_data(task, train, dev, words)
     identity = data.identity()
     train.examples = sample_examples(train.examples, settings.fraction, settings.seed)
 
@@ -92,14 +107,16 @@ def train_task(
         config = trained.config(identity)
         if is_resumed:
             _check_same(folder.path, config)
-            scores_file = folder.path / SCORES_FILE
-            if scores_file.exists():
-                reporter.message(f"{folder.path}: the run is finished")
-                finished: Json = read_json(scores_file, ModelError, "train again")
-                return finished
+            if _has_higher_limits(folder.path, settings):
+                _reopen(folder.path, reporter)
+            elif _has_valid_scores(folder.path):
+                return _finished_scores(folder.path, reporter)
+            else:
+                _discard_scores(folder.path, reporter)
         else:
             folder.clear()
-            trained.write_config(folder.path, config)
+        # Again in a resumed run: nothing has verified the file of word vectors so far.
+        trained.write_start(folder.path, config)
 
         trainer = TaskTrainer(
             trained,
@@ -111,8 +128,65 @@ def train_task(
         n_examples = f"{len(train.examples):,} examples, dev {len(dev.examples):,}"
         n_parameters = sum(parameter.numel() for parameter in trained.model.parameters())
         reporter.message(f"{task.name}: {n_examples}; {n_parameters:,} parameters")
+        _report_data(task, train, dev, fit, reporter)
         best = trainer.run(reporter)
-        return _finish(folder.path, trained, trainer.log, best)
+        return _finish(folder.path, trained, trainer.log, best, fit)
+
+
+def _leave_out_invalid(task: Task, train: Split) -> None:
+    """Leave out examples that cannot be learned; an InputError if they are invalid.
+
+    Those with a `training_problem` are invalid. The others lack labels.
+    """
+    learnable = []
+    problems = []
+    for example in train.examples:
+        problem = task.training_problem(example)
+        if problem:
+            problems.append((example.where, problem))
+        elif task.is_learnable(example):
+            learnable.append(example)
+        else:
+            train.unlabelled.append(example.where)
+    if problems and train.on_error == "stop":
+        where, problem = problems[0]
+        counts = f"{len(problems):,} of {len(train.examples):,} examples are invalid"
+        hint = f"correct {task.name} data, or leave invalid examples out: `on_error='skip'`"
+        raise InputError(f"{problem} ({counts})", hint, where=where)
+    train.skipped += problems
+    if not learnable:
+        raise InputError("no example can be learned", task.format_hint, where=train.path)
+    train.examples = learnable
+
+
+def _report_data(
+    task: Task, train: Split, dev: Split, fit: Sequence[FitPoint], reporter: Reporter
+) -> None:
+    """Report which examples are left out, and how the others fit."""
+    for split in (train, dev):
+        for warning in split.report.warnings:
+            reporter.message(f"warning: {warning}")
+        if split.unlabelled:
+            n_examples = plural(len(split.unlabelled), "example")
+            first = split.unlabelled[0]
+            reporter.message(
+                f"warning: {split.path}: left out {n_examples} without a label, the first: {first}"
+            )
+    for warning in task.warnings(train):
+        reporter.message(f"warning: {warning}")
+    reporter.fit(fit)
+    skipped = [*train.skipped, *dev.skipped]
+    if skipped:
+        reporter.skipped(skipped)
+
+
+def _check_loadable(task: Task, labels: Any, path: str) -> None:
+    """Raise an InputError for labels with which no model can be loaded."""
+    try:
+        task.check_model_labels(labels)
+    except ValueError as error:
+        hint = "correct the labels, or merge those that are rare"
+        raise InputError(str(error), hint, where=path) from None
 
 
 def _read_word_vectors(path: str | None, train: Split, dev: Split) -> WordVectors | None:
@@ -123,7 +197,13 @@ def _read_word_vectors(path: str | None, train: Split, dev: Split) -> WordVector
     return WordVectors.read(path, tokens).with_first(tokens)
 
 
-def _finish(folder: Path, trained: TrainedTask, log: Sequence[TaskEpoch], best: BestEpoch) -> Json:
+def _finish(
+    folder: Path,
+    trained: TrainedTask,
+    log: Sequence[TaskEpoch],
+    best: BestEpoch,
+    fit: Sequence[FitPoint],
+) -> Json:
     """Write the model of the best epoch and its scores, and remove the checkpoint."""
     facts = {
         "best_epoch": best.epoch,
@@ -131,23 +211,72 @@ def _finish(folder: Path, trained: TrainedTask, log: Sequence[TaskEpoch], best: 
         "seconds": sum(result.seconds for result in log),
         "mix": best.mix,
         "dev": best.dev,
+        "fit": fit_facts(fit),
     }
-    write_tensors(folder / MODEL_FILE, trained.model.state_dict())
-    write_text(folder / SCORES_FILE, [json.dumps(facts, indent=1) + "\n"])
+    trained.write_weights(folder)
+    write_text(folder / SCORES_FILE, [json.dumps(facts, indent=1) + "\n"], durable=True)
     (folder / CHECKPOINT_FILE).unlink(missing_ok=True)
     return facts
 
 
+def _has_valid_scores(folder: Path) -> bool:
+    """Whether a run is finished, and no file of its model has changed since then."""
+    return (folder / SCORES_FILE).exists() and has_valid_parts(folder)
+
+
+def _discard_scores(folder: Path, reporter: Reporter) -> None:
+    """Remove the scores of a model that has changed, if there are any: the run continues."""
+    scores_file = folder / SCORES_FILE
+    if scores_file.exists():
+        problem = "a file of the finished model has changed"
+        reporter.message(f"warning: {folder}: {problem}; training again")
+        scores_file.unlink()
+
+
+def _reopen(folder: Path, reporter: Reporter) -> None:
+    """Remove the scores of a run whose limits are raised, so that it continues.
+
+    This must be before task.json has the new limits: with these, the old scores would look final.
+    """
+    scores_file = folder / SCORES_FILE
+    if scores_file.exists() and not (folder / CHECKPOINT_FILE).exists():
+        reporter.message(
+            "the run is finished; its epochs are repeated, with the same results, before further "
+            "ones follow"
+        )
+    scores_file.unlink(missing_ok=True)
+
+
+def _finished_scores(folder: Path, reporter: Reporter) -> Json:
+    """Return the content of scores.json, and remove the checkpoint that a killed run has left."""
+    reporter.message(f"{folder}: the run is finished")
+    scores: Json = read_json(folder / SCORES_FILE, ModelError, "train again")
+    (folder / CHECKPOINT_FILE).unlink(missing_ok=True)
+    return scores
+
+
 def _check_same(folder: Path, config: Json) -> None:
-    """Raise a ResumeError if settings or data differ from those of the run in the folder."""
+    """Raise a ResumeError if settings or data differ from those of the run in the folder.
+
+    `epochs` and `patience` may be higher.
+    """
     recorded = _values_to_keep(read_config(folder))
     present = _values_to_keep(json.loads(json.dumps(config)))  # as it would be read
     for name, value in present.items():
-        if recorded.get(name) != value:
-            change = f"{name}: {recorded.get(name)}, now {value}"
+        before = recorded.get(name)
+        is_raised = name in _LIMITS and isinstance(before, int) and value > before
+        if before != value and not is_raised:
+            change = f"{name}: {before}, now {value}"
             problem = f"the run has other settings or data ({change})"
             hint = "use the settings and data of the first run, or another folder"
             raise ResumeError(problem, hint, where=folder)
+
+
+def _has_higher_limits(folder: Path, settings: TaskSettings) -> bool:
+    """Whether the limits of the run in the folder are lower than those of the settings."""
+    recorded = read_config(folder)["settings"]
+    present = as_flat(settings)
+    return any(present[name] > recorded[name] for name in _LIMITS)
 
 
 def _values_to_keep(config: Json) -> Json:

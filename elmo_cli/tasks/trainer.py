@@ -58,19 +58,25 @@ class TaskEpoch:
 
 @dataclass(frozen=True)
 class BestEpoch:
-    """The epoch with the highest score on dev, the first of several; its weights are kept.
+    """The epoch with the highest score on dev; its weights are kept.
+
+    Of several epochs with this score, it is the one with the lowest loss on dev, or else the last.
 
     Attributes:
         score: the score that selects the epoch.
+        loss: mean loss on the dev examples; NaN if none of them has a loss.
         model: the weights of the model, by name.
         epoch: its number, from 1.
+        first_epoch: the number of the first epoch with this score, from which `patience` counts.
         mix: the layer weights, as in `TaskEpoch`.
         dev: the content of scores.json about dev.
     """
 
     score: float
+    loss: float
     model: dict[str, Tensor]
     epoch: int
+    first_epoch: int
     mix: Json
     dev: Json
 
@@ -79,8 +85,8 @@ class TaskTrainer:
     """The training loop of a task model.
 
     An epoch has five phases: train on all examples, score dev, log the result, keep the weights if
-    the score is the best (or else halve the learning rate where that is due), and save. The run
-    ends after `epochs` epochs, or after `patience` epochs without a better score.
+    they are the best (and halve the learning rate where that is due), and save. The run ends after
+    `epochs` epochs, or after `patience` epochs without a better score.
 
     The state of a run is the weights of the model, the state of the optimizer, `log` and `best`.
     These four are the checkpoint, which is replaced at the end of each epoch. Random numbers depend
@@ -137,9 +143,8 @@ class TaskTrainer:
             scores = self._score_dev()
             result = self._result(loss, scores, seconds=time.monotonic() - start_s)
             self.log.append(result)
-            if self._is_best(scores):
-                self.best = self._keep_weights(result, scores)
-            elif self._is_rate_due():
+            is_better = self._choose_best(result, scores)
+            if not is_better and self._is_rate_due():
                 self._halve_learning_rate()
             self._save()
             reporter.log_line(vars(result))
@@ -201,24 +206,45 @@ class TaskTrainer:
             mix=self._model.representation.layer_weights(),
         )
 
-    def _is_best(self, scores: Scores) -> bool:
+    def _choose_best(self, result: TaskEpoch, scores: Scores) -> bool:
+        """Keep the weights if they are the best so far; return whether the score is higher."""
+        best = self.best
+        score = scores.main_value
         # Nothing exceeds a NaN, but it means weights that are not finite: the next epoch fails.
-        return self.best is None or scores.main_value > self.best.score
+        if best is None or score > best.score:
+            loss = self._dev_loss()
+            self.best = self._keep_weights(result, scores, loss, first_epoch=result.epoch)
+            return True
+        if score == best.score:
+            loss = self._dev_loss()
+            if not is_lower_loss(best.loss, loss):
+                self.best = self._keep_weights(result, scores, loss, first_epoch=best.first_epoch)
+        return False
 
-    def _keep_weights(self, result: TaskEpoch, scores: Scores) -> BestEpoch:
+    def _dev_loss(self) -> float:
+        """Return the mean loss of the dev examples that have one."""
+        task = self._trained.task
+        examples = [example for example in self._dev.examples if task.is_learnable(example)]
+        return self._trained.loss(examples, self._dev.inputs)
+
+    def _keep_weights(
+        self, result: TaskEpoch, scores: Scores, loss: float, *, first_epoch: int
+    ) -> BestEpoch:
         return BestEpoch(
             score=scores.main_value,
+            loss=loss,
             model=copy.deepcopy(self._model.state_dict()),
             epoch=result.epoch,
+            first_epoch=first_epoch,
             mix=result.mix,
             dev=scores.to_dict(),
         )
 
     def _n_worse(self) -> int:
-        """Return the number of epochs since the best one; 0 until a model has learned anything."""
+        """Return the number of epochs without a higher score; 0 until the score is above 0."""
         if self.best is None or not self.best.score > 0:  # 0 or NaN
             return 0
-        return len(self.log) - self.best.epoch
+        return len(self.log) - self.best.first_epoch
 
     def _is_rate_due(self) -> bool:
         """Whether the learning rate is to be halved: once per `lr_patience` worse epochs."""
@@ -256,6 +282,11 @@ class TaskTrainer:
             # By name, as `_save` wrote them: a missing or a further field is an error.
             self.log = [TaskEpoch(**line) for line in content["log"]]
             self.best = BestEpoch(**content["best"])
+
+
+def is_lower_loss(loss: float, other: float) -> bool:
+    """Whether a loss is lower than another one; both must be finite."""
+    return math.isfinite(loss) and math.isfinite(other) and loss < other
 
 
 def _new_optimizer(

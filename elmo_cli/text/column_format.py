@@ -9,11 +9,10 @@ from typing import NamedTuple
 
 from elmo_cli.errors import InputError
 from elmo_cli.messages import shortened
+from elmo_cli.text.column_signs import MOST, header_sign, separator_sign
 from elmo_cli.text.lines import LineReader
+from elmo_cli.text.white_space import BLANK, is_blank
 
-# White space between columns or alone on a line; U+00A0 may be a token.
-BLANK = " \t\x0b\x0c\x1c\x1d\x1e\x1f"
-MOST = 0.9  # of the rows; a few may be corrupt
 _BOUNDARIES = ("-DOCSTART-", "#begin document", "#end document")
 _NUMBER = re.compile(r"[0-9]{1,9}(?:[-.][0-9]+)?")  # also a range or an empty node of CoNLL-U
 _SPACES = re.compile(r"[ \t]+")
@@ -23,20 +22,33 @@ SentenceLines = list[tuple[int, str | None]]
 NumberedLines = list[tuple[int, str]]
 
 
-def is_boundary(line: str) -> bool:
-    """Whether a line separates sentences and holds no token, such as a blank line."""
-    return not line.strip(BLANK) or line.startswith(_BOUNDARIES)
+class Column(NamedTuple):
+    """A column of a file.
+
+    Attributes:
+        number: from 1, or from the end with -1 the last; None to detect it.
+        parameter: what messages call the number.
+    """
+
+    number: int | None
+    parameter: str
 
 
-def is_row(line: str | None) -> bool:
-    """Whether a line is certainly a row; one that begins with `#` may be a comment."""
-    return line is not None and not is_boundary(line) and not line.startswith("#")
+class Columns(NamedTuple):
+    """The columns to read.
+
+    Attributes:
+        has_format_setting: whether messages may name the setting `format`.
+    """
+
+    tokens: Column
+    labels: Column | None = None
+    has_format_setting: bool = True
 
 
 class ColumnFormat(NamedTuple):
-    """How the rows of a file are divided into columns, and which of them has the tokens."""
+    """How the rows of a file are divided into columns."""
 
-    column: int  # of the tokens, from 1, or from the end if negative
     has_tabs: bool  # whether tabs separate them, so that a token may contain spaces
     width: int  # the number of columns that most rows have; 1 if there is no row
 
@@ -45,42 +57,86 @@ class ColumnFormat(NamedTuple):
         return line.split("\t") if self.has_tabs else _SPACES.split(line.strip(BLANK))
 
 
-def detect_columns(reader: LineReader, head: Sequence[SentenceLines]) -> ColumnFormat:
-    """Detect the columns of a file from its first sentences.
+def is_boundary(line: str) -> bool:
+    """Whether a line separates sentences and holds no token, such as a blank line."""
+    return is_blank(line) or line.startswith(_BOUNDARIES)
 
-    Tabs separate them if the first row or most rows have one, otherwise spaces. The tokens are in
-    column 4 below `#begin document` if column 3 numbers them, as in CoNLL-2012, otherwise in column
-    1 (CoNLL-2000, 2002, 2003, WNUT), unless `reader.settings.column` is given.
+
+def is_row(line: str | None) -> bool:
+    """Whether a line is certainly a row; one that begins with `#` may be a comment."""
+    return line is not None and not is_boundary(line) and not line.startswith("#")
+
+
+def detect_format(reader: LineReader, head: Sequence[SentenceLines]) -> ColumnFormat:
+    """Detect how the rows of a file are divided, from its first sentences.
+
+    Tabs separate columns if the first row or most rows have one, otherwise spaces.
+
+    Raises:
+        InputError: something else separates them, or the first row names them.
+    """
+    lines = [(number, line) for group in head for number, line in group if line is not None]
+    rows = [(number, line) for number, line in lines if is_row(line)]
+    column_format = ColumnFormat(has_tabs=_has_tabs(rows), width=1)
+    sentences = _cells_by_sentence(column_format, head)  # does not depend on the width
+    column_format = column_format._replace(width=_most_frequent_width(sentences))
+    sign = separator_sign([line for _, line in rows])
+    if sign is not None:
+        raise InputError(sign.problem, sign.hint, where=reader.where(rows[0][0]))
+    # A first row that begins with `#` may name columns too, unless its width makes it a comment.
+    candidates = [(number, line) for number, line in lines if not is_boundary(line)]
+    first = candidates[0][1] if candidates else ""
+    if first.startswith("#") and len(column_format.split(first)) != column_format.width:
+        candidates = rows
+    if candidates:
+        first_line = candidates[0][0]
+        cells_of_rows = [column_format.split(line) for _, line in candidates]
+        sign = header_sign(cells_of_rows, first_line)
+        if sign is not None:
+            raise InputError(sign.problem, sign.hint, where=reader.where(first_line))
+    return column_format
+
+
+def detect_token_column(
+    reader: LineReader,
+    head: Sequence[SentenceLines],
+    column_format: ColumnFormat,
+    columns: Columns,
+) -> int:
+    """Detect the column of the tokens, from 1, from the first sentences of a file.
+
+    It is column 4 below `#begin document` if column 3 numbers the tokens, as in CoNLL-2012,
+    otherwise column 1 (CoNLL-2000, 2002, 2003, WNUT).
 
     Raises:
         InputError: column 1 holds only numbers, or the same in all rows of a sentence.
     """
+    if column_format.width == 1:
+        return 1
     lines = [(number, line) for group in head for number, line in group if line is not None]
-    rows = [(number, line) for number, line in lines if is_row(line)]
-    column = reader.settings.column
-    columns = ColumnFormat(column=column or 1, has_tabs=_has_tabs(rows), width=1)
-    sentences = _cells_by_sentence(columns, head)  # does not depend on the width
-    columns = columns._replace(width=_most_frequent_width(sentences))
-    if column is not None or columns.width == 1:
-        return columns
+    sentences = _cells_by_sentence(column_format, head)
     has_document_line = any(line.startswith("#begin document") for _, line in lines)
     if has_document_line and _is_numbered_by_column_3(sentences):
-        return columns._replace(column=4)
+        return 4
     first_column = [[cells[0] for cells in sentence] for sentence in sentences]
-    if not _may_be_tokens(first_column):
-        cell = shortened(first_column[0][0])
-        name = reader.column_parameter
-        problem = (
-            f"column 1 ({cell!r}) is always a number or the same in all rows of a sentence, so it "
-            "may not hold tokens"
-        )
-        hint = (
-            f"`{name}=2` reads the second column, as in CoNLL-X, `{name}=4` that of CoNLL-2012, "
-            f"`{name}=1` this one; or `format='conllu'`"
-        )
-        first_row = rows[0][0]
-        raise InputError(problem, hint, where=reader.where(first_row), parameters=(name, "format"))
-    return columns
+    if _may_be_tokens(first_column):
+        return 1
+    cell = shortened(first_column[0][0])
+    name = columns.tokens.parameter
+    problem = (
+        f"column 1 ({cell!r}) is always a number or the same in all rows of a sentence, so it "
+        "may not hold tokens"
+    )
+    hint = (
+        f"`{name}=2` reads the second column, as in CoNLL-X, `{name}=4` that of CoNLL-2012, "
+        f"`{name}=1` this one"
+    )
+    parameters: tuple[str, ...] = (name,)
+    if columns.has_format_setting:
+        hint = f"{hint}; or `format='conllu'`"
+        parameters = (name, "format")
+    first_row = next(number for number, line in lines if is_row(line))
+    raise InputError(problem, hint, where=reader.where(first_row), parameters=parameters)
 
 
 def _has_tabs(rows: NumberedLines) -> bool:
@@ -93,12 +149,15 @@ def _has_tabs(rows: NumberedLines) -> bool:
 
 
 def _cells_by_sentence(
-    columns: ColumnFormat, head: Sequence[SentenceLines]
+    column_format: ColumnFormat, head: Sequence[SentenceLines]
 ) -> list[list[list[str]]]:
     """The cells of each row of each sentence that has a row."""
     sentences = []
     for group in head:
-        cells_of_rows = [columns.split(line) for _, line in group if line and is_row(line)]
+        cells_of_rows = []
+        for _, line in group:
+            if line and is_row(line):
+                cells_of_rows.append(column_format.split(line))
         if cells_of_rows:
             sentences.append(cells_of_rows)
     return sentences
@@ -106,8 +165,8 @@ def _cells_by_sentence(
 
 def _most_frequent_width(sentences: list[list[list[str]]]) -> int:
     """The number of cells that most rows have; 1 if there is no row."""
-    widths = Counter(len(cells) for sentence in sentences for cells in sentence)
-    return max(widths, key=widths.__getitem__, default=1)
+    n_rows_by_width = Counter(len(cells) for sentence in sentences for cells in sentence)
+    return max(n_rows_by_width, key=n_rows_by_width.__getitem__, default=1)
 
 
 def _is_numbered_by_column_3(sentences: list[list[list[str]]]) -> bool:
@@ -117,7 +176,8 @@ def _is_numbered_by_column_3(sentences: list[list[list[str]]]) -> bool:
     for sentence in sentences:
         for cells in sentence:
             n_rows += 1
-            n_numbered += len(cells) > 3 and _NUMBER.fullmatch(cells[2]) is not None
+            if len(cells) > 3 and _NUMBER.fullmatch(cells[2]):
+                n_numbered += 1
     return n_numbered > MOST * n_rows
 
 

@@ -3,60 +3,46 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
-from itertools import chain
-from typing import NamedTuple
 
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.messages import plural, shortened
 from elmo_cli.text.column_format import (
-    BLANK,
-    ColumnFormat,
+    Column,
+    Columns,
     NumberedLines,
     SentenceLines,
-    detect_columns,
-    is_boundary,
+    detect_format,
+    detect_token_column,
 )
 from elmo_cli.text.lines import LineError, LineReader
-from elmo_cli.text.sentence import DocumentCounter, Sentence
-
-CONLLU_COLUMNS = (
-    *("id", "form", "lemma", "upos", "xpos"),
-    *("feats", "head", "deprel", "deps", "misc"),
+from elmo_cli.text.row_groups import (
+    DocumentStart,
+    Row,
+    RowGroup,
+    key_or_none,
+    read_conll_groups,
+    read_groups,
+    split_head,
+    split_into_sentences,
+    too_long,
 )
+from elmo_cli.text.sentence import DocumentCounter, OtherLine, Sentence
+from elmo_cli.text.white_space import BLANK, is_blank
+
+CONLLU_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+DEFAULT_LABEL_COLUMNS = {"conllu": "xpos", "conll": "-1"}  # by format
 _OTHER_COLUMNS = re.compile(r"#\s*global\.columns\s*=(?!\s*\S+\s+FORM(?!\S))")  # CoNLL-U Plus
 _CONLLU_ID = re.compile(r"(?P<word>\d+)(?P<more>[-.]\d+)?")
 _CONLLU_DOCUMENT = re.compile(r"#\s*newdoc\b(?:\s+id\s*=(?P<id>.*))?")
-# In CoNLL-2012 `(TEXT); part N` follows, elsewhere any name or nothing.
-_CONLL_DOCUMENT = re.compile(
-    r"-DOCSTART-|#begin document(?: \((?P<text>.*)\);(?: part (?P<part>\d{1,9}))?|(?P<name>.*))"
-)
-# `# sent_id = 1`, and `# id 52<TAB>domain=en` in MultiCoNER
-_METADATA = re.compile(r"#\s*[\w.:]+\s=\s|# [^\t]+\t\w+=")
-_LONE_HASHTAG = re.compile(r"#\w[^\s=]*\s*")
-_RAGGED_HINT = (
-    "separate all rows in the same way, write a space after the # of a comment; or "
-    "`format='plain'` if lines are sentences"
-)
-_TOO_LONG_HINT = "is a blank line missing? otherwise raise the limit (`max_tokens`)"
-_MAX_COMMENTS = 10_000  # lines of a sentence besides its tokens
-_N_DETECTED = 2_000  # lines that are enough to detect columns
-# The line and the token of each row; "" for a row that is no token, such as a range of words.
-NumberedTokens = Iterator[tuple[int, str]]
-TokenReader = Callable[[NumberedLines], NumberedTokens]
+_DOCSTART = "-DOCSTART-"
 
 
-class DocumentStart(NamedTuple):
-    """The start of a document."""
-
-    key: str | None  # None if the file gives it none
-
-
-DocumentStartReader = Callable[[str], DocumentStart | None]  # None: the line does not start one
-
-
-def read_conllu(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
+def read_conllu(
+    reader: LineReader, key: int, columns: Columns | None = None
+) -> Generator[Sentence, None, int]:
     """Yield the sentences of a CoNLL-U file: its syntactic words, column 2 (FORM) by default.
 
     Comments, ranges of words (`1-2`) and empty nodes (`8.1`) are left out. A document starts at
@@ -64,6 +50,8 @@ def read_conllu(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
     tokens joined by one space, not `# text`, because sentences are looked up by their tokens. A
     refused sentence takes its key with it.
 
+    Args:
+        columns: those to read, by default the tokens in column `reader.settings.column`.
     Returns:
         The key after the last sentence, at the end of the generator.
     Raises:
@@ -71,49 +59,54 @@ def read_conllu(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
 
     Source: https://universaldependencies.org/format.html
     """
-    line_groups = _split_into_sentences(reader, _is_blank)
-    read_tokens = partial(_read_conllu_tokens, reader)
-    return _read_sentences(reader, key, line_groups, read_tokens, _conllu_document_start)
+    if columns is None:
+        columns = _columns_of_settings(reader)
+    line_groups = split_into_sentences(reader, is_blank)
+    read_rows = partial(_read_conllu_rows, reader, columns)
+    groups = read_groups(reader, line_groups, read_rows, _conllu_document_start)
+    return _read_sentences(reader, key, groups, _with_token_column(columns, 2))
 
 
-def read_conll(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
+def read_conll(
+    reader: LineReader, key: int, columns: Columns | None = None
+) -> Generator[Sentence, None, int]:
     """Yield the sentences of a file of columns with one token per line and blank lines between.
 
-    `detect_columns` finds the separator and the column of the tokens. `-DOCSTART-` and
-    `#begin document` start a document; below `#begin document (id); part n` its key is `id_n` as in
-    e2e-coref, otherwise what follows the words. A line that begins with `#` is a comment if its
-    number of columns differs from that of the rows of its sentence; a lone `#hashtag`, and any
-    other row with a different number of columns, is refused.
+    `detect_format` finds the separator and `detect_token_column` the tokens. `-DOCSTART-` and
+    `#begin document` start a document and are no sentence; below `#begin document (id); part n` its
+    key is `id_n` as in e2e-coref, otherwise what follows the words. A line that begins with `#` is
+    a comment if its number of columns differs from that of the rows of its sentence; a lone
+    `#hashtag`, and any other row with a different number of columns, is refused.
 
+    Args:
+        columns: those to read, by default the tokens in column `reader.settings.column`.
     Returns:
         The key after the last sentence, at the end of the generator.
     Raises:
-        InputError: as `detect_columns`.
+        InputError: those of `detect_format` and `detect_token_column`.
     """
-    line_groups = _split_into_sentences(reader, is_boundary)
-    head: list[SentenceLines] = []
-    n_lines = 0
-    for lines in line_groups:
-        head.append(lines)
-        n_lines += len(lines)
-        if n_lines >= _N_DETECTED:
-            break
-    columns = detect_columns(reader, head)
-    read_tokens = partial(_read_conll_tokens, reader, columns)
-    all_groups = chain(head, line_groups)
-    return (yield from _read_sentences(reader, key, all_groups, read_tokens, _conll_document_start))
+    if columns is None:
+        columns = _columns_of_settings(reader)
+    head, line_groups = split_head(reader)
+    column_format = detect_format(reader, head)
+    number = columns.tokens.number
+    if number is None:
+        number = detect_token_column(reader, head, column_format, columns)
+    groups = read_conll_groups(reader, line_groups, column_format)
+    return (yield from _read_sentences(reader, key, groups, _with_token_column(columns, number)))
 
 
-def label_column(path: str, text_format: str, column: str | None, parameter: str) -> int:
-    """The number of the column of the labels in a CoNLL-U file or in other columns.
+def column_number(path: str, text_format: str, column: str | None, parameter: str) -> int | None:
+    """The number of a column in a CoNLL-U file or in other columns, given as text.
 
     Args:
-        column: a number from 1, -1 for the last, or in CoNLL-U a name; by default XPOS in CoNLL-U
-            and the last elsewhere. A UsageError if there is no such column.
+        column: a number from 1, -1 for the last, or in CoNLL-U a name; None if it is not given. A
+            UsageError if there is no such column.
         parameter: name of `column` in messages.
     """
+    if column is None:
+        return None
     is_conllu = text_format == "conllu"
-    column = column or ("xpos" if is_conllu else "-1")
     if is_conllu and column.lower() in CONLLU_COLUMNS:
         return CONLLU_COLUMNS.index(column.lower()) + 1
     try:
@@ -129,89 +122,115 @@ def label_column(path: str, text_format: str, column: str | None, parameter: str
     return number
 
 
-def _is_blank(line: str) -> bool:
-    return not line.strip()
+def label_column(path: str, text_format: str, column: str | None, parameter: str) -> Column:
+    """The column of the labels, by default that of `DEFAULT_LABEL_COLUMNS`.
 
-
-def _split_into_sentences(
-    reader: LineReader, is_boundary: Callable[[str], bool]
-) -> Iterator[SentenceLines]:
-    """Yield the lines of each sentence; a boundary that is not blank is the first of them.
-
-    Raises:
-        InputError: a sentence has more lines than its tokens and `_MAX_COMMENTS` comments may take.
-            It cannot be skipped: its end has not been read, and its lines must not fill the memory.
+    Args and errors are those of `column_number`.
     """
-    lines: SentenceLines = []
-    max_tokens = reader.settings.max_tokens
-    for number, line in enumerate(reader.lines(), 1):
-        if line is not None and is_boundary(line):
-            if lines:
-                yield lines
-            lines = []
-            if _is_blank(line):
-                continue
-        elif len(lines) > max_tokens + _MAX_COMMENTS:
-            n_tokens = plural(max_tokens, "token")
-            n_lines = plural(len(lines), "line")
-            problem = f"a sentence of more than {n_tokens}, with comments {n_lines}"
-            first_line = lines[0][0]
-            raise InputError(
-                problem,
-                _TOO_LONG_HINT,
-                where=reader.where(first_line),
-                parameters=("max_tokens",),
-            )
-        lines.append((number, line))
-    if lines:
-        yield lines
+    if column is None:
+        column = DEFAULT_LABEL_COLUMNS[text_format]
+    number = column_number(path, text_format, column, parameter)
+    return Column(number, parameter)
+
+
+def _columns_of_settings(reader: LineReader) -> Columns:
+    return Columns(tokens=Column(reader.settings.column, "column"))
+
+
+def _with_token_column(columns: Columns, default: int) -> Columns:
+    """The columns; that of the tokens has the number `default` if none is given."""
+    number = columns.tokens.number or default
+    return columns._replace(tokens=columns.tokens._replace(number=number))
 
 
 def _read_sentences(
-    reader: LineReader,
-    key: int,
-    line_groups: Iterator[SentenceLines],
-    read_tokens: TokenReader,
-    document_start: DocumentStartReader,
+    reader: LineReader, key: int, groups: Iterator[RowGroup], columns: Columns
 ) -> Generator[Sentence, None, int]:
-    """Yield a sentence for each group of lines that contains rows; the others are comments.
+    """Yield a sentence for each group that contains rows; the others are comments.
 
     Returns:
         The key after the last sentence.
     """
     documents = DocumentCounter()
-    for line_group in line_groups:
-        lines = [(number, line) for number, line in line_group if line is not None]
-        _start_documents(documents, lines, document_start)
-        is_refused = len(lines) < len(line_group)
-        rows: list[tuple[int, str]] = []
+    next_line = 1  # after the lines read so far
+    other_lines: list[OtherLine] = []  # since the last sentence
+    for group in groups:
+        first_line = group.lines[0][0]
+        n_blank_lines = first_line - next_line  # these are in no group
+        other_lines += [OtherLine(0, "")] * n_blank_lines
+        next_line = group.lines[-1][0] + 1
+        for start in group.starts:
+            documents.start(start.key)
+        rows = group.rows
+        is_refused = group.is_refused
         tokens: list[str] = []
-        if not is_refused:
+        labels: list[str] = []
+        if rows:
             try:
-                rows = list(read_tokens(lines))
-                tokens = _tokens_of_rows(rows, reader.settings.max_tokens)
+                tokens, labels = _read_columns_of_rows(rows, columns, reader.settings.max_tokens)
             except LineError as error:
                 reader.reject(error.line, error.problem, error.hint, error.parameters)
                 is_refused = True
-        if is_refused:  # it takes its key and its position, so that those of later ones stay
+                rows = []
+        if is_refused:  # it takes a key and a position, so that those of later sentences stay
             documents.advance(yielded=False)
             key += 1
-        elif rows:
-            first_line = rows[0][0]
-            yield documents.sentence(tokens, key, " ".join(tokens), reader.name, first_line)
+        if tokens == [_DOCSTART]:  # in another column than the first
+            documents.start(None)
+            rows = []
+        other_lines += _other_lines(group.lines, rows)
+        if rows:
+            yield documents.sentence(
+                tokens,
+                key=key,
+                text=" ".join(tokens),
+                source=reader.name,
+                line=rows[0].line,
+                labels=labels,
+                other_lines=other_lines,
+            )
             documents.advance(yielded=True)
             key += 1
+            other_lines = []
+            next_line += 1  # the blank line that ends the sentence
     return key
 
 
-def _start_documents(
-    documents: DocumentCounter, lines: NumberedLines, document_start: DocumentStartReader
-) -> None:
-    for _, line in lines:
-        if line[0] in "#-":  # a faster test than the pattern
-            start = document_start(line)
-            if start is not None:
-                documents.start(start.key)
+def _read_columns_of_rows(
+    rows: list[Row], columns: Columns, max_tokens: int
+) -> tuple[list[str], list[str]]:
+    """The tokens and the labels of a sentence; no labels if none are wanted."""
+    first_line = rows[0].line
+    if len(rows) > max_tokens:
+        problem = f"a sentence of more than {plural(max_tokens, 'token')}"
+        raise too_long(problem, first_line, max_tokens)
+    tokens = _cells(rows, columns.tokens)
+    if columns.labels is None:
+        return tokens, []
+    n_columns = len(rows[0].cells)
+    if _index(columns.labels, n_columns) == _index(columns.tokens, n_columns):
+        name = columns.labels.parameter
+        setting = f"`{name}={columns.labels.number}`"
+        raise LineError(
+            f"{setting} is the column of the tokens; the number of columns is {n_columns}",
+            f"`{name}` names the column of the labels",
+            line=first_line,
+            parameters=(name,),
+        )
+    return tokens, _cells(rows, columns.labels)
+
+
+def _other_lines(lines: SentenceLines, rows: Sequence[Row]) -> Iterator[OtherLine]:
+    """Yield the lines of a group that are not rows with tokens."""
+    if len(rows) == len(lines):
+        return
+    lines_of_rows = {row.line for row in rows}
+    position = 0
+    for number, line in lines:
+        if number in lines_of_rows:
+            position += 1
+        else:
+            yield OtherLine(position, line or "")
 
 
 def _conllu_document_start(line: str) -> DocumentStart | None:
@@ -219,121 +238,73 @@ def _conllu_document_start(line: str) -> DocumentStart | None:
     match = _CONLLU_DOCUMENT.match(line)
     if match is None:
         return None
-    return DocumentStart(key=_key_or_none(match["id"]))
+    return DocumentStart(key=key_or_none(match["id"]))
 
 
-def _conll_document_start(line: str) -> DocumentStart | None:
-    """The document that `-DOCSTART-` or `#begin document` starts."""
-    match = _CONLL_DOCUMENT.match(line)
-    if match is None:
-        return None
-    if match["text"] is None:
-        return DocumentStart(key=_key_or_none(match["name"]))
-    part = int(match["part"] or 0)
-    return DocumentStart(key=f"{match['text']}_{part}")
-
-
-def _key_or_none(name: str | None) -> str | None:
-    if name is None:
-        return None
-    return name.strip() or None
-
-
-def _tokens_of_rows(rows: list[tuple[int, str]], max_tokens: int) -> list[str]:
-    tokens = [token for _, token in rows if token]
-    if rows and not tokens:
-        problem = "a sentence of ranges or empty nodes, no words"
-        raise LineError(problem, "add its words", line=rows[0][0])
-    if len(tokens) > max_tokens:
-        problem = f"a sentence of more than {plural(max_tokens, 'token')}"
-        raise LineError(problem, _TOO_LONG_HINT, line=rows[0][0], parameters=("max_tokens",))
-    return tokens
-
-
-def _read_conllu_tokens(reader: LineReader, lines: NumberedLines) -> NumberedTokens:
-    column = reader.settings.column or 2
-    n_words = 0
+def _read_conllu_rows(reader: LineReader, columns: Columns, lines: NumberedLines) -> list[Row]:
+    """The rows of the words of a tree."""
+    rows = []
+    n_other_rows = 0  # ranges of words and empty nodes
     for number, line in lines:
         if line.startswith("#"):
-            if reader.settings.column is None and _OTHER_COLUMNS.match(line):
-                hint = f"give its number, such as `{reader.column_parameter}=3`"
+            if columns.tokens.number is None and _OTHER_COLUMNS.match(line):
+                name = columns.tokens.parameter
                 problem = f"{shortened(line)!r}: FORM is not column 2"
-                raise InputError(
-                    problem,
-                    hint,
-                    where=reader.where(number),
-                    parameters=(reader.column_parameter,),
-                )
+                hint = f"give its number, such as `{name}=3`"
+                raise InputError(problem, hint, where=reader.where(number), parameters=(name,))
             continue
         cells = line.split("\t")
         conllu_id = _CONLLU_ID.fullmatch(cells[0])
         if len(cells) == 1 or conllu_id is None:
-            problem = "is not a row of CoNLL-U, which begins with a number and a tab"
+            shown = repr(shortened(line))
+            problem = f"{shown} is not a row of CoNLL-U, which begins with a number and a tab"
             hint = "for other columns `format='conll'`, for one sentence per line `format='plain'`"
-            problem = f"{shortened(line)!r} {problem}"
             raise LineError(problem, hint, line=number, parameters=("format",))
         if conllu_id["more"]:
-            yield number, ""
+            n_other_rows += 1
             continue
-        n_words += 1
-        if conllu_id["word"] != str(n_words):
+        rows.append(Row(number, cells))
+        if conllu_id["word"] != str(len(rows)):
             found = shortened(cells[0])
-            problem = f"ID {found!r} instead of {n_words}; is a blank line missing?"
-            with_column = f"`format='conll'` with `{reader.column_parameter}=2`"
-            hint = f"{with_column} reads the words and ignores their IDs"
-            parameters = ("format", reader.column_parameter)
-            raise LineError(problem, hint, line=number, parameters=parameters)
-        yield number, _cell(reader, cells, column, number)
+            problem = f"ID {found!r} instead of {len(rows)}; is a blank line missing?"
+            name = columns.tokens.parameter
+            hint = f"`format='conll'` with `{name}=2` reads the words and ignores their IDs"
+            raise LineError(problem, hint, line=number, parameters=("format", name))
+    if n_other_rows and not rows:
+        first_row = next(number for number, line in lines if not line.startswith("#"))
+        problem = "a sentence of ranges or empty nodes, no words"
+        raise LineError(problem, "add its words", line=first_row)
+    return rows
 
 
-def _read_conll_tokens(
-    reader: LineReader, columns: ColumnFormat, lines: NumberedLines
-) -> NumberedTokens:
-    """Yield the tokens of a sentence; warn of a row that may be a comment."""
-    rows = [(n, line, columns.split(line)) for n, line in lines if not is_boundary(line)]
-    widths = [len(cells) for _, line, cells in rows if line[0] != "#"]
-    # The widest row is right: a row that lost a separator is likelier than one that gained some.
-    width = max(widths, default=columns.width)
-    for number, line, cells in rows:
-        is_hash = line[0] == "#"
-        is_ragged = len(cells) != width
-        if is_hash and _is_comment(line, is_ragged=is_ragged):
-            continue
-        if is_ragged:
-            numbers = (
-                f"the number of columns is {len(cells)}, not {width} as in the rows next to it"
-            )
-            problem = f"{shortened(line)!r}: {numbers}"
-            raise LineError(problem, _RAGGED_HINT, line=number, parameters=("format",))
-        # In a row such as `#tag<TAB>O` the hash is certainly a part of the token.
-        is_token_and_tab = columns.has_tabs and line[1:2] != " "
-        if is_hash and width > 1 and not is_token_and_tab:
-            problem = "is read as a row, not as a comment; delete it if it is one"
-            message = f"{reader.where(number)}: {shortened(line)!r} {problem}"
-            reader.report.warn("hash", message)
-        yield number, _cell(reader, cells, columns.column, number)
+def _index(column: Column, n_columns: int) -> int:
+    """The index of a column in the cells of a row; below 0 if there is no such column."""
+    number = column.number or 1
+    return number - 1 if number > 0 else n_columns + number
 
 
-def _is_comment(line: str, *, is_ragged: bool) -> bool:
-    """Whether a line that begins with `#` is a comment.
+def _cells(rows: list[Row], column: Column) -> list[str]:
+    """The contents of a column of a sentence; a LineError if a row lacks it."""
+    number = column.number or 1
+    index = number - 1 if number > 0 else number
+    with suppress(IndexError):  # of a row with fewer columns
+        contents = [row.cells[index].strip(BLANK) for row in rows]
+        if all(contents):
+            return contents
+    return [_cell(row, column) for row in rows]  # raises the LineError
 
-    Args:
-        is_ragged: whether its number of columns differs from that of the rows of its sentence.
-    """
-    if is_ragged and not _LONE_HASHTAG.fullmatch(line):
-        return True
-    return _METADATA.match(line) is not None
 
-
-def _cell(reader: LineReader, cells: list[str], column: int, number: int) -> str:
-    """The content of a column, counted from 1, or from the end if negative."""
-    index = column - 1 if column > 0 else column
-    has_column = -len(cells) <= index < len(cells)
-    token = cells[index].strip(BLANK) if has_column else ""
-    if not token:
-        name = reader.column_parameter
-        missing = f"`{name}={column}` is missing: the number of columns is {len(cells)}"
-        problem = f"column {column} is empty" if has_column else missing
-        hint = f"`{name}` chooses another; -1 is the last"
-        raise LineError(problem, hint, line=number, parameters=(name,))
-    return token
+def _cell(row: Row, column: Column) -> str:
+    """The content of a column of a row; a LineError if the row lacks it."""
+    name = column.parameter
+    n_columns = len(row.cells)
+    index = _index(column, n_columns)
+    if 0 <= index < n_columns:
+        content = row.cells[index].strip(BLANK)
+        if content:
+            return content
+        problem = f"column {column.number} is empty"
+    else:
+        problem = f"`{name}={column.number}` is missing: the number of columns is {n_columns}"
+    hint = f"`{name}` chooses another; -1 is the last"
+    raise LineError(problem, hint, line=row.line, parameters=(name,))

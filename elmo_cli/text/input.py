@@ -7,19 +7,22 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from itertools import islice, tee
+from itertools import islice
 
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.regular_files import is_regular
-from elmo_cli.text.column_format import MOST, is_row
+from elmo_cli.text.chunks import STDIN, unreadable
+from elmo_cli.text.column_format import Columns, is_row
+from elmo_cli.text.column_signs import CSV_HINT, MOST, csv_sign
 from elmo_cli.text.conll import read_conll, read_conllu
 from elmo_cli.text.input_report import InputReport as InputReport
 from elmo_cli.text.input_settings import InputSettings as InputSettings
 from elmo_cli.text.input_signs import N_CHECKED, warn_of_signs
 from elmo_cli.text.jsonl import read_jsonl
-from elmo_cli.text.lines import STDIN, LineReader, unreadable
+from elmo_cli.text.lines import LineReader
 from elmo_cli.text.sentence import Sentence
 from elmo_cli.text.tokenizer import sentence_splitter
+from elmo_cli.text.white_space import warn_of_hidden_separator
 
 Name = str | os.PathLike[str]
 
@@ -69,23 +72,21 @@ def read_sentences(
 
 
 def read_columns(
-    path: str, settings: InputSettings, columns: Sequence[int | None], *, parameter: str = "column"
-) -> Iterator[tuple[Sentence, ...]]:
-    """Yield each sentence of a file with each of some columns as its tokens; read it once.
+    path: str, settings: InputSettings, columns: Columns, report: InputReport | None = None
+) -> Iterator[Sentence]:
+    """Yield the sentences of a file of columns, with their labels if `columns` has a label column.
 
     Args:
-        columns: numbers as of `InputSettings.column`.
-        parameter: what messages call a column.
+        report: receives warnings.
+    Raises:
+        UsageError, InputError: those of `read_sentences`, which reads the same tokens.
     """
     check_inputs(path, settings)
-    read = _READERS[format_of(path, settings)]
-    reader = LineReader(path, settings, InputReport(), column_parameter=parameter)
-    copies_of_lines = tee(reader.lines(), len(columns))
-    sentences_by_column = []
-    for column, lines in zip(columns, copies_of_lines, strict=True):
-        column_reader = reader.of_column(column, lines)
-        sentences_by_column.append(read(column_reader, 0))
-    return zip(*sentences_by_column, strict=True)
+    report = report if report is not None else InputReport()
+    reader = LineReader(path, settings, report)
+    if format_of(path, settings) == "conllu":
+        return read_conllu(reader, 0, columns)
+    return read_conll(reader, 0, columns)
 
 
 def check_inputs(paths: Name | Sequence[Name], settings: InputSettings | None = None) -> list[str]:
@@ -103,9 +104,8 @@ def check_inputs(paths: Name | Sequence[Name], settings: InputSettings | None = 
     for name in names:
         if name != STDIN:
             _check_path(name)
-        if settings.format == "auto" and without_compression_suffix(name).endswith(".tsv"):
-            problem = "the suffix .tsv does not tell whether a line holds a token or a sentence"
-            raise UsageError(problem, _COLUMNS_HINT, where=name)
+        if settings.format == "auto":
+            _check_suffix(name)
         settings.check_fits(format_of(name, settings))
     return names
 
@@ -146,6 +146,16 @@ def stem(name: str) -> str:
         if suffix.startswith(".") and name.lower().endswith(suffix):
             name = name[: -len(suffix)]
     return name
+
+
+def _check_suffix(name: str) -> None:
+    """Raise a UsageError for the suffix of a table, which does not say what a row is."""
+    bare_name = without_compression_suffix(name)
+    if bare_name.endswith(".tsv"):
+        problem = "the suffix .tsv does not tell whether a line holds a token or a sentence"
+        raise UsageError(problem, _COLUMNS_HINT, where=name)
+    if bare_name.endswith(".csv"):
+        raise UsageError("a table by its suffix .csv", CSV_HINT, where=name)
 
 
 def _check_path(path: str) -> None:
@@ -209,12 +219,15 @@ def _read_plain(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
     if reader.settings.format == "auto":
         lines = _refuse_columns(reader, lines)
     split = sentence_splitter(reader.settings)
+    is_raw = reader.settings.tokenize
     name = reader.name
     starts_document = True
     for number, line in enumerate(lines, 1):
         if line is None:
             key += 1
             continue
+        if not is_raw and not line.isprintable():  # it may have whitespace other than spaces
+            warn_of_hidden_separator(line, reader.where(number), reader.report)
         sentences = split(line)
         if not sentences:
             sentences = [([], "")]  # of a blank line
@@ -236,7 +249,7 @@ def _read_plain(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
 
 
 def _refuse_columns(reader: LineReader, lines: Iterator[str | None]) -> Iterator[str | None]:
-    """Yield the same lines; raise an InputError after the first ones if they look like columns."""
+    """Yield the same lines; an InputError after the first ones if they look like columns or CSV."""
     first: list[str | None] = []
     for line in islice(lines, N_CHECKED):
         yield line
@@ -245,6 +258,10 @@ def _refuse_columns(reader: LineReader, lines: Iterator[str | None]) -> Iterator
     if number is not None:
         problem = "looks like columns, such as a token and its label"
         raise InputError(problem, _COLUMNS_HINT, where=reader.where(number))
+    rows = [(number, line) for number, line in enumerate(first, 1) if line and line.strip()]
+    sign = csv_sign([line for _, line in rows])
+    if sign is not None:
+        raise InputError(sign.problem, sign.hint, where=reader.where(rows[0][0]))
     yield from lines
 
 

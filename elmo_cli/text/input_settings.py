@@ -11,7 +11,7 @@ from elmo_cli.fields import check_fields, convert_integers, one_of, within
 FORMATS = ("auto", "plain", "conll", "conllu", "jsonl")
 BLANK = ("keep", "skip", "error")
 ON_ERROR = ("stop", "skip")
-MAX_TOKENS = 1 << 30  # of a sentence; the vectors of more fit in no memory
+MAX_TOKENS = 1 << 24  # of a sentence; a line of 64 MiB, which is the longest, has hardly more
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,8 @@ class InputSettings:
             the end with -1 the last; None: column 2 of CoNLL-U, and detected in "conll".
         blank: what a blank line of plain text is: "keep" a sentence without tokens, "skip" no
             sentence (its number is left out), "error" an InputError.
-        max_tokens: tokens of the longest sentence that is accepted.
+        max_tokens: tokens of the longest sentence that is accepted. Its vectors must fit in memory;
+            language models read a text as windows, and need no limit.
         on_error: "stop" at the first line that can't be read, or "skip" and report such lines.
         max_characters: ids of a token, two of which mark its ends; a token of more bytes of UTF-8
             than the rest is reported as truncated.
@@ -38,7 +39,7 @@ class InputSettings:
     encoding: str = "utf-8"
     column: int | None = None
     blank: str = one_of(*BLANK)
-    max_tokens: int = within(1, MAX_TOKENS, 100_000)
+    max_tokens: int = within(1, MAX_TOKENS, MAX_TOKENS)
     on_error: str = one_of(*ON_ERROR)
     max_characters: int = within(3, MAX_TOKENS, 50)
 
@@ -67,7 +68,8 @@ class InputSettings:
 
 def _canonical_encoding(name: str) -> str:
     try:
-        "".encode(name)  # fails for codecs that are not of text, such as hex
+        "".encode(name)  # fails for a codec that is not of text, such as hex
+        b"a".decode(name, "replace")  # fails for a codec of host names, such as idna
     except (LookupError, ValueError):
         hint = "try utf-8, latin-1, cp1252 or utf-16"
         raise UsageError("not a text encoding", hint, where=f"`encoding={name!r}`") from None

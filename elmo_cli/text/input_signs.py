@@ -1,4 +1,4 @@
-"""Signs that a text is not what it is read as: untokenized, JSON, FASTA, another script."""
+"""Signs that a text is not what it is read as: untokenized, escaped, JSON, another script."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ _N_LETTERS = 100  # at the beginning of a sentence
 _PUNCTUATED = re.compile(r"[^\W\d_]{2}(?:[,;?!](?:\s|\Z)|[.?!][\"'”’)\]]*\Z)")
 _BOUNDARIES = {"<S>", "</S>", "<s>", "</s>", "<PAD>", "<pad>", "[PAD]", "[CLS]", "[SEP]"}
 _RESIDUES = re.compile(r"[A-Z*-]{30,}")
+# `&apos;` and others of the Moses tokenizer, most of which are HTML too
+_ESCAPE = re.compile(r"&(?:amp|apos|quot|lt|gt|nbsp|#\d{1,4});")
 _JSON = re.compile(r"[\[{]\s*[\"\[{]")
 
 
@@ -48,7 +50,12 @@ def warn_of_signs(sentences: Sequence[Sentence], report: InputReport) -> None:
 
 
 def _has_attached_punctuation(text: str, tokens: Tokens) -> bool:
-    return _PUNCTUATED.search(text) is not None
+    without_escapes = _ESCAPE.sub("'", text)  # which end in a semicolon
+    return _PUNCTUATED.search(without_escapes) is not None
+
+
+def _has_escapes(text: str, tokens: Tokens) -> bool:
+    return _ESCAPE.search(text) is not None
 
 
 def _has_boundary_tokens(text: str, tokens: Tokens) -> bool:
@@ -77,6 +84,13 @@ _SIGNS = (
         is_shown=_has_attached_punctuation,
         fraction=0.3,
         warning="looks untokenized; `tokenize=True` splits raw text",
+    ),
+    InputSign(
+        kind="escapes",
+        is_shown=_has_escapes,
+        fraction=0.0,
+        warning="escapes such as `&apos;` or `&amp;`, as the Moses tokenizer writes them; "
+        "`deescape-special-chars.perl` of Moses undoes them",
     ),
     InputSign(
         kind="boundary-tokens",

@@ -11,6 +11,7 @@ from elmo_cli.regular_files import unique_keys
 from elmo_cli.text.lines import LineError, LineReader
 from elmo_cli.text.sentence import DocumentCounter, Sentence, token_problem
 from elmo_cli.text.tokenizer import Sentences, SentenceSplitter, sentence_splitter
+from elmo_cli.text.white_space import is_blank, warn_of_hidden_separator
 
 _EXPECTED = (
     'each line is an object with "tokens" (a list of strings), "text" (a string), or "doc_key" and '
@@ -33,7 +34,7 @@ def read_jsonl(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
     - `sentences`: a document with its `doc_key`; lists of tokens, as in e2e-coref. A `sent_offset`
       becomes `Sentence.offset`; without one LSGN's rule applies (`DocumentCounter`).
     - `tokens`: one sentence, its tokens given.
-    - `text`: one sentence, its tokens separated by white space; with `tokenize` as many sentences
+    - `text`: one sentence, its tokens separated by whitespace; with `tokenize` as many sentences
       as the tokenizer finds, which are a document.
 
     Consecutive lines of one sentence each belong together. Other members and blank lines are
@@ -43,17 +44,16 @@ def read_jsonl(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
     Source of documents: e2e-coref `minimize.py`, `cache_elmo.py`.
     """
     split = sentence_splitter(reader.settings)
-    tokenize = reader.settings.tokenize
     documents = DocumentCounter()
     is_within_document = False
     for number, line in enumerate(reader.lines(), 1):
         if line is None:
             key += 1
             continue
-        if not line.strip():
+        if is_blank(line):
             continue
         try:
-            sentences, document = _read_object(line, split, tokenize)
+            sentences, document = _read_object(line, number, reader, split)
         except LineError as error:
             reader.reject(number, error.problem, _EXPECTED)
             key += 1
@@ -66,14 +66,16 @@ def read_jsonl(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
         for tokens, text in sentences:
             is_yielded = reader.admit(len(tokens), number)
             if is_yielded:
-                yield documents.sentence(tokens, key, text, reader.name, number)
+                yield documents.sentence(
+                    tokens, key=key, text=text, source=reader.name, line=number
+                )
             documents.advance(yielded=is_yielded)
             key += 1
     return key
 
 
 def _read_object(
-    line: str, split: SentenceSplitter, tokenize: bool
+    line: str, number: int, reader: LineReader, split: SentenceSplitter
 ) -> tuple[Sentences, DocumentKey | None]:
     """The sentences of a line, and the document that they are, if they are one.
 
@@ -94,8 +96,15 @@ def _read_object(
     if "tokens" in members:
         return [_read_tokens(members["tokens"], "tokens")], None
     if "text" in members:
-        sentences = split(_checked_string(members["text"], "text"))
-        return sentences, DocumentKey(key=None, offset=None) if tokenize else None
+        text = members["text"]
+        if isinstance(text, str):
+            text = text.lstrip("\ufeff")  # a byte order mark, if the text was a whole file
+        text = _checked_string(text, "text")
+        if reader.settings.tokenize:
+            return split(text), DocumentKey(key=None, offset=None)
+        if not text.isprintable():
+            warn_of_hidden_separator(text, reader.where(number), reader.report)
+        return split(text), None
     first_names = [repr(shortened(name)) for name in list(members)[:5]]
     names = ", ".join(first_names) if first_names else "no members"
     raise LineError(f'no "tokens", "text" or "sentences"; the object has {names}')
@@ -123,7 +132,7 @@ def _read_tokens(tokens: Any, name: str) -> tuple[list[str], str]:
 
 
 def _checked_string(value: Any, name: str) -> str:
-    """A string that UTF-8 and HDF5 can represent: escapes may write lone surrogates and NULs."""
+    """A string that could be in a text: escapes may write control characters and surrogates."""
     if value == "" and name == "text":
         return ""
     problem = token_problem(value) if isinstance(value, str) else "is missing or not a string"

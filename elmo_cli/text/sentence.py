@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
 
 from elmo_cli.errors import InputError
 from elmo_cli.messages import shortened
@@ -15,6 +15,13 @@ Item = TypeVar("Item")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
+class OtherLine(NamedTuple):
+    """A line of columns that is not a token, such as a comment, `-DOCSTART-` or a blank line."""
+
+    position: int  # the number of tokens of the sentence before it
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class Sentence:
     """One list of tokens, without sentence boundaries, and where it comes from.
@@ -22,7 +29,7 @@ class Sentence:
     Attributes:
         tokens: empty for a blank line.
         key: zero-based number of the sentence, or of the line, in the whole input, over all files.
-        text: the line of the file without white space at its ends, or the tokens joined by spaces.
+        text: the line of the file without whitespace at its ends, or the tokens joined by spaces.
             Names in embeddings files are derived from it.
         source: name of the file as the user gave it; "-" for standard input.
         line: line of the file where the sentence begins, from 1; 0 if unknown.
@@ -30,6 +37,9 @@ class Sentence:
         place: position in its document, from 0; 0 without a document key.
         offset: what LSGN adds to `place` in its keys (`sent_offset` in its jsonl files).
         starts_document: whether a document starts here; true for the first sentence of a file.
+        labels: a column of labels, one per token, if `read_columns` was asked for one.
+        other_lines: in columns, the lines before and among its tokens that are not tokens, without
+            the blank line that ends the sentence before.
     """
 
     tokens: tuple[str, ...]
@@ -41,6 +51,8 @@ class Sentence:
     place: int = 0
     offset: int = 0
     starts_document: bool = False
+    labels: tuple[str, ...] = ()
+    other_lines: tuple[OtherLine, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def where(self) -> str:
@@ -54,8 +66,8 @@ def sentence_of(tokens: Iterable[str], key: int) -> Sentence:
     """A sentence from tokens that a program gives.
 
     Raises:
-        TypeError: they are no list of strings, or have no order.
-        InputError: a token is one that no text file may hold.
+        TypeError: they are a single string, are not strings, or have no order.
+        InputError: a token is empty, or UTF-8 or HDF5 cannot hold it.
     """
     if isinstance(tokens, (str, bytes)):
         text = shortened(repr(tokens))
@@ -76,7 +88,7 @@ def sentence_of(tokens: Iterable[str], key: int) -> Sentence:
 
 
 def sentences_of(sentences: Iterable[Sentence | Iterable[str]]) -> Iterator[Sentence]:
-    """Sentences from those of a reader or lists of tokens; errors as of `sentence_of`."""
+    """Sentences from those of a reader or from lists of tokens; the errors of `sentence_of`."""
     ordered = _ordered(sentences, "sentences are a list of lists of tokens")
     for key, sentence in enumerate(ordered):
         yield sentence if isinstance(sentence, Sentence) else sentence_of(sentence, key)
@@ -90,7 +102,7 @@ def _ordered(items: Iterable[Item], expected: str) -> Iterable[Item]:
 
 
 def token_problem(token: str) -> str:
-    """Why UTF-8 and HDF5 cannot represent a token, or why it is none; empty for a good one."""
+    """Why UTF-8 or HDF5 cannot hold a string as a token; "" if they can."""
     if not token:
         return "is empty"
     if "\0" in token:
@@ -129,12 +141,20 @@ class DocumentCounter:
         self._starts = self._starts and not yielded
 
     def sentence(
-        self, tokens: Sequence[str], key: int, text: str, source: str, line: int
+        self,
+        tokens: Sequence[str],
+        *,
+        key: int,
+        text: str,
+        source: str,
+        line: int,
+        labels: Sequence[str] = (),
+        other_lines: Sequence[OtherLine] = (),
     ) -> Sentence:
         """Make the next sentence."""
         return Sentence(
-            tuple(tokens),
-            key,
+            tokens=tuple(tokens),
+            key=key,
             text=text,
             source=source,
             line=line,
@@ -142,6 +162,8 @@ class DocumentCounter:
             place=self._position,
             offset=self._offset,
             starts_document=self._starts,
+            labels=tuple(labels),
+            other_lines=tuple(other_lines),
         )
 
 

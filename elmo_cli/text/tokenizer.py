@@ -21,7 +21,7 @@ _ADDRESS = re.compile(
     r"(?:https?://|ftp://|www\.)[^\s<>\"]*[^\s<>\".,;:!?')\]]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|\w&(?=\w)"
 )
 
-# Longer text without white space is no word: data, or a script without spaces. It becomes a
+# Longer text without whitespace is no word: data, or a script without spaces. It becomes a
 # sentence of its own, because the rules below would take quadratic time.
 _TOO_LONG = 500  # characters
 _NO_WORD = re.compile(rf"(\S{{{_TOO_LONG},}})")
@@ -38,6 +38,7 @@ _BEFORE_NUMBER = re.compile(
 )
 _STARTS_NUMBER = re.compile(r"[(\[]?(?:\d|(?:[IVXL]{2,}|[VX])\b)")
 _END_OF_SPEECH = re.compile(r"(?:[.?!][\"')\]]+|\. ?\.|…)$")
+_INITIALISM = re.compile(r"(?:^|[\s\"'(\[—–])(?:[^\W\d_]\.){2,}$")
 _STARTS_LOWER = re.compile(r"[a-z]+\b")
 # Abbreviations that always keep their full stop, also as the last word of a sentence.
 _WITH_STOP = re.compile(
@@ -53,7 +54,7 @@ def sentence_splitter(settings: InputSettings) -> SentenceSplitter:
     """Make a function from a text to (tokens, text) of each sentence in it.
 
     With `tokenize` there are as many as the tokenizer finds in the lines of the text; otherwise
-    one, whose tokens are separated by white space.
+    one, whose tokens are separated by whitespace.
     """
     if settings.tokenize:
         return EnglishTokenizer().split
@@ -84,7 +85,7 @@ class EnglishTokenizer:
         return sentences
 
     def sentences(self, paragraph: str) -> list[list[str]]:
-        """The tokens of each sentence; their concatenation is the paragraph without white space."""
+        """The tokens of each sentence; their concatenation is the paragraph without whitespace."""
         sentences = []
         for piece in _NO_WORD.split(paragraph):
             if _NO_WORD.fullmatch(piece):
@@ -195,5 +196,6 @@ def _continues(last: str, following: str) -> bool:
         return _STARTS_NUMBER.match(following) is not None
     if following[0] in ".…!?,;:)]}" or _NEVER_LAST.search(last):
         return True
-    # "Listen!" cried Billy; well... perhaps
-    return bool(_END_OF_SPEECH.search(last) and _STARTS_LOWER.match(following))
+    # `He met I.B.M. on Monday`, `"Listen!" cried Billy`, `well... perhaps`
+    may_continue = _INITIALISM.search(last) or _END_OF_SPEECH.search(last)
+    return bool(may_continue and _STARTS_LOWER.match(following))

@@ -5,18 +5,21 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.files import write_text
-from elmo_cli.messages import plural
+from elmo_cli.filetypes import identify
+from elmo_cli.fit import FitPoint, FitRule
+from elmo_cli.messages import plural, shortened
 from elmo_cli.regular_files import check_regular
 from elmo_cli.text.characters import BEGIN, END
 
 UNKNOWN = "<UNK>"
 SPECIALS = (BEGIN, END, UNKNOWN)
+_VOCABULARY_HINT = "give a vocabulary file: UTF-8, one type per line; `elmo vocab` makes one"
 _PLACEHOLDER_LINE = "!!!MAXTERMID"  # of a vocabulary file; it has no id
 
 
@@ -59,23 +62,32 @@ class Vocabulary:
         """Read a vocabulary file: one type per line, whose id is its number among them, from 0.
 
         Lines `!!!MAXTERMID` hold no type and have no id. A file named .gz is decompressed. A file
-        that can't be read, is not UTF-8, lacks a special type or has a type twice is an InputError.
+        that can't be read, is not UTF-8, lacks a special type, or has a type twice or a tab in a
+        line is an InputError.
         """
         check_regular(path, InputError)
         open_file = gzip.open if str(path).endswith(".gz") else open
         try:
             with open_file(path, "rb") as file:
-                text = file.read().decode("utf-8-sig")
-        except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-            hint = "give a vocabulary file: UTF-8, one type per line; `elmo vocab` makes one"
+                content = file.read()
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            kind = identify(content)
+            found = str(error) if kind is None else kind.name
+            raise InputError(f"can't be read ({found})", _VOCABULARY_HINT, where=path) from None
+        except (OSError, EOFError, zlib.error) as error:
             reason = getattr(error, "strerror", None) or error
-            raise InputError(f"can't be read ({reason})", hint, where=path) from None
+            raise InputError(f"can't be read ({reason})", _VOCABULARY_HINT, where=path) from None
         lines = [line.strip() for line in text.removesuffix("\n").split("\n")]
         types = []
         line_of: dict[str, int] = {}
         for number, token in enumerate(lines, start=1):
             if token == _PLACEHOLDER_LINE:
                 continue
+            if "\t" in token:
+                problem = f"a tab in {shortened(token)!r}; a line is one type, without its count"
+                hint = "`cut -f1 FILE > NEW_FILE` keeps the first column, `cut -f2` the second"
+                raise InputError(problem, hint, where=f"{path}, line {number}")
             if token in line_of:
                 problem = f"{token!r} is already on line {line_of[token]}"
                 hint = "a type has one id: remove it from vocabulary and softmax"
@@ -86,7 +98,7 @@ class Vocabulary:
 
     def write(self, path: str | Path) -> None:
         """Write one type per line in UTF-8; replace an existing file when the new is complete."""
-        write_text(path, (f"{token}\n" for token in self.types))
+        write_text(path, (f"{token}\n" for token in self.types), durable=True)
 
 
 @dataclass(frozen=True)
@@ -119,7 +131,7 @@ class TypeCounts:
         left_out = [token for token in self.counts if not _is_writable(token)]
         if not left_out:
             return ""
-        reason = "with a line end or white space at their ends, or a reserved name"
+        reason = "with a tab, a line end or white space at their ends, or a reserved name"
         n_types = plural(len(left_out), "type")
         return f"left out {n_types} {reason}; the first is {left_out[0]!r}"
 
@@ -147,14 +159,39 @@ class TypeCounts:
 
     def coverage(self, vocabulary: Vocabulary) -> float:
         """The fraction of the tokens whose type is in a vocabulary, 0 to 1."""
-        n_known = 0
-        for token, count in self.counts.items():
-            if vocabulary.id(token) != vocabulary.unknown:
-                n_known += count
-        return n_known / self.n_tokens
+        return _count_known(self.counts, vocabulary) / self.n_tokens
+
+
+def vocabulary_fit(rule: FitRule, counts: Mapping[str, int], vocabulary: Vocabulary) -> FitPoint:
+    """Count the tokens of a text that are in a vocabulary; the example is the first that is not.
+
+    Args:
+        counts: how often each type of the text occurs, in the order of their first occurrence.
+    """
+    first_unknown = ""
+    for token, count in counts.items():
+        if count and vocabulary.id(token) == vocabulary.unknown:
+            first_unknown = token
+            break
+    return FitPoint(
+        rule,
+        n_fitting=_count_known(counts, vocabulary),
+        n_all=sum(counts.values()),
+        example=shortened(first_unknown),
+    )
+
+
+def _count_known(counts: Mapping[str, int], vocabulary: Vocabulary) -> int:
+    """The number of tokens whose type is in a vocabulary."""
+    n_known = 0
+    for token, count in counts.items():
+        if vocabulary.id(token) != vocabulary.unknown:
+            n_known += count
+    return n_known
 
 
 def _is_writable(token: str) -> bool:
     """Whether a line of a vocabulary file can hold a type."""
     has_outer_space = token != token.strip()
-    return not has_outer_space and "\n" not in token and token != _PLACEHOLDER_LINE
+    has_separator = "\n" in token or "\t" in token  # a count could follow a tab
+    return not has_outer_space and not has_separator and token != _PLACEHOLDER_LINE

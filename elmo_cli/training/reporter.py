@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from elmo_cli.fit import FitPoint
 from elmo_cli.text.input_report import InputReport
 
 
@@ -42,6 +43,12 @@ class Reporter:
 
     def input_notes(self, notes: InputReport) -> None:
         """What the readers of text found, once all text is read."""
+
+    def fit(self, points: Sequence[FitPoint]) -> None:
+        """How well the data fit the model and each other, before the first step."""
+
+    def skipped(self, rows: Sequence[tuple[str, str]]) -> None:
+        """Rows of data files that are left out: where they are, and what is wrong with them."""
 
     def progress(self, what: str, done: float, total: float | None, detail: str = "") -> None:
         """How far the run is, in tokens (predictions, where a text is measured)."""

@@ -52,7 +52,7 @@ def _write(path: str | Path, arrays: Iterable[tuple[str, Float32Array]], dtype: 
     with h5py.File(content, "w") as file:
         for name, array in arrays:
             file.create_dataset(name, data=_cast(array, dtype, path, name))
-    with new_file(path) as whole:
+    with new_file(path, durable=True) as whole:
         whole.write(content.getbuffer())
 
 

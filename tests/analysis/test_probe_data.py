@@ -160,8 +160,9 @@ def test_other_settings_are_refused(tmp_path, header, message):
     [
         ([["X"] * len(line) for line in LABELS], None, True, "fewer than two different labels"),
         ([["X"] * len(line) for line in LABELS[:4]] + [["Y", "Y"]], None, False, "fewer than two"),
-        (LABELS, "deprel", True, "a.conllu: train has fewer than two different labels, only `_`"),
-        (LABELS, "form", True, "a.conllu: column form contains the tokens"),
+        (LABELS, "deprel", True, "a.conllu: has no labels for .*a.hdf5"),
+        ([["X"] * len(line) for line in LABELS], "feats", True, "two different labels, only `_`"),
+        (LABELS, "form", True, "a.conllu, line 2: `column=2` is the column of the tokens"),
     ],
 )
 def test_labels_without_use_are_refused(tmp_path, labels, column, own_dev, message):
@@ -185,11 +186,20 @@ def test_what_looks_wrong_is_warned_of(tmp_path):
     train = stored(tmp_path / "a.hdf5"), str(columns)
     data = read_probe_data(train, (bare, str(lines)), train)
     assert data.warnings == (
-        f"{columns}: 1 of 9 labels are `_`",
-        f"{columns}: 1 of 9 labels are `_`",
+        f"{columns}: 1 of 9 labels, such as `_`, mean that there is none, and are left out",
+        f"{columns}: 1 of 9 labels, such as `_`, mean that there is none, and are left out",
         f"{tmp_path / 'a.hdf5'}: contains the sentences of train",
         f"{bare}: labeled sentences that are missing: 1",
         f"{bare}: contains the sentences of train",
     )
+    assert data.splits["train"].labels == ["Y", *LABELS[1], *LABELS[2], *LABELS[3], *LABELS[4]]
+    assert data.vectors(0)["train"].shape[0] == len(data.targets["train"]) == 8
+    assert len(data.splits["train"].words) == 8
     assert data.words is None
     assert data.is_unseen is None
+
+
+def test_files_that_record_no_digests_are_not_taken_for_equal_texts(tmp_path):
+    """Otherwise each probe on files of other programs would be said to test on train."""
+    foreign = stored(tmp_path / "b.hdf5", is_foreign=True)
+    assert read(tmp_path, train=foreign, dev=foreign, test=foreign).warnings == ()

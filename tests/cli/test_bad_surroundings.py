@@ -130,7 +130,7 @@ def test_interrupted(number: int, scene: CommandScene, stock: Path) -> None:
     said = run.stderr.read()
     assert said == (
         "\nerror: interrupted\n"  # after the ^C that a terminal shows
-        "hint: continue with `--resume` if the command has it; otherwise run the command again\n"
+        "hint: continue with `--resume`, or run the command again\n"
     )
     assert run.wait() == 130
     run.stdin.close()

@@ -144,6 +144,7 @@ def test_json() -> None:
         "computed_tokens": N_TOKENS + 2,
         "bytes": os.path.getsize("out.hdf5"),
         "blank_lines": 1,
+        "fit": {},
         "truncated_tokens": 1,
         "skipped": [],
         "warnings": [],
@@ -200,6 +201,7 @@ def test_dry_run_writes_nothing_and_prints_sizes() -> None:
         "sentences": 300,
         "tokens": n_tokens,
         "computed_tokens": n_tokens,
+        "fit": {},
     }
 
 
@@ -347,7 +349,7 @@ def test_a_closed_pipe_ends_quietly() -> None:
     done = subprocess.run(["bash", "-c", script], capture_output=True, env=environment, check=True)
     record, status = done.stdout.splitlines()
     assert json.loads(record)["tokens"] == LINES[0].split()
-    assert status == b"1"
+    assert status == b"0"
     assert Path("err").read_text() == ""
 
 

@@ -71,7 +71,7 @@ def test_facts_of_embeddings() -> None:
         "layers": "top",
         "model": "tiny",
         "state": "zero",
-        "text": "d.jsonl from sentence 0",
+        "text": "d.jsonl",
         "checked": "nothing wrong",
         "checksums": "stored",
     }
@@ -165,7 +165,7 @@ def test_tokens_of_the_original_programs_are_counted(
 def test_an_unfinished_file(stop_run: Any) -> None:
     stop_run("embed", "d.jsonl", "-o", "a.hdf5")
     done = elmo("inspect", "a.hdf5.part")
-    refused(done, 1, "a.hdf5.part: unfinished: 3 sentences committed", "`--resume`")
+    refused(done, 1, "a.hdf5.part: unfinished: 3 sentences committed", "`elmo embed … --resume`")
     assert rows_of(done)["unfinished"] == "3 sentences and 9 tokens committed"
     done = elmo("inspect", "a.hdf5")
     refused(done, 1, "a.hdf5: the run that writes it has not finished", "resume")

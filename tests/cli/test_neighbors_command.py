@@ -12,8 +12,10 @@ import h5py
 import numpy as np
 import pytest
 from command_line import Done, documented, elmo, made, only_tiny
+from rich.cells import cell_len
 
 from elmo_cli.cli import console
+from elmo_cli.cli.kwic import fit_rows
 
 LINES = (
     "the play began at eight in the old house by the river that evening",
@@ -123,6 +125,83 @@ def test_kwic_of_a_word_that_does_not_occur() -> None:
     assert done.err == "a.hdf5: foo does not occur\n"
 
 
+@pytest.mark.parametrize(
+    ("phrase", "found"),
+    [
+        ("the  PLAY", ["0:0"]),
+        ("in the", ["0:5", "1:4"]),
+        ("the park", ["1:5"]),
+        ("play began at eight", ["0:1"]),
+        ("old river", []),
+        ("evening They", []),
+    ],
+)
+def test_kwic_of_a_phrase(phrase: str, found: list[str]) -> None:
+    """Tokens that occur one by one are no answer to a search for all of them in a row."""
+    for layout in ("allennlp", "flat"):
+        made("embed", "a.txt", "-o", f"{layout}.hdf5", "--layout", layout, "-q")
+        done = made("kwic", f"{layout}.hdf5", phrase, "--json")
+        occurrences = json.loads(done.out)["occurrences"]
+        assert positions(occurrences) == found
+        for occurrence in occurrences:
+            assert occurrence["token"].lower() == " ".join(phrase.lower().split())
+        assert ("does not occur" in done.err) == (not found)
+
+
+def test_kwic_of_tokens_with_spaces_and_of_raw_text() -> None:
+    Path("s.jsonl").write_text(
+        '{"tokens": ["10 000", "roses"]}\n{"tokens": ["10", "000", "more", "roses"]}\n'
+    )
+    made("embed", "s.jsonl", "-o", "s.hdf5", "--layout", "flat", "-q")
+    assert positions(json.loads(made("kwic", "s.hdf5", "10 000", "--json").out)["occurrences"]) == [
+        "0:0",
+        "1:0",
+    ]
+    done = made("embed", "s.jsonl", "-o", "t.hdf5")
+    warning = "warning: t.hdf5: the tokens of 1 sentence are not recorded: sentence 0 (`10 000"
+    assert warning in done.err
+    assert "`--layout flat`" in done.err
+    done = made("kwic", "t.hdf5", "roses")
+    assert [row[0] for row in rows(done)[1:]] == ["1:3"]
+    assert done.err == "warning: t.hdf5: skipped 1 sentence whose tokens are not stored\n"
+    made("embed", "-", "-o", "r.hdf5", "--tokenize", "-q", stdin=b"I don't know.")
+    assert positions(json.loads(made("kwic", "r.hdf5", "don't", "--json").out)["occurrences"]) == [
+        "0:1"
+    ]
+    assert elmo("kwic", "a.hdf5", " ").code == 2
+
+
+CELLS = ["a", "bb ccc", "日本語", "e\u0301", "😀", "x" * 300]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("columns", [("position",), ("cosine", "position")])
+def test_a_row_fits_the_terminal(columns: tuple[str, ...], width: int) -> None:
+    """A line that wraps, or that a wide character makes longer than counted, is no table."""
+    header = (*columns, "before", "token", "after")
+    table = []
+    for before in CELLS:
+        for token in CELLS:
+            for after in CELLS:
+                first = ["0.123", "a/long/key_0000:12"][-len(columns) :]
+                table.append((*first, f"{before} left", token, f"right {after}"))
+    for shown in (table, table[:3]):
+        fitted = fit_rows(header, shown, width)
+        widths = [max(map(cell_len, cells)) for cells in zip(header, *fitted, strict=True)]
+        assert sum(widths) + 2 * (len(header) - 1) <= width
+        for row, cut in zip(shown, fitted, strict=True):
+            assert row[-3].endswith(cut[-3].removeprefix("…"))
+            assert row[-2].startswith(cut[-2].removesuffix("…"))
+            assert row[-1].startswith(cut[-1].removesuffix("…"))
+            assert cut[: len(columns)] == row[: len(columns)] or width < 80
+
+
+def test_short_rows_are_not_cut() -> None:
+    header = ("position", "before", "token", "after")
+    shown = [("0:1", "he", "play", "w " * 20)]
+    assert fit_rows(header, shown, 80) == shown
+
+
 def test_queries_of_another_file() -> None:
     options = ("--layout", "flat", "--state", "carry", "--batch-size", "2")
     made("embed", "-", "-o", "q.hdf5", "-q", *options, stdin=b"a play\n")
@@ -154,6 +233,8 @@ def test_only_the_first_occurrences_of_a_word_are_queries() -> None:
     done = made("neighbors", "c.hdf5", "a", "-k", "1")
     assert query_positions(done) == ["0:1", "1:1", "2:1", "3:1", "4:1"]
     assert "c.hdf5: 5 of 6 occurrences of a; `--occurrence all`" in done.err
+    done = made("neighbors", "c.hdf5", "a", "-k", "1", "--occurrence", "all")
+    assert done.err.splitlines()[-1] == "c.hdf5: 6 of 6 occurrences of a"  # no more to search with
 
 
 @pytest.mark.parametrize("options", [(), ("--layers", "0,1"), ("--tokenize",)])

@@ -141,9 +141,17 @@ def test_unknown_tokens_and_skipped_lines() -> None:
     """A low perplexity of nothing but <UNK> must not pass for a good one."""
     content = Path("text").read_bytes()
     Path("text").write_text("xyzzy qqq\nfrobnicate\n")
+    problem = "text: tokens of the text in the vocabulary: none"
+    refused(elmo("perplexity", "text", "-m", "model"), 1, problem, "`--tokenize`?")
+    Path("text").write_text("xyzzy qqq\nthe\n")
+    done = made("perplexity", "text", "-m", "model", "--json")
+    known = "tokens of the text in the vocabulary: 1 of 3 (33.3%), not 'xyzzy'; "
+    assert done.err.startswith(f"warning: {known}")
+    facts = json.loads(done.out)
+    assert facts["unknown_fraction"] == pytest.approx(2 / 3)
+    assert facts["fit"] == {"text_in_vocabulary": {"fitting": 1, "of": 3, "example": "xyzzy"}}
     done = made("perplexity", "text", "-m", "model")
-    assert b"100.00% unknown" in done.out
-    assert done.err.startswith("warning: the vocabulary lacks 100% of the tokens")
+    assert b"66.67% unknown" in done.out
     assert made("perplexity", "text", "-m", "model", "-q").err == ""
     Path("text").write_bytes(content + b"caf\xe9 .\n")
     done = elmo("perplexity", "text", "-m", "model", "--on-error", "skip", "--json")

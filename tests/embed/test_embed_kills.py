@@ -106,8 +106,8 @@ def undisturbed(args, out):
     ("layout", "n_kills"),
     [
         ("allennlp", 5),
-        pytest.param("allennlp", 50, marks=pytest.mark.slow),
-        pytest.param("flat", 50, marks=pytest.mark.slow),
+        pytest.param("allennlp", 20, marks=pytest.mark.slow),
+        pytest.param("flat", 20, marks=pytest.mark.slow),
     ],
 )
 def test_killed_anywhere_and_resumed(corpus, tiny, tmp_path, layout, n_kills):

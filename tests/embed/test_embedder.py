@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -48,16 +49,18 @@ def numbered(lines: list[list[str]], *, document: int = 1 << 30) -> list[Sentenc
 
 
 def test_sentences_batches_and_streams_agree(
-    tiny_bilm: BiLM, lines: list[list[str]], golden: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_bilm: BiLM, lines: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From lists, tuples, a file or an open path, and across the ends of blocks."""
+    """From lists, tuples, a file or its path as text, and across the ends of blocks."""
     monkeypatch.setattr(blocks, "SENTENCES", 7)
     embedder = embedder_of(tiny_bilm)
     arrays, state = embedder.embed_batch(lines)
     assert state is None
     assert [array.shape for array in arrays] == [(3, len(tokens), 16) for tokens in lines]
     close([embedder.embed(tuple(tokens)) for tokens in lines[:5]], arrays[:5])
-    for source in (lines, golden / "sentences.txt", str(golden / "sentences.txt")):
+    path = tmp_path / "sentences.jsonl"
+    path.write_text("".join(json.dumps({"tokens": tokens}) + "\n" for tokens in lines))
+    for source in (lines, path, str(path)):
         pairs = list(embedder.stream(source))
         assert [sentence.key for sentence, _ in pairs] == list(range(41))
         assert [list(sentence.tokens) for sentence, _ in pairs] == lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 from collections.abc import Callable
@@ -19,6 +20,10 @@ from store.embedding_files import array, lines
 
 from elmo_cli.lm.checkpoint import save_corpora
 from elmo_cli.lm.corpus import Corpus
+from elmo_cli.tasks.embeddings_folder import EmbeddingsFolder
+from elmo_cli.tasks.task import load_task
+from elmo_cli.tasks.train import TaskData, train_task
+from elmo_cli.training.reporter import SILENT
 
 # The smallest biLM that has every part.
 OPTIONS = options_of(filters=[[1, 2], [2, 3]], char_dim=2, cell=3, projection=2, n_layers=1)
@@ -144,3 +149,37 @@ def checkpoint() -> bytes:
     buffer = io.BytesIO()
     torch.save(content, buffer)
     return buffer.getvalue()
+
+
+def word_vectors_text() -> bytes:
+    return b"the 1 0\nanna 0 1.5\noslo -2e-3 1\n"
+
+
+def word_vectors_gz() -> bytes:
+    return gzip.compress(word_vectors_text() * 20)
+
+
+@cache
+def word_vectors_npz() -> bytes:
+    buffer = io.BytesIO()
+    np.savez(buffer, words=np.array(["the", "anna"]), vectors=np.ones((2, 3), "f4"))
+    return buffer.getvalue()
+
+
+@cache
+def task_model() -> dict[str, bytes]:
+    """The files of a trained task model without ELMo, by name."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "train.conll").write_text("Anna B-PER\nin O\nOslo B-LOC\n\nit O\nrains O\n")
+        (folder / "words.txt").write_bytes(word_vectors_text())
+        sizes = {"hidden": 2, "char_filters": 2, "char_dim": 2, "epochs": 1, "elmo.layers": "none"}
+        train = str(folder / "train.conll")
+        embeddings = EmbeddingsFolder(str(folder / "vectors"))
+        data = TaskData(train, train, embeddings, str(folder / "words.txt"))
+        train_task(load_task("ner", sizes), data, str(folder / "ner"), SILENT, mode="new")
+        return {path.name: path.read_bytes() for path in (folder / "ner").iterdir()}
+
+
+def task_file(name: str) -> bytes:
+    return task_model()[name]

@@ -22,11 +22,15 @@ from elmo_cli.isolate import run_isolated
 from elmo_cli.lm.checkpoint import load_corpora, read_checkpoint
 from elmo_cli.lm.pretrain_config import PretrainConfig
 from elmo_cli.model.options import Options
+from elmo_cli.pretrained.parts_file import PartsFile
 from elmo_cli.store.convert import convert
 from elmo_cli.store.inspection import describe, kind_of_file, python_example, verify
 from elmo_cli.store.log_lines import read_log
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.store.shards import merge_shards
+from elmo_cli.tasks.data_files import read_data_file
+from elmo_cli.tasks.trained_task import PARTS, load_trained
+from elmo_cli.tasks.word_vectors import WordVectors
 from elmo_cli.weightfile.open_weights import check_readable
 from elmo_cli.weightfile.read import read_bilm, read_softmax, read_state
 
@@ -190,6 +194,30 @@ def _checkpoint(folder: Path, content: bytes) -> None:
     read_checkpoint(_file(folder, "checkpoint.pt", content))
 
 
+def _task_model(name: str) -> Callable[[Path, bytes], None]:
+    """A task model one file of which is forged: its digest is the right one."""
+
+    def read(folder: Path, content: bytes) -> None:
+        for file_name, valid in seeds.task_model().items():
+            _file(folder, file_name, content if file_name == name else valid)
+        PartsFile(folder, PARTS).write()
+        trained = load_trained(folder)
+        data = _file(folder, "new.conll", b"Anna O\nOslo O\n")
+        split = read_data_file(trained.task, str(data))
+        trained.predict(split.examples, trained.inputs(split.sentences, None))
+
+    return read
+
+
+def _word_vectors(name: str) -> Callable[[Path, bytes], None]:
+    def read(folder: Path, content: bytes) -> None:
+        found = WordVectors.read(str(_file(folder, name, content)))
+        found.with_first(["the", "anna"]).write(folder / "again.npz")
+        WordVectors.read(str(folder / "again.npz"))
+
+    return read
+
+
 def _left_by_kill(way: str, ending: str) -> bytes:
     return seeds.run_files(way)[ending]
 
@@ -201,6 +229,10 @@ def _made_by(*makers: Callable[[], bytes]) -> Callable[[], list[bytes]]:
         return [maker() for maker in makers]
 
     return make
+
+
+def _task_files(name: str) -> Callable[[], list[bytes]]:
+    return _made_by(partial(seeds.task_file, name))
 
 
 def _own() -> list[bytes]:
@@ -223,6 +255,19 @@ _TARGETS = (
     Target("recipe", _made_by(seeds.recipe), _recipe),
     Target("checkpoint", _made_by(seeds.checkpoint), _checkpoint),
     Target("kept-text", _made_by(seeds.kept_text), _kept_text, signed=mutated_zip),
+    Target("task-config", _task_files("task.json"), _task_model("task.json")),
+    Target("task-weights", _task_files("model.pt"), _task_model("model.pt"), signed=mutated_zip),
+    Target(
+        "task-words",
+        _task_files("word_vectors.npz"),
+        _task_model("word_vectors.npz"),
+        signed=mutated_zip,
+    ),
+    Target("words-text", _made_by(seeds.word_vectors_text), _word_vectors("a.txt")),
+    Target("words-gz", _made_by(seeds.word_vectors_gz), _word_vectors("a.txt.gz")),
+    Target(
+        "words-npz", _made_by(seeds.word_vectors_npz), _word_vectors("a.npz"), signed=mutated_zip
+    ),
     Target("log", _made_by(_LOG), _log, signed=mutated_log),
     Target("inspect-weights", _made_by(seeds.weights, seeds.softmax), _inspected, in_child=True),
     Target("weights", _made_by(seeds.weights), _of_weights(_READ_BILM)),

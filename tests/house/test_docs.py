@@ -239,7 +239,7 @@ def test_commands_print_what_is_shown(
         (command_line,) = command_lines(command)
         done = made(*shlex.split(command_line)[1:])
         printed = [*done.out.decode().splitlines(), *done.err.splitlines()]
-        left = [line for line in printed if line and line != "loading"]
+        left = [line for line in printed if line and not line.startswith("loading ")]
         for shown_line in filter(None, shown):
             matching = [line for line in left if alike(shown_line, line)]
             assert matching, (shown_line, left)

@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmo_cli.errors import ResumeError, TrainingError
+from elmo_cli.errors import InputError, ResumeError, TrainingError
+from elmo_cli.fit import TEXT_IN_VOCABULARY
 from elmo_cli.lm.checkpoint import load_corpora, save_corpora
 from elmo_cli.lm.corpus import Corpus, overlap, read_corpus, without
-from elmo_cli.text.input import InputReport, InputSettings
+from elmo_cli.text.input import InputSettings
 from elmo_cli.text.treebank import gets_treebank_spelling, treebank_spelling
-from elmo_cli.text.vocabulary import Vocabulary
+from elmo_cli.text.vocabulary import SPECIALS, Vocabulary
 
 SENTENCES = [["the", "cat", "sat"], [], ["a", "dog"], ["the", "dog", "sat", "on", "the", "cat"]]
 
@@ -116,12 +117,24 @@ def test_other_documents_have_another_fingerprint() -> None:
 
 
 def test_overlap_is_counted_in_held_out_sentences(corpus: Corpus) -> None:
-    notes = InputReport()
     heldout = Corpus.read([["a", "dog"], ["a", "dog"], ["dog", "a"], ["new"]])
-    assert overlap(heldout, corpus, notes) == 0.5
-    assert "50% of the held-out sentences are in the training text too" in notes.warnings[0]
-    assert overlap(Corpus.read([["x"]]), corpus, notes) == 0
-    assert len(notes.warnings) == 1
+    point = overlap(heldout, corpus)
+    assert (point.n_fitting, point.n_all) == (2, 4)
+    assert "held-out sentences that are in the training text too: 2 of 4" in point.warning
+    assert overlap(Corpus.read([["x"]]), corpus).warning == ""
+
+
+def test_tokens_in_a_vocabulary_are_counted() -> None:
+    """Sentence boundaries are in each vocabulary and in no text; `<UNK>` is no known token."""
+    corpus = Corpus.read([["a", "dog"], ["the", "dog", "<UNK>"], ["x"]])
+    point = corpus.fit(TEXT_IN_VOCABULARY, Vocabulary([*SPECIALS, "dog", "a", "y"]))
+    assert (point.n_fitting, point.n_all, point.example) == (3, 6, "the")
+    assert "3 of 6 (50.0%), not 'the'; " in point.warning
+    part = corpus.select(np.asarray([False, False, True]))
+    point = part.fit(TEXT_IN_VOCABULARY, Vocabulary([*SPECIALS, "dog"]))
+    assert (point.n_fitting, point.n_all, point.example) == (0, 1, "x")
+    with pytest.raises(InputError, match=r"t\.txt: tokens of the text in the vocabulary: none"):
+        point.check("t.txt")
 
 
 @pytest.mark.parametrize("name", ["dev.txt", "link.txt", "other.txt"])

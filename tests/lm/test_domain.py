@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable
 from itertools import chain, pairwise
@@ -112,10 +113,15 @@ def test_part_that_is_held_out(name: str, split: Callable[[Texts], Domain]) -> N
     assert 1 / 3 <= n_validation / n_test <= 3
     assert domain.unit == case.unit
     counts = []
-    for source in domain.sources.values():
-        count, description = source.split(" ", 1)
-        assert description.endswith(" of the domain")
-        counts.append(int(count))
+    for name, source in domain.sources.items():
+        corpus: Corpus = getattr(domain, name)
+        n_documents = len(corpus.documents) - 1
+        if case.unit == "documents":
+            assert re.fullmatch(f"{n_documents} documents? of the domain", source)
+            counts.append(n_documents)
+        else:
+            assert source == "the domain"
+            counts.append(corpus.n_sentences)
     if case.n_units is None:
         assert sum(counts) >= 2
     else:
@@ -133,7 +139,7 @@ def test_each_sentence_is_on_one_side(name: str, split: Callable[[Texts], Domain
         assert side == [sentence for sentence in all_sentences(texts) if sentence in own]
     n_different = len(set(all_sentences(texts)))
     assert sum(len(set(side)) for side in sides) == n_different
-    assert domain.overlap == 0
+    assert domain.overlap.n_fitting == 0
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if CASES[name].unit == "documents"])
@@ -212,7 +218,7 @@ def test_halves_of_a_named_text(texts: Texts, unit: str, tmp_path: Path) -> None
     assert min(len(validation), len(test)) >= len(all_sentences(texts)) / 4
     assert domain.unit == unit
     for source in domain.sources.values():
-        assert source.endswith(f" of {dev}")
+        assert source.endswith(f" of {dev}" if unit == "documents" else dev)
 
 
 def test_documents_of_a_named_text_are_not_divided(tmp_path: Path) -> None:
@@ -274,13 +280,13 @@ def test_known_text_is_reported(tmp_path: Path) -> None:
     known = set(all_sentences(texts[:20]))
     train = write(tmp_path / "a.txt", texts)
     dev = write(tmp_path / "b.txt", [*texts[:20], *documents(5, seed=2)])
-    report = InputReport()
-    domain = read_domain(DomainTexts((train,), (dev,)), report=report)
+    domain = read_domain(DomainTexts((train,), (dev,)))
     assert sentences(domain.train) == all_sentences(texts)
     n_known = sum(sentence in known for sentence in sentences(domain.test))
-    assert domain.overlap == n_known / domain.test.n_sentences
-    assert domain.overlap > 0.1
-    assert "of the held-out sentences are in the training text too" in " ".join(report.warnings)
+    assert domain.overlap.n_fitting == n_known
+    assert domain.overlap.n_all == domain.test.n_sentences
+    assert domain.describe()["test"]["overlap"] == domain.overlap.fraction > 0.1
+    assert domain.overlap.warning
 
 
 def test_settings_reach_the_readers(tmp_path: Path) -> None:

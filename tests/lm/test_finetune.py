@@ -227,7 +227,10 @@ def test_first_line_is_printed_at_once(
     monkeypatch.setattr(lm_training, "_FIRST_LINE_S", 0.05)
     monkeypatch.setattr("elmo_cli.lm.finetune.run.locate", locate_slowly)
     done = elmo(*command(domain, source, tmp_path / "out"))
-    assert done.err.splitlines() == ["starting", "error: locating has ended"]
+    assert done.err.splitlines() == [
+        "loading PyTorch and the model",
+        "error: locating has ended",
+    ]
 
 
 def test_resumed_run_plans_only_what_is_left(finished: Path, tune: Tune) -> None:

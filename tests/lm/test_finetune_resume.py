@@ -132,7 +132,7 @@ def test_what_is_overwritten(attempt: Callable[..., Done], finished: Path, domai
     folders = (finished, finished.parent / "model")
     before = [digests(folder) for folder in folders]
     refused(attempt("--overwrite", out="model"), 2, "model: contains ")
-    refused(attempt(), 1, "out: contains a finetune run", "`--resume`")
+    refused(attempt(), 1, "out: contains a finished finetune run", "`--resume`")
     for softmax in ("", "--softmax /out/softmax.hdf5"):
         line = f"--overwrite {softmax} --vocabulary /out/vocab.txt"
         refused(attempt(line), 2, "out: contains ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,8 @@ def test_any_text_can_be_a_label(text: str, label: str, suffix: str, tmp_path: P
     first = tmp_path / f"a.{suffix}"
     second = tmp_path / f"b.{suffix}"
     for path in (first, second):
-        with new_figure(path, 2, 1) as figure:
-            figure.text(0, 0.5, as_label(text) + "日")
+        with pytest.warns(UserWarning, match="lacks 1 character"):
+            draw_title(path, as_label(text) + "日")
     assert first.read_bytes() == second.read_bytes()
 
 
@@ -52,3 +53,22 @@ def test_a_library_that_a_plot_does_not_use_may_be_missing(
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     assert check_format(name) == name[2:]
+
+
+def draw_title(path: Path, title: str) -> None:
+    with new_figure(path, 2, 2) as figure:
+        axes = figure.subplots()
+        axes.set_title(title)
+        axes.set_xlabel(title[:1])
+
+
+def test_characters_that_the_font_lacks_are_named_once(tmp_path: Path) -> None:
+    """A figure of boxes looks finished; only the person who knows the text sees what is missing."""
+    path = tmp_path / "a.svg"
+    with pytest.warns(UserWarning, match="lacks 2 characters") as caught:
+        draw_title(path, "\u65e5\u672c b")
+    assert len(caught) == 1
+    assert str(path) in str(caught[0].message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        draw_title(path, "\u00e9 \u0436 b")

@@ -128,6 +128,8 @@ def test_all_series_of_one_probe_are_drawn(
     np.testing.assert_equal(drawn_lines(figures[0]), lines)
     (axes,) = figures[0].axes
     assert [text.get_text() for text in axes.get_xticklabels()] == layers
+    assert axes.get_ylim()[0] == 0
+    assert axes.get_ylim()[1] > max(lines["all words"])
     assert [text.get_text() for text in axes.texts] == [f"{x:.1f}" for x in lines["all words"]]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -38,19 +39,28 @@ def test_cosines_of_each_layer(
     assert len({axes.images[0].get_clim() for axes in panels}) == 1
 
 
-@pytest.mark.parametrize("n_tokens", [1, 14, 26, 80])
-def test_figures_of_any_length_have_a_moderate_size(
-    n_tokens: int, tmp_path: Path, figures: list[Figure]
+@pytest.mark.parametrize("n_layers", [1, 3, 5])
+@pytest.mark.parametrize(("n_rows", "n_columns"), [(1, 1), (14, 14), (60, 60), (80, 80), (80, 2)])
+def test_figures_of_any_length_fit_a_screen(
+    n_rows: int, n_columns: int, n_layers: int, tmp_path: Path, figures: list[Figure]
 ) -> None:
-    names = [f"t{n}" for n in range(n_tokens)]
     similarity = Similarity(
-        layers=["0", "1", "top"],
-        rows=names,
-        columns=names,
-        cosines=np.ones((3, n_tokens, n_tokens)),
+        layers=[f"layer {layer}" for layer in range(n_layers)],
+        rows=[f"t{n}" for n in range(n_rows)],
+        columns=[f"t{n}" for n in range(n_columns)],
+        cosines=np.ones((n_layers, n_rows, n_columns)),
     )
     draw_similarity(similarity, tmp_path / "s.svg")
     width, height = figures[0].get_size_inches()
-    assert 4 <= width <= 19
-    assert 2.4 <= height <= 51
-    assert figures[0].axes[2].get_title() == "top"
+    assert 4 <= width <= 16
+    assert 2.4 <= height <= 9
+    panels = [axes for axes in figures[0].axes if axes.get_title()]
+    assert [axes.get_title() for axes in panels] == similarity.layers
+    lowest = {axes.get_position().x0: axes for axes in panels}  # of each column of panels
+    for axes in lowest.values():
+        assert len(axes.get_xticklabels()) == n_columns
+    for axes in panels:
+        boxes = [label.get_window_extent() for label in axes.get_yticklabels()]
+        for box, other in pairwise(boxes):
+            assert box.y0 > other.y0  # rows are listed from above
+            assert box.height < 1.7 * (box.y0 - other.y0)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from html import unescape
 from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import made
+from command_line import elmo, made
 from matplotlib.figure import Figure
 
 from elmo_cli.analysis.labelled_vectors import LabelSettings
@@ -160,7 +161,14 @@ def test_neighbors_are_drawn(
     done = made("neighbors", corpus, *words, "-o", "near.html", "-f", "--json")
     groups = groups_of_page(Path("near.html"))
     queries = {position_of(query): query for query in json.loads(done.out)["queries"]}
-    assert groups.pop(f"query ({n_queries})")["position"] == list(queries)
+    assert len(queries) == n_queries
+    assert len(groups) == n_queries  # one entry of the legend for each
+    for label, columns in groups.items():
+        stars = [n for n, marker in enumerate(columns["marker"]) if marker == "star"]
+        assert [columns["position"][n] for n in stars] == [label.split()[1]]  # "near 0:1 …"
+        assert label.endswith(f" ({len(columns['position']) - 1})")
+        for column in columns.values():
+            del column[stars[0]]
     nearest_queries: dict[str, tuple[float, str]] = {}
     for query_position, query in queries.items():
         for neighbor in query["neighbors"]:
@@ -175,6 +183,42 @@ def test_neighbors_are_drawn(
         for position in columns["position"]:
             shown[position] = label.split()[1]  # "near 0:1 …"
     assert shown == expected
+
+
+def test_each_query_has_one_entry_and_one_text(corpus: Path, figures: list[Figure]) -> None:
+    """Also if it is given twice, or in two ways, and where neighbors take all the room."""
+    words = ["0:1", "0:play", "0:1", "3:0", "1:1", "2:1", "3:5", "5:2", "1:0", "2:0"]
+    made("neighbors", corpus, *words, "-k", 8, "-o", "near.svg", "-f")
+    (legend,) = figures[-1].legends
+    labels = [text.get_text().split()[1] for text in legend.get_texts()]
+    assert sorted(labels) == sorted(["0:1", "3:0", "1:1", "2:1", "3:5", "5:2", "1:0", "2:0"])
+    axes = figures[-1].axes[0]
+    texts = [text.get_text() for text in axes.texts]
+    lines = Path("text.txt").read_text().splitlines()
+    for key, position in (label.split(":") for label in labels):
+        word = lines[int(key)].split()[int(position)]
+        assert any(f"[{word}]" in text for text in texts)
+    assert len(texts) >= len(labels)
+
+
+def test_a_single_occurrence_is_refused(corpus: Path) -> None:
+    counts = Counter(Path("text.txt").read_text().lower().split())
+    word = next(word for word, n in counts.items() if n == 1 and word.isalpha())
+    done = elmo("plot", "senses", corpus, "--word", word, "-o", "a.svg")
+    assert done.code == 2
+    assert f"'{word}' occurs once" in done.err
+    assert "elmo neighbors" in done.err
+
+
+def test_clusters_are_not_called_senses(corpus: Path, figures: list[Figure]) -> None:
+    done = made("plot", "senses", corpus, "--word", "play", "-o", "p.svg", "-f")
+    (legend,) = figures[-1].legends
+    assert "need not be senses" in legend.get_title().get_text()
+    assert "need not be senses" in done.err
+    made("plot", "senses", corpus, "--word", "play", "-o", "p.html", "-f")
+    assert "need not be senses" in Path("p.html").read_text()
+    done = made("plot", "senses", corpus, "--word", "play", "--labels", "text.tags", "-o", "l.svg")
+    assert "senses" not in done.err
 
 
 def position_of(occurrence: dict) -> str:

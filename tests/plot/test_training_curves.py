@@ -182,6 +182,18 @@ def test_each_score_has_its_own_panel(tmp_path: Path, figures: list[Figure]) -> 
     assert legend == [*runs, *stars]
 
 
+@pytest.mark.parametrize(("scores", "bottom"), [((81.0, 82.0), 0.0), ((-0.5, 0.2), -0.55)])
+def test_an_axis_of_scores_begins_at_zero(
+    scores: tuple[float, ...], bottom: float, tmp_path: Path, figures: list[Figure]
+) -> None:
+    """Otherwise the noise of one point looks like progress; only a correlation is below 0."""
+    folders = [write(tmp_path / "a", task(*scores)), write(tmp_path / "b", task(9.0))]
+    made("plot", "curves", *folders, "-o", tmp_path / "curves.png")
+    low, high = figures[0].axes[1].get_ylim()
+    assert low == pytest.approx(bottom)
+    assert high > max(9.0, *scores)
+
+
 def test_language_models_and_task_models_are_drawn_apart(tmp_path: Path) -> None:
     runs = [
         TrainingCurve("lm", is_task_run=False, losses=[LossPoint(1, 2)]),

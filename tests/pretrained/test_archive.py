@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from disks import disk_of
 
+from elmo_cli import zip_files
 from elmo_cli.errors import ElmoError, ModelError, OutputError
-from elmo_cli.pretrained import archive
 from elmo_cli.pretrained.load import load, locate
 
 LINK = object()
@@ -81,7 +81,7 @@ UNSAFE: dict[str, tuple[Members, str]] = {
 def test_unsafe_archives_are_refused(
     members: Members, reason: str, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive, "_MIN_LIMIT", 1 << 20)
+    monkeypatch.setattr(zip_files, "MIN_LIMIT", 1 << 20)
     with pytest.raises(ModelError, match=rf"m\.zip: refused, since {reason}"):
         locate(make(tmp_path / "m.zip", members))
     assert [path.name for path in home.rglob("*")] == ["archives"]

@@ -13,7 +13,8 @@ from elmo_cli.errors import ModelError
 from elmo_cli.lm.language_model import load_language_model
 from elmo_cli.model.bilm import NextTokenSoftmax, State
 from elmo_cli.pretrained.load import load, locate
-from elmo_cli.pretrained.model_files import PARTS_FILE, check_parts, remove_parts, write_parts
+from elmo_cli.pretrained.model_files import check_parts, remove_parts, write_parts
+from elmo_cli.pretrained.parts_file import PARTS_FILE
 from elmo_cli.pretrained.warm_state import write_warm_state
 from elmo_cli.weightfile.write import write_bilm, write_softmax, write_state
 

@@ -20,7 +20,7 @@ from elmo_cli.errors import EmbeddingsFileError, InputError, OutputError, UsageE
 from elmo_cli.hdf5 import dataset_names
 from elmo_cli.store.digests import tokens_digest, tokens_sha256
 from elmo_cli.store.layouts import LAYOUTS, UniqueNames, layout_of_spec
-from elmo_cli.store.layouts.allennlp import CollectedLines, split_line
+from elmo_cli.store.layouts.line_tokens import LineCheck, split_line, split_line_by_digest
 from elmo_cli.store.quantization import dequantize, quantize
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.store.spec import FileSpec
@@ -191,15 +191,41 @@ TOKENS = st.lists(st.text("ab \t\u00a0", max_size=3), max_size=4)
 @given(st.lists(TOKENS, max_size=3), st.booleans())
 def test_text_is_tokens_is_never_said_wrongly(texts: list[list[str]], pooled: bool) -> None:
     """JSON lines and CoNLL-U may hold `10 000`; its parts would be embedded, or kept as tokens."""
-    collected = CollectedLines(pooled=pooled)
+    check = LineCheck(pooled=pooled)
     for key, tokens in enumerate(texts):
-        collected.add(Sentence(tuple(tokens), key, " ".join(tokens)))
-    for tokens in texts if collected.are_tokens else ():
+        check.add(Sentence(tuple(tokens), key, " ".join(tokens)))
+    for tokens in texts if check.are_tokens else ():
         line = " ".join(tokens)
         n_tokens = None if pooled else len(tokens)
         assert (tokens and not line) or split_line(line, n_tokens) == tuple(tokens)
     plain = all(token.split() == [token] for tokens in texts for token in tokens)
-    assert collected.are_tokens or not plain
+    assert check.are_tokens or not plain
+
+
+@given(TOKENS, st.text("ab \t\u00a0"))
+def test_tokens_of_a_single_line_are_never_wrong(tokens: list[str], text: str) -> None:
+    """In a file some of whose lines are not their tokens, no number of parts proves anything."""
+    digest = tokens_digest(tokens)
+    assert split_line_by_digest(text, digest) in (None, tuple(tokens))
+    if all(token and " " not in token for token in tokens):
+        assert split_line_by_digest(" ".join(tokens), digest) == tuple(tokens)
+
+
+def test_a_token_with_a_space_loses_only_its_own_sentence(tmp_path: Path) -> None:
+    """A treebank with one `10 000` must not lose the words of all its other sentences."""
+    texts = [["Prices", "rose"], ["10 000", "roses"], [], ["a\u00a0b", "c"], ["10 000", "\u00a0"]]
+    made = [Sentence(tuple(tokens), key, " ".join(tokens)) for key, tokens in enumerate(texts)]
+    lost = (1, 4)
+    for number, options in enumerate(({}, {"pool": True}, {"keys": "sentence"})):
+        written = [sentence for sentence in made if sentence.text or "keys" not in options]
+        path = write(tmp_path / f"{number}.hdf5", written, layout="allennlp", **options)
+        with open_embeddings(path) as embeddings:
+            assert not embeddings.records & {"tokens"}
+            for sentence in written:
+                key = embeddings.key_of(sentence)
+                expected = None if sentence.key in lost else sentence.tokens
+                assert embeddings.tokens(key) == expected
+                assert embeddings.info(key).text == sentence.text
 
 
 INVALID_NAMES = (".", "a/./b", "a//b", "/b", "a\0b", "a\ud800", "sentence_to_index")

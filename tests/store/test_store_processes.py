@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import h5py
@@ -11,8 +13,10 @@ import numpy as np
 import pytest
 from embedding_files import DIM, array, documents, lines, write
 
-from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.errors import ElmoError, EmbeddingsFileError
+from elmo_cli.store.inspection import describe
 from elmo_cli.store.reader import Embeddings, open_embeddings
+from elmo_cli.weightfile.open_weights import open_weights
 
 SHARED = ("allennlp", "flat", "e2e-coref")
 
@@ -34,6 +38,25 @@ def test_a_forked_process_does_not_share_the_handle(tmp_path: Path, layout: str)
             os._exit(0 if is_right and embeddings.reader is not inherited else 1)
         assert os.waitpid(child, 0)[1] == 0
         assert embeddings.reader is inherited
+
+
+def test_a_file_that_another_program_has_open(tmp_path: Path) -> None:
+    """A notebook with the file in mode `a`: neither a new download nor a new run helps."""
+    path = write(tmp_path / "a.hdf5", lines(), layout="bilm")
+    program = "import h5py, sys; f = h5py.File(sys.argv[1], 'a'); print(flush=True); input()"
+    words = [sys.executable, "-c", program, str(path)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as notebook:
+        assert notebook.stdout is not None
+        notebook.stdout.readline()
+        for opened in (open_embeddings, open_weights, describe):
+            with pytest.raises(ElmoError, match="another program has it open") as caught:
+                opened(path).__enter__()
+            for word in ("notebook", "HDF5_USE_FILE_LOCKING=FALSE"):
+                assert word in caught.value.hint
+            assert "again" not in caught.value.hint
+        notebook.kill()
+    with open_embeddings(path) as embeddings:
+        assert len(embeddings) == len(lines())
 
 
 @pytest.mark.parametrize("layout", SHARED)

@@ -196,7 +196,7 @@ def test_tokens_that_the_lines_do_not_give_are_not_guessed(tmp_path: Path) -> No
         path = write(tmp_path / keys, texts, layout="allennlp", keys=keys)
         with open_embeddings(path) as embeddings:
             assert "tokens" not in embeddings.records
-            assert [embeddings.tokens(key) for key in embeddings] == [None, None]
+            assert [embeddings.tokens(key) for key in embeddings] == [None, ("a", "b")]
             assert embeddings.info(0).text == "cann't"
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 TREES = """\
 (+ (0 a) (+ (+ fine) (0 day)))
-(- (0 a) (- (- grey) (0 day)))
-(- (0 it) (- (0 is) (- (- (0 not) (+ fine)) (0 (0 to) \
+(~ (0 a) (~ (~ grey) (0 day)))
+(~ (0 it) (~ (0 is) (~ (~ (0 not) (+ fine)) (0 (0 to) \
 (0 (0 go) (0 (0 out) (0 (0 in) (0 (0 rain) (0 .)))))))))
 (+ fine)
 (0 .)

@@ -13,7 +13,7 @@ import pytest
 import torch
 from data_files import COREF_DOCUMENT, COREF_DOCUMENTS, COREF_SENTENCES, COREF_SIZES, LATER_CLUSTERS
 from scorch import scores as scorch
-from tiny_models import assert_refused, build, read
+from tiny_models import assert_refused, build, read, read_text
 from torch.nn import functional
 
 from elmo_cli.errors import InputError, UsageError
@@ -22,7 +22,6 @@ from elmo_cli.tasks.coref import CorefTask, score_clusters
 from elmo_cli.tasks.coref_model import Clusters, CorefSettings, SpanRanker, SpanVectors, join_links
 from elmo_cli.tasks.readers import Split
 from elmo_cli.tasks.task import load_task
-from elmo_cli.text.input import InputSettings
 
 TASK = CorefTask()
 CLUSTERS = {((0, 0), (2, 2), (7, 7)), ((2, 3), (5, 5)), ((9, 9),)}
@@ -97,7 +96,7 @@ def test_entities_of_two_documents_are_apart() -> None:
         ("a.conll", "a\t-\n\na\t0\t0\t \t-\n", "line 3: a token is empty"),
         ("a.jsonl", changed(sentences=[[]]), "line 1: a sentence has no tokens"),
         ("a.jsonl", changed(sentences=[]), "line 1: a sentence has no tokens"),
-        ("a.jsonl", changed(clusters=None), "line 1: a field is missing or of the wrong"),
+        ("a.jsonl", changed(clusters=3), "line 1: no valid clusters; its fields are doc_key"),
         ("a.jsonl", changed(clusters=[[[0, 1, 2]]]), "line 1: too many values"),
         ("a.jsonl", changed(clusters=[[[3, 2]]]), "line 1: the mention [3, 2] is not"),
         ("a.jsonl", changed(clusters=[[[0, 12]]]), "line 1: the mention [0, 12] is not"),
@@ -106,6 +105,14 @@ def test_entities_of_two_documents_are_apart() -> None:
 )
 def test_bad_files_are_refused(name: str, text: str, where: str) -> None:
     assert_refused("coref", name, text, re.escape(f"{name}, {where}"))
+
+
+def test_document_starts_of_conll_2003_separate_documents() -> None:
+    """If they were rows, a mention could reach across them."""
+    starts = "-DOCSTART-\t-\n\n"
+    split = read("coref", "a.conll", f"{starts}Ada\t(0)\n\n{starts}She\t(0)\n")
+    assert split.sentences == [("Ada",), ("She",)]
+    assert [document.sentences for document in split.examples] == [(0,), (1,)]
 
 
 def test_clusters_are_needed_to_train() -> None:
@@ -124,7 +131,7 @@ def test_scipy_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_blank_lines_separate_documents_of_text() -> None:
     Path("a.txt").write_text("Ada saw her dog .\nIt saw Ada .\n\n\nRain fell .\n")
-    split = TASK.read_text(["a.txt"], InputSettings())
+    split = read_text(TASK, "a.txt")
     assert [" ".join(tokens) for tokens in split.sentences] == COREF_SENTENCES
     assert [document.sentences for document in split.examples] == [(0, 1), (2,)]
     assert [document.heading for document in split.examples] == ["document_1", "document_2"]
@@ -154,6 +161,7 @@ def test_predictions_are_read_back() -> None:
     fields = json.loads(line)
     fields["clusters"].sort()
     assert fields == COREF_DOCUMENT | {
+        "key": 0,
         "doc_key": "(nw/a); part 000",
         "predicted_clusters": predicted,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -163,3 +164,18 @@ def test_foreign_files_of_a_folder_are_no_hindrance(folder: None) -> None:
     with h5py.File("y.hdf5", "w") as file:
         file["0"] = np.zeros((3, 2, 16), np.float32)
     assert vector_folder(".").find(SPLIT, "all", SILENT)(0).shape == (3, 2, 16)
+
+
+def test_what_a_killed_run_left_is_removed_and_nothing_else(folder: None) -> None:
+    """A person may keep data beside embeddings of the same name."""
+    write("text.txt", SENTENCES)
+    Path("kept").mkdir()
+    made("embed", "text.txt", "-o", "kept/text.hdf5", "--layout", "flat")
+    own = "kept/text-zero-01234567-89abcdef"
+    shutil.copy("kept/text.hdf5", f"{own}.hdf5")
+    for name in (f"{own}.jsonl", "kept/text.jsonl"):
+        Path(name).touch()
+    Path("kept/.elmo-lock").touch()  # of a run that was killed
+    EmbeddingsFolder("kept").find(SPLIT, "all", SILENT)
+    assert not Path(f"{own}.jsonl").exists()
+    assert Path("kept/text.jsonl").exists()

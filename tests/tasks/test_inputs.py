@@ -2,72 +2,20 @@
 
 from __future__ import annotations
 
-import gzip
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 
-from elmo_cli.errors import InputError
-from elmo_cli.tasks.inputs import Inputs, TokenRepresentation, WordVectors, character_ids
+from elmo_cli.tasks.inputs import Inputs, TokenRepresentation, character_ids
 from elmo_cli.tasks.settings import TaskSettings
+from elmo_cli.tasks.word_vectors import WordVectors
 
-GLOVE = "the 1 2\ncat 3 4\nParis 5 6\n"
 SENTENCES = [("The", "cat", "sat"), ("Paris",)]
 
 
 def vectors_of(sentences: list[tuple[str, ...]], n_layers: int = 3) -> list[np.ndarray]:
     random = np.random.default_rng(0)
     return [random.normal(size=(n_layers, len(s), 4)).astype("f2") for s in sentences]
-
-
-@pytest.mark.parametrize(
-    "name", ["glove.txt", "bom.txt", "glove.txt.gz", "word2vec.txt", "glove.npz"]
-)
-def test_word_vectors_are_read(name: str) -> None:
-    if name.endswith(".npz"):
-        np.savez(name, words=["the", "cat", "Paris"], vectors=[[1, 2], [3, 4], [5, 6]])
-    else:
-        start = {"word2vec.txt": "3 2\n", "bom.txt": "\ufeff"}.get(name, "")
-        text = f"{start}{GLOVE}\n"
-        with gzip.open(name, "wt") if name.endswith(".gz") else open(name, "w") as file:
-            file.write(text)
-    vectors = WordVectors.read(name)
-    assert vectors.words == ["the", "cat", "Paris"]
-    assert vectors.vectors.tolist() == [[1, 2], [3, 4], [5, 6]]
-    assert vectors.rows_of(["The", "Paris", "paris", "dog", "cat"]) == [2, 4, 1, 1, 3]
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (b"", "need at least one array to stack"),
-        (b"the 1 2\ncat 3\n", "line 2: expected a word and 2 values"),
-        (b"the\ncat\n", "line 1: expected a word and its values"),
-        (b"the 1 x\n", "line 1: could not convert string to float"),
-        (b"the 1 1e9\n", "a value is not finite in float16"),
-        (b"\xff\xfe the\n", "cannot be read as word vectors"),
-    ],
-)
-def test_bad_word_vectors_are_refused(content: bytes, words: str) -> None:
-    Path("bad.txt").write_bytes(content)
-    with pytest.raises(InputError, match=words):
-        WordVectors.read("bad.txt")
-
-
-def test_words_of_glove_may_contain_spaces() -> None:
-    Path("a.txt").write_text("the 1 2\n. . . 3 4\nat a@b.com 5 6\n")
-    assert WordVectors.read("a.txt").words == ["the", ". . .", "at a@b.com"]
-
-
-def test_words_of_the_data_come_first() -> None:
-    vectors = WordVectors(["the", "cat", "Paris"], np.array([[1, 2], [3, 4], [5, 6]]))
-    ordered = vectors.with_first(["Paris", "dog", "The", "the"])
-    assert ordered.words == ["Paris", "the", "cat"]
-    assert ordered.table().tolist() == [[0, 0], [3, 4], [5, 6], [1, 2]]
-    assert vectors.table().tolist()[2:] == [[1, 2], [3, 4], [5, 6]]
-    assert WordVectors([], np.zeros((0, 2))).table().tolist() == [[0, 0], [0, 0]]
 
 
 def test_a_batch_is_padded() -> None:

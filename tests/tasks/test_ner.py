@@ -6,12 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from tiny_models import assert_refused, read
+from tiny_models import assert_refused, read, read_text
 
 from elmo_cli.errors import InputError
 from elmo_cli.tasks.ner import NerTask
-from elmo_cli.tasks.task import check_labels
-from elmo_cli.text.input import InputSettings
+from elmo_cli.tasks.readers import Split
 
 CONLL = "Ada X B-PER\nLovelace X I-PER\nslept X O\n\nParis X B-LOC\n"
 TABS = CONLL.replace(" ", "\t")
@@ -48,7 +47,7 @@ def test_files_are_read(name: str, text: str, settings: dict, labels: list[str])
 @pytest.mark.parametrize(
     ("name", "text", "settings", "words"),
     [
-        ("a.conll", "Ada\nslept\n", {}, "line 1: `label_column=2` is missing: .* is 1"),
+        ("a.conll", "Ada\nslept\n", {}, "line 1: `label_column=-1` is the column of the tokens"),
         ("a.conll", CONLL + "\nin\n", {}, "a.conll, line 7: `label_column"),
         ("a.conll", CONLL + "in\n", {}, "line 6: 'in': the number of columns is 1"),
         ("a.conll", CONLL, {"label_column": "4"}, "line 1: `label_column=4` is missing"),
@@ -57,11 +56,56 @@ def test_files_are_read(name: str, text: str, settings: dict, labels: list[str])
         ("a.conllu", CONLL, {}, "line 1: .* is not a row of CoNLL-U"),
         ("a.conllu", CONLLU[9:].replace("2\ts", "3\ts"), {}, "line 2: ID '3' instead of 2"),
         ("a.conll", "1 Ada B-PER\n2 slept O\n", {}, "column 1 .* may not hold tokens"),
-        ("a.jsonl", '{"tokens":["It"],"labels":["O"]}', {}, "expected columns, found JSON lines"),
+        ("a.jsonl", '{"tokens":["It"],"labels":["O", "O"]}', {}, "line 1: 1 token, but 2 labels"),
+        ("a.jsonl", '{"tokens":["It"],"labels":[0.5]}', {}, "the label 0.5 is neither"),
     ],
 )
 def test_bad_files_are_refused(name: str, text: str, settings: dict, words: str) -> None:
     assert_refused("ner", name, text, words, **settings)
+
+
+NUMBERED = "# a comment\n1\tIn\tO\tX\n2\tUlm\tB-LOC\tX\n\n1\tAda\tB-PER\tX\n"
+
+
+def test_tokens_may_be_in_another_column() -> None:
+    """GermEval 2014, CoNLL-X and HIPE number the tokens; the hint names the setting."""
+    assert_refused("ner", "a.tsv", NUMBERED, "line 2: column 1 .* may not hold tokens")
+    with pytest.raises(InputError) as caught:
+        read("ner", "a.tsv", NUMBERED)
+    assert "`token_column=2` reads the second column" in caught.value.hint
+    settings = {"token_column": "2", "label_column": "3"}
+    split = read("ner", "a.tsv", NUMBERED, **settings)
+    assert split.sentences == [("In", "Ulm"), ("Ada",)]
+    assert [example.target for example in split.examples] == [("O", "B-LOC"), ("B-PER",)]
+    unlabelled = read("ner", "a.tsv", "1\tIn\n2\tUlm\n", labelled=False, **settings)
+    assert unlabelled.sentences == [("In", "Ulm")]
+    lemmas = read("ner", "a.conllu", CONLLU, token_column="lemma")
+    assert lemmas.sentences == [("cat", "sleep"), ("yes",)]
+    words = "line 2: `label_column=2` is the column of the tokens"
+    assert_refused("ner", "a.tsv", NUMBERED, words, token_column="2", label_column="2")
+    assert_refused("ner", "a.tsv", NUMBERED, "`token_column=0`: columns", token_column="0")
+
+
+def heading_lines(split: Split) -> dict[int, str]:
+    """The last line before each sentence that is not blank, by the index of the sentence."""
+    headings = {}
+    for index, example in enumerate(split.examples):
+        for other_line in example.other_lines:
+            if other_line.text:
+                headings[index] = other_line.text
+    return headings
+
+
+def test_a_document_start_is_no_sentence() -> None:
+    """As in `elmo embed`; it is kept for what writes predictions next to the rows."""
+    starts = "-DOCSTART- -X- O\n\n"
+    split = read("ner", "a.conll", f"{starts}{CONLL}\n{starts}It X O\n")
+    assert split.sentences == read("ner", "a.conll", f"{CONLL}\nIt X O\n").sentences
+    assert heading_lines(split) == {0: "-DOCSTART- -X- O", 2: "-DOCSTART- -X- O"}
+    numbered = "1\t-DOCSTART-\tO\n\n1\tIn\tO\n2\tUlm\tB-LOC\n"
+    split = read("ner", "a.tsv", numbered, token_column="2")
+    assert split.sentences == [("In", "Ulm")]
+    assert heading_lines(split) == {0: "1\t-DOCSTART-\tO"}
 
 
 @pytest.mark.parametrize(
@@ -84,24 +128,6 @@ def test_labels_of_the_training_data(text: str, labels: dict | str) -> None:
             NerTask().collect_labels(train)
 
 
-@pytest.mark.parametrize(
-    ("train", "dev", "is_known"),
-    [
-        ("a B-X\nb O\n", "b U-X\nc I-X\n", True),
-        ("a B-X\nb O\n", "b B-Y\n", False),
-        ("a B-X\nb O\n", "b X\n", False),
-        ("a NN\n", "b VB\n", False),
-    ],
-)
-def test_unknown_labels_are_refused(train: str, dev: str, is_known: bool) -> None:
-    splits = [read("ner", "a.conll", text) for text in (train, dev)]
-    if is_known:
-        check_labels(NerTask(), *splits)
-    else:
-        with pytest.raises(InputError, match=r"line 1: label `.*` does not occur"):
-            check_labels(NerTask(), *splits)
-
-
 def test_the_training_data_determine_the_scheme_of_scores() -> None:
     """The labels of word segmentation (B, M, E and S) may all look like span labels."""
     task = NerTask()
@@ -116,9 +142,10 @@ def test_the_training_data_determine_the_scheme_of_scores() -> None:
 
 def test_predictions_are_written() -> None:
     Path("new.txt").write_text("Ada slept\n\nin Parísê\n", encoding="utf-8")
-    split = NerTask().read_text(["new.txt"], InputSettings())
-    predictions = [("B-PER", "O"), ("O", "B-LOC")]
-    columns = ["Ada\tB-PER\nslept\tO\n\n", "in\tO\nParísê\tB-LOC\n\n"]
+    split = read_text(NerTask(), "new.txt")
+    predictions = [("B-PER", "O"), None, ("O", "B-LOC")]
+    columns = ["Ada\tB-PER\nslept\tO\n\n", "\n", "in\tO\nParísê\tB-LOC\n\n"]
     assert list(NerTask().format_lines(split, predictions, "conll")) == columns
     records = [json.loads(line) for line in NerTask().format_lines(split, predictions, "jsonl")]
-    assert records[1] == {"tokens": ["in", "Parísê"], "labels": ["O", "B-LOC"]}
+    assert records[1] == {"key": 1, "tokens": [], "labels": []}
+    assert records[2] == {"key": 2, "tokens": ["in", "Parísê"], "labels": ["O", "B-LOC"]}

@@ -9,11 +9,10 @@ import pytest
 import torch
 from tiny_models import assert_refused, build, read, train_on
 
-from elmo_cli.errors import InputError
+from elmo_cli.tasks.data_fit import fit_of_test_data
 from elmo_cli.tasks.layers import AlternatingLSTM
 from elmo_cli.tasks.readers import Split
 from elmo_cli.tasks.srl import Frame, SrlTask
-from elmo_cli.tasks.task import check_labels
 
 TOKENS = ("Ada", "began", "to", "write")
 TAGS = ["B-ARG0 B-V B-ARG1 I-ARG1", "B-ARG0 O O B-V"]
@@ -41,7 +40,7 @@ def made_of(*frames: tuple[int, str], tokens: tuple[str, ...] = TOKENS) -> Split
         Frame((0,), f"line {number}", tuple(tags.split()), predicate)
         for number, (predicate, tags) in enumerate(frames)
     ]
-    return Split("made", [tokens], examples)
+    return Split("made", [tokens], examples, keys=[0])
 
 
 BOTH = made_of((1, TAGS[0]), (3, TAGS[1]))
@@ -89,7 +88,8 @@ def test_roles_may_lack_at_prediction(name: str, text: str) -> None:
         (line(predicate=True, tags=TAGS[0]), "does not fit"),
         (line(predicate=1), "does not fit"),
         (line(predicate=1, tags="O B-V ARG0 O"), "does not fit"),
-        (line(predicate=1, tags=[None] * 4), "does not fit"),
+        (line(predicate=1, tags=[None] * 4), "no example has a label"),
+        (line(predicate=1, tags="O B_V B_ARG0 I_ARG0"), "spans with `_` instead of `-`"),
     ],
 )
 def test_bad_json_lines_are_refused(text: str, words: str) -> None:
@@ -99,7 +99,7 @@ def test_bad_json_lines_are_refused(text: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [
-        ("* * -", "* *", "line 2: the rows of the sentence do not have the columns"),
+        ("* * -", "* *", "line 4: .* the number of columns is 13, not 14 as in the rows next"),
         ("(V*) * -", "(V* * -", "line 2: column 12 does not"),
         ("*) (V*)", "*) *)", "line 2: column 13 does not"),
         ("*) (V*)", "*) (ARG2*)", "line 2: column 13 does not"),
@@ -114,11 +114,18 @@ def test_bad_columns_are_refused(before: str, after: str, words: str) -> None:
 
 
 def test_roles_of_the_training_data() -> None:
-    train = made_of((0, "B-V B-ARG0 B-C-ARG1"))
-    assert SrlTask().collect_labels(train) == ["ARG0", "C-ARG1", "V"]
-    check_labels(SrlTask(), train, made_of((0, "B-V B-R-ARG0 B-ARG1")))
-    with pytest.raises(InputError, match="line 0: label `ARG2` does not occur"):
-        check_labels(SrlTask(), train, made_of((0, "B-V B-C-ARG2")))
+    task = SrlTask()
+    task.labels = task.collect_labels(made_of((0, "B-V B-ARG0 B-C-ARG1")))
+    assert task.labels == ["ARG0", "C-ARG1", "V"]
+    for tags, is_learnable, fit in (
+        ("B-V B-R-ARG0 B-C-ARG1", False, (2, 2)),  # scored without C- and R-
+        ("B-V B-ARG0 B-C-ARG1", True, (2, 2)),
+        ("B-V B-C-ARG2 B-ARG0", False, (1, 2)),
+    ):
+        dev = made_of((0, tags))
+        assert task.is_learnable(dev.examples[0]) == is_learnable
+        known = fit_of_test_data(task, dev, None)[1]
+        assert (known.n_fitting, known.n_all) == fit
 
 
 @pytest.mark.parametrize(

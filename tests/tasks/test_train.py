@@ -26,7 +26,10 @@ from elmo_cli.errors import (
     ResumeError,
     TrainingError,
 )
+from elmo_cli.tasks.chunks import read_chunks
+from elmo_cli.tasks.data_files import read_data_file, read_rows
 from elmo_cli.tasks.embeddings_folder import EmbeddingsFolder
+from elmo_cli.tasks.readers import Split
 from elmo_cli.tasks.task import load_task
 from elmo_cli.tasks.train import TaskData, sample_examples, train_task
 from elmo_cli.tasks.trained_task import load_trained
@@ -108,7 +111,8 @@ def test_a_resumed_run_has_the_weights_of_an_undisturbed_one(
     tiny = shutil.copytree(os.environ["ELMO_MODEL"], "moved/tiny")
     assert train("parts", mode="resume", train="moved/train.conll", model=tiny) == resumed
     assert content_of("parts") == before
-    assert " ".join(sorted(before)) == "log.jsonl model.pt scores.json task.json word_vectors.npz"
+    files = "log.jsonl model.pt parts.json scores.json task.json word_vectors.npz"
+    assert " ".join(sorted(before)) == files
 
 
 def test_random_numbers_depend_on_the_seed_and_the_epoch(embedded: None) -> None:
@@ -215,16 +219,22 @@ def test_a_loaded_model_knows_further_words_and_predicts_in_chunks(
     assert len(table) == 2 + 3  # anna, oslo and rains
     assert torch.equal(extended[: len(table)], table)
     assert extended[trained.words.rows_of(["The"])].tolist() == [[1, 0, 0]]
-    split = trained.task.read("train.conll")
+    split = read_data_file(trained.task, "train.conll")
     folder = EmbeddingsFolder("", default_model=os.environ["ELMO_MODEL"])
-    expected = trained.predict_unseen(split, folder, SILENT)
+    expected = trained.predict_unseen(split, folder)
     sizes = []
-    monkeypatch.setattr("elmo_cli.tasks.trained_task._CHUNK_TOKENS", 6)
     monkeypatch.setattr(
         Reporter, "progress", lambda self, what, done, total: sizes.append((done, total))
     )
-    assert trained.predict_unseen(split, folder, SILENT) == expected
-    assert sizes == [(8, 13), (13, 13)]
+    again = Split("train.conll")
+    chunks = read_chunks(again, read_rows(trained.task, again, labelled=False))
+    predicted = [
+        labels
+        for _, of_chunk in trained.predict_chunks(chunks, folder, SILENT)
+        for labels in of_chunk
+    ]
+    assert predicted == expected
+    assert sizes == [(5, None), (13, None)]
 
 
 def without_its_end(content: bytes) -> bytes:
@@ -278,7 +288,7 @@ def command(*words: object) -> Done:
     [
         ("Anna B-PER\nin O\n", (), "vectors/dev.hdf5: does not fit dev.conll: another text"),
         ("", (), "dev.conll: contains no example"),
-        ("Anna B-ORG\n", (), "label `B-ORG` does not occur in the training data"),
+        ("Anna B-ORG\n", (), "labels known to the model: none of 1, such as 'B-ORG'"),
         (None, ("--embeddings", "one"), "not all layers of each token"),
         (None, ("--embeddings", "one/x.hdf5"), "is a file, not a folder"),
         (None, ("--set", "hidden"), "`=` is missing"),
@@ -325,7 +335,7 @@ def test_train_evaluate_and_predict(folder: None) -> None:
     Path("new.txt").write_text("Anna Berg likes Oslo\n\nit rains\n")
     predicted = made("predict", "ner", "new.txt").out.decode()
     tokens = [line.split("\t")[0] for line in predicted.splitlines()]
-    assert " ".join(tokens) == "Anna Berg likes Oslo  it rains "
+    assert " ".join(tokens) == "Anna Berg likes Oslo   it rains "
     Path("latin.txt").write_bytes(b"ok\nbad \xe9\n")
     done = elmo("predict", "ner", "latin.txt", "--on-error", "skip")
     assert (done.code, done.out.decode().count("ok\t")) == (3, 1)

@@ -9,10 +9,13 @@ import pytest
 import torch
 
 from elmo_cli.errors import ElmoError
-from elmo_cli.tasks.inputs import Inputs, TokenRepresentation, WordVectors
+from elmo_cli.tasks.data_files import read_data_file
+from elmo_cli.tasks.inputs import Inputs, TokenRepresentation
 from elmo_cli.tasks.readers import Split
 from elmo_cli.tasks.settings import with_settings
 from elmo_cli.tasks.task import Example, Task, TaskModel, load_task
+from elmo_cli.tasks.word_vectors import WordVectors
+from elmo_cli.text.input import InputSettings, read_sentences
 
 N_LAYERS = 3
 DIM = 6
@@ -22,7 +25,15 @@ SIZES = {"hidden": 8, "char_filters": 4, "elmo.projection": 5}
 def read(task: str, path: str, text: str, *, labelled: bool = True, **settings: object) -> Split:
     """Write a data file and read it."""
     Path(path).write_text(text, encoding="utf-8")
-    return load_task(task, settings).read(path, labelled=labelled)
+    return read_data_file(load_task(task, settings), path, labelled=labelled)
+
+
+def read_text(task: Task, path: str) -> Split:
+    """Read a text as `elmo predict` does."""
+    split = Split(path)
+    for _ in task.fill_text(split, read_sentences(path, InputSettings())):
+        pass
+    return split
 
 
 def assert_refused(task: str, path: str, text: str, words: str, **settings: object) -> None:

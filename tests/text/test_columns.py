@@ -96,7 +96,7 @@ def test_a_sentence_over_max_tokens_is_refused(
     assert message == f"{conll}, line 4: a sentence of more than 2 tokens"
     assert tokens(conll, max_tokens=4, on_error="skip") == ["a b"]
     assert tokens(conll, max_tokens=5) == ["a b", "c c c c c"]
-    monkeypatch.setattr("elmo_cli.text.conll._MAX_COMMENTS", 1)
+    monkeypatch.setattr("elmo_cli.text.row_groups._MAX_COMMENTS", 1)
     write(conll, "a\n\n" + "# c\n" * 4)  # an endless one, of which comments are a part
     message = refused(conll, max_tokens=1, on_error="skip").message
     assert message.startswith(f"{conll}, line 3: a sentence of more than 1 token, with comments")

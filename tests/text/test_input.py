@@ -21,6 +21,8 @@ from elmo_cli.text.input import (
     require_files,
     stem,
 )
+from elmo_cli.text.input_settings import MAX_TOKENS
+from elmo_cli.text.lines import LineReader
 
 
 @pytest.fixture
@@ -74,8 +76,8 @@ def test_a_line_that_is_left_out_leaves_a_gap_in_the_keys(
     [
         ("".join(f"a{c}b " for c in "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"),
          ("a", *["b", "a"] * 7, "b")),
-        ("a\u00a0b\u3000c\u200bd e\u0301 \ufeffx \ufb01",
-         ("a", "b", "c\u200bd", "e\u0301", "\ufeffx", "\ufb01")),
+        ("a\u00a0b\u3000c\u200bd e\u0301 x \ufb01",
+         ("a", "b", "c\u200bd", "e\u0301", "x", "\ufb01")),
         ("id 1\ta b\tX", ("id", "1", "a", "b", "X")),
     ],
 )  # fmt: skip
@@ -113,6 +115,18 @@ def test_raw_text_becomes_sentences_with_consecutive_keys(text: Path) -> None:
     assert refused(text, max_tokens=5).message == f"{text}, line 1: more than 5 tokens"
 
 
+def test_a_corpus_on_one_line_is_read(text: Path) -> None:
+    """Only `elmo embed` has an option that raises a limit; elsewhere no hint may name one."""
+    (sentence,) = read(write(text, "the cat sat on a mat " * 20_000 + "\n"))
+    assert len(sentence.tokens) == 120_000
+    for max_tokens, is_named in ((MAX_TOKENS, False), (9, True)):
+        reader = LineReader(str(text), InputSettings(max_tokens=max_tokens), InputReport())
+        with pytest.raises(InputError, match="line 3: more than") as caught:
+            reader.admit(max_tokens + 1, 3)
+        assert ("`max_tokens`" in caught.value.hint) == is_named
+        assert "split the sentence" in caught.value.hint
+
+
 SUFFIXES = {
     "a.conllu": ("conllu", "a"), "A.CONLLU.XZ": ("conllu", "A"), "a.conll.gz": ("conll", "a"),
     "cctv_0000.v4_gold_conll": ("conll", "cctv_0000.v4_gold_conll"), "-": ("plain", "-"),
@@ -136,13 +150,14 @@ def test_the_suffix_determines_the_format(name: str) -> None:
         ({"blank": "drop"}, "`blank`: unknown value 'drop'"),
         ({"on_error": "ask"}, "`on_error`: unknown value 'ask'"),
         ({"max_tokens": 0}, "`max_tokens=0`: out of range"),
-        ({"max_tokens": 1 << 31}, "`max_tokens=2147483648`: out of range"),
+        ({"max_tokens": 1 << 25}, "`max_tokens=33554432`: out of range"),
         ({"max_characters": 2}, "`max_characters=2`: out of range"),
         ({"column": 0}, "`column=0`: columns are counted from 1"),
         ({"column": 2, "format": "plain"}, "`column=2`: plain has no columns"),
         ({"tokenize": True, "format": "conll"}, "`tokenize=True`: conll files state their tokens"),
         ({"encoding": "utf-9"}, "`encoding='utf-9'`: not a text encoding"),
         ({"encoding": "hex"}, "`encoding='hex'`: not a text encoding"),
+        ({"encoding": "idna"}, "`encoding='idna'`: not a text encoding"),
         ({"encoding": "a\0b"}, "`encoding='a\\x00b'`: not a text encoding"),
     ],
 )

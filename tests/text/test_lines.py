@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from text_files import read, refused, tokens, write
 
-from elmo_cli.text import lines
+from elmo_cli.text import chunks, lines
 from elmo_cli.text.input import InputReport, InputSettings, read_sentences
 from elmo_cli.text.lines import LineReader
 
@@ -100,7 +100,7 @@ BYTES: list[tuple[bytes, str, list[str] | str]] = [
     (b"some words\n" * 30_000 + b"\xff\n", "utf-8", ", line 30001: 0xFF at byte 1 is not UTF-8"),
     (b"caf\xe9 x\n", "latin-1", ["café x"]),
     (b"\xef\xbb\xbfa\n\n", "utf-8", ["a", ""]),
-    (f"a\n{MARK}b \ufeffc".encode(), "utf-8", ["a", "é", "b \ufeffc"]),
+    (f"a\n{MARK}\ufeff\ufeffb c".encode(), "utf-8", ["a", "é", "b c"]),
     ("a\n".encode("utf-16") + MARK.encode("utf-16-le"), "utf-16", ["a", "é"]),
     (b"a\nb\0c\n", "utf-8", ", line 2: a NUL at character 2"),
     ("a é\n".encode("utf-16-le"), "utf-8", ", line 1: "),
@@ -149,6 +149,12 @@ def zipped(name: str) -> bytes:
     return buffer.getvalue()
 
 
+def saved(save: Callable[..., None], *arrays: object, **named: object) -> bytes:
+    buffer = io.BytesIO()
+    save(buffer, *arrays, **named)
+    return buffer.getvalue()
+
+
 TAR = b"a.txt".ljust(257, b"\0") + b"ustar\0"
 OTHER_KINDS = {
     "a zip archive": zipped("a.txt"),
@@ -159,6 +165,21 @@ OTHER_KINDS = {
     "gzip data in compressed data": lzma.compress(gzip.compress(b"a")),
     "bzip2 data": b"BZh91AY&SY\x00",
     "a Git LFS pointer": b"version https://git-lfs.github.com/spec/v1\n",
+    "a Parquet file": b"PAR1\x15\x04\x15\x10",
+    "an Arrow file": b"ARROW1\0\0\xff\xff\xff\xff",
+    "an Arrow stream": b"\xff\xff\xff\xff\xa0\0\0\0\x10\0\0\0",
+    "a NumPy array": saved(np.save, np.zeros(3)),
+    "a NumPy archive": saved(np.savez, a=np.zeros(3)),
+    "an SQLite database": b"SQLite format 3\0",
+    "an image": b"\x89PNG\r\n\x1a\n",
+    "a PostScript document": b"%!PS-Adobe-3.0\n",
+}
+FIRST_LINES = {
+    "a web page": b"<!DOCTYPE html>\n<html>\n",
+    "a web page (HTML)": b"\n\n  <HTML lang='en'>\n",
+    "an XML document": b'<?xml version="1.0"?>\n<TEI>\n',
+    "FASTA": b">sp|P1|X a protein\nMKVLAAGIVGLLLAQPSS\n",
+    "FASTA, not a text": b">seq1\nACGT\nACGA\n",
 }
 
 
@@ -167,6 +188,40 @@ def test_files_of_other_kinds_are_named(text: Path, kind: str) -> None:
     error = refused(write(text, OTHER_KINDS[kind]))
     assert error.message.startswith(f"{text}: {kind}")
     assert error.message.endswith(", not a text")
+
+
+@pytest.mark.parametrize("kind", FIRST_LINES)
+@pytest.mark.parametrize("name", ["a.txt", "a.conll", "a.conllu", "a.jsonl"])
+def test_data_with_known_first_lines_are_named(tmp_path: Path, name: str, kind: str) -> None:
+    """Whatever the suffix: a page of a server has that of the file that was asked for."""
+    path = tmp_path / name
+    content = FIRST_LINES[kind]
+    for raw, reading in (
+        (content, {}),
+        (b"\xef\xbb\xbf" + content.replace(b"\n", b"\r\n"), {}),
+        (gzip.compress(content), {"on_error": "skip"}),
+        (content.decode().encode("utf-16"), {"encoding": "utf-16"}),
+    ):
+        error = refused(write(path, raw), **reading)
+        assert f": {kind}" in error.message
+        assert error.message.endswith(", not a text")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "PAR1 is a gene .\n",
+        "PAR1\n",
+        "> I agree .\nYES\n",
+        ">>> x\nOK then\n",
+        "<s> a </s>\nhtml\n",
+        "<htmlx> .\n",
+        "a\n<html>\n",
+        "GIF89a is old .\n",
+    ],
+)
+def test_texts_that_begin_like_other_data_are_read(text: Path, content: str) -> None:
+    assert tokens(write(text, content)) == content.splitlines()
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +278,7 @@ def test_lines_keep_their_numbers(
     path = write(tmp_path / "x", end.join(raw_lines) + end * is_ended)
     report = InputReport()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lines, "_CHUNK_BYTES", chunk)
+        patch.setattr(chunks, "_CHUNK_BYTES", chunk)
         patch.setattr(lines, "_MAX_LINE_BYTES", 19 + len(end))
         reader = LineReader(str(path), InputSettings(on_error="skip"), report)
         lines_read = list(reader.lines())
@@ -241,7 +296,7 @@ def test_an_endless_input_comes_to_an_end(text: Path, monkeypatch: pytest.Monkey
         while True:
             yield bytes(1 << 20)
 
-    monkeypatch.setattr(lines, "_raw_chunks", endless_zeros)
+    monkeypatch.setattr(chunks, "_raw_chunks", endless_zeros)
     message = refused(write(text, b""), on_error="skip", max_tokens=1).message
     assert message == f"{text}, line 1: no line end within {64 << 20} bytes"
 

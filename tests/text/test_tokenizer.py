@@ -25,6 +25,11 @@ HARD = {
     "St. John's is in St. Louis.": ["St. John 's is in St. Louis ."],
     'He lives in the U.S. It rains.': ['He lives in the U.S.', 'It rains .'],
     'The U.S. Senate met.': ['The U.S. Senate met .'],
+    'He met I.B.M. on Monday.': ['He met I.B.M. on Monday .'],
+    'He works for I.B.M. They pay.': ['He works for I.B.M.', 'They pay .'],
+    'The U.S. troops left the U.K. in May. It rained.':
+        ['The U.S. troops left the U.K. in May .', 'It rained .'],
+    'The (U.S.S.R.) and "N.A.T.O. forces" met.': ['The ( U.S.S.R. ) and " N.A.T.O. forces " met .'],
     'Is it in the U.S.?': ['Is it in the U.S. ?'],
     'Use tools, e.g. a saw, i.e. cut it.': ['Use tools , e.g. a saw , i.e. cut it .'],
     'It ends at 5 p.m. Then we go.': ['It ends at 5 p.m.', 'Then we go .'],
@@ -82,7 +87,7 @@ def test_a_long_paragraph_has_no_time_limit(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_time_grows_linearly() -> None:
-    """`. . .` of 8,000 characters took 1.5 s, and 10 MB without white space took for ever."""
+    """`. . .` of 8,000 characters took 1.5 s, and 10 MB without whitespace took for ever."""
     start = time.process_time()
     ((*tokens,),) = EnglishTokenizer().sentences(". " * 4_000)
     huge = "a" * 10_000_000

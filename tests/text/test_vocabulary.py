@@ -38,7 +38,10 @@ def test_ids_are_line_numbers_without_placeholders(specials: list[str], tmp_path
         ("</S>\n<UNK>\nthe\n", ": <S> is not among the types"),
         ("<S>\n<UNK>\n", ": </S> is not among the types"),
         ("<S>\n</S>\nthe\n", ": <UNK> is not among the types"),
+        (HEAD + "the\t120\na\t99\n", r", line 4: a tab in 'the\t120'"),
+        ("<S>\t9\n</S>\t9\n<UNK>\t3\n", r", line 1: a tab in '<S>\t9'"),
         (HEAD.encode() + b"caf\xe9\n", ": can't be read ('utf-8' codec can't decode byte 0xe9"),
+        (b"PAR1\x15\x04\xff", ": can't be read (a Parquet file)"),
         (None, ": can't be read (No such file or directory)"),
     ],
 )

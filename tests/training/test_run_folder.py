@@ -76,7 +76,8 @@ def test_overwriting_removes_only_the_files_of_such_a_run(
     with RunFolder(tmp_path, kind) as folder:
         folder.open("overwrite")
         folder.clear()
-    assert content(tmp_path) == {"mine.txt", foreign}
+    marker = RUN[kind][0]  # a run that is killed now is still a run
+    assert content(tmp_path) == {"mine.txt", foreign, marker}
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -116,3 +117,41 @@ def test_what_stays_and_what_a_kill_left(tmp_path: Path) -> None:
     with RunFolder(tmp_path, "pretrain") as folder:
         folder.open("resume")
     assert content(tmp_path) == {*RUN["pretrain"], *others}
+
+
+@pytest.mark.parametrize("mode", ["new", "overwrite"])
+@pytest.mark.parametrize("has_lock", [True, False])
+def test_what_is_left_of_a_run_without_its_marker(
+    has_lock: bool, mode: str, tmp_path: Path
+) -> None:
+    """Temporary files are ours in any case, others only next to the lock file of a killed run."""
+    partial_files = ("recipe.json.0a1b2c3d.part", "weights.hdf5.0a1b2c3d.part")
+    fill(tmp_path, (*partial_files, *((LOCK_FILE, "text.npz") if has_lock else ())))
+    with RunFolder(tmp_path, "pretrain") as folder:
+        folder.open(mode)
+        assert content(tmp_path) == {LOCK_FILE}
+    fill(tmp_path, ("weights.hdf5",))
+    with RunFolder(tmp_path, "pretrain") as folder, pytest.raises(OutputError):
+        folder.open(mode)
+    fill(tmp_path, ("mine.txt", LOCK_FILE))
+    with RunFolder(tmp_path, "pretrain") as folder, pytest.raises(OutputError, match=r"mine\.txt"):
+        folder.open(mode)
+    assert "weights.hdf5" in content(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "last"),
+    [("pretrain", "state.hdf5"), ("finetune", "README.md"), ("train", "scores.json")],
+)
+@pytest.mark.parametrize("is_finished", [True, False])
+def test_the_hint_names_the_option_for_the_state_of_the_run(
+    kind: str, last: str, is_finished: bool, tmp_path: Path
+) -> None:
+    markers = {"pretrain": "recipe.json", "finetune": "finetune.json", "train": "task.json"}
+    fill(tmp_path, (markers[kind], *((last,) if is_finished else ())))
+    with RunFolder(tmp_path, kind) as folder, pytest.raises(OutputError) as caught:
+        folder.open()
+    condition = "a finished" if is_finished else "an unfinished"
+    assert caught.value.problem == f"contains {condition} {kind} run"
+    assert caught.value.hint.startswith("`resume=True`")
+    assert ("higher limit" in caught.value.hint) == is_finished

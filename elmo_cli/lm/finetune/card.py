@@ -8,6 +8,7 @@ from typing import Any
 
 from elmo_cli.files import write_text
 from elmo_cli.lm.finetune.result import DIRECTIONS, FinetuneResult
+from elmo_cli.messages import plural
 
 _MAX_FILES = 8  # named on the card
 _SOFTMAXES = {"model": "the model's own", "fitted": "fitted to the frozen biLM"}
@@ -69,7 +70,9 @@ def _facts(result: FinetuneResult, sha256: str, texts: Sequence[str]) -> dict[st
 
 def describe_text(facts: dict[str, Any]) -> str:
     """Describe a half of the held-out text in words, from `Domain.describe`."""
-    return f"{facts['tokens']:,} tokens in {facts['sentences']:,} sentences, {facts['source']}"
+    tokens = plural(facts["tokens"], "token")
+    sentences = plural(facts["sentences"], "sentence")
+    return f"{tokens} in {sentences} of {facts['source']}"
 
 
 def why_source(result: FinetuneResult) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 
 from elmo_cli.arrays import Int64Array
 from elmo_cli.errors import InputError, TrainingError, UsageError
+from elmo_cli.fit import FitPoint
 from elmo_cli.lm.corpus import Corpus, overlap, read_corpus, without
 from elmo_cli.messages import plural, shorten_list
 from elmo_cli.text.input import SUFFIXES, InputReport, InputSettings, without_compression_suffix
@@ -60,7 +61,7 @@ class Domain:
     Attributes:
         unit: what was held out as a whole: "documents", "sentences" or "files".
         sources: where "validation" and "test" come from, for people.
-        overlap: fraction of the sentences of `test` that are in the training text too.
+        overlap: the sentences of `test` that are in the training text too.
     """
 
     train: Corpus
@@ -68,7 +69,7 @@ class Domain:
     test: Corpus
     unit: str
     sources: dict[str, str]
-    overlap: float
+    overlap: FitPoint
 
     @property
     def fingerprint(self) -> str:
@@ -86,7 +87,7 @@ class Domain:
                 "tokens": corpus.n_tokens,
                 "sentences": corpus.n_sentences,
             }
-        facts["test"]["overlap"] = self.overlap
+        facts["test"]["overlap"] = self.overlap.fraction
         return facts
 
 
@@ -193,15 +194,14 @@ def read_domain(
     if texts.heldout and texts.test:
         validation = heldout
         unit = "files"
-        n_units = _count(validation, "documents")
+        sources = {"validation": _source(validation, "documents", source)}
     else:
         sides, unit = _divide(heldout, source, fraction, seed)
         is_validation = sides != _TRAIN if texts.test else sides == _VALIDATION
         validation = heldout.select(is_validation)
-        n_units = _count(validation, unit)
+        sources = {"validation": _source(validation, unit, source)}
         if not texts.heldout:
             train = heldout.select(sides == _TRAIN)
-    sources = {"validation": f"{n_units} of {source}"}
 
     if texts.test:
         test = read_corpus(texts.test, reading, notes=report)
@@ -209,7 +209,7 @@ def read_domain(
         sources["test"] = shorten_list(texts.test)
     else:
         test = heldout.select(sides == _TEST)
-        sources["test"] = f"{_count(test, unit)} of {source}"
+        sources["test"] = _source(test, unit, source)
 
     return Domain(
         train=train,
@@ -217,15 +217,15 @@ def read_domain(
         test=test,
         unit=unit,
         sources=sources,
-        overlap=overlap(test, train, report),
+        overlap=overlap(test, train),
     )
 
 
-def _count(corpus: Corpus, unit: str) -> str:
-    """The number of documents or sentences of a text, in words."""
+def _source(corpus: Corpus, unit: str, text: str) -> str:
+    """Return where a selection of a text comes from, in words; messages count its sentences."""
     if unit == "sentences":
-        return plural(corpus.n_sentences, "sentence")
-    return plural(len(corpus.documents) - 1, "document")
+        return text
+    return f"{plural(len(corpus.documents) - 1, 'document')} of {text}"
 
 
 def _divide(corpus: Corpus, source: str, fraction: float, seed: int) -> tuple[Int64Array, str]:

@@ -12,6 +12,7 @@ from elmo_cli.errors import SettingError
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.language_model import load_language_model, softmax_of
 from elmo_cli.lm.settings import TrainSettings
+from elmo_cli.messages import plural
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.pretrained.load import ModelSource, load_files
 from elmo_cli.pretrained.model_files import ModelFiles
@@ -134,9 +135,9 @@ def _limits_in_words(settings: TrainSettings) -> str:
     if settings.max_seconds is not None:
         limits.append(f"{settings.max_seconds:,.12g} s")
     if settings.max_steps is not None:
-        limits.append(f"{settings.max_steps:,} steps")
+        limits.append(plural(settings.max_steps, "step"))
     if settings.max_epochs is not None:
-        limits.append(f"{settings.max_epochs:g} epochs")
+        limits.append("1 epoch" if settings.max_epochs == 1 else f"{settings.max_epochs:g} epochs")
     if len(limits) > 1:
         last = limits.pop()
         limits[-1] += f" or {last}"

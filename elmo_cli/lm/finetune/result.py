@@ -110,7 +110,7 @@ class FinetuneRecord:
 
     def write(self, path: Path) -> None:
         """Replace the file; raises OutputError."""
-        write_text(path, [json.dumps(asdict(self), indent=2), "\n"])
+        write_text(path, [json.dumps(asdict(self), indent=2), "\n"], durable=True)
 
     def check_same(self, facts: Mapping[str, Any], path: Path) -> None:
         """Raise a ResumeError if the run started with something else."""

@@ -21,6 +21,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from elmo_cli.errors import ResumeError
+from elmo_cli.fit import TEST_IN_VOCABULARY, TRAIN_IN_VOCABULARY, VALIDATION_IN_VOCABULARY
 from elmo_cli.lm.checkpoint import TrainingProgress
 from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.finetune.card import describe_text, write_card
@@ -41,12 +42,11 @@ from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.perplexity import Perplexity, perplexity
 from elmo_cli.lm.step import TrainStep
 from elmo_cli.lm.stream import check_long_enough
+from elmo_cli.messages import plural, shorten_list
 from elmo_cli.model.bilm import NextTokenSoftmax
-from elmo_cli.pretrained.catalogue import WEIGHTS_FILE
 from elmo_cli.pretrained.load import locate
 from elmo_cli.pretrained.model_files import (
     CARD_FILE,
-    CHECKPOINT_FILE,
     STATE_FILE,
     VOCABULARY_FILE,
     ModelFiles,
@@ -93,6 +93,7 @@ def finetune(job: FinetuneJob, *, reporter: Reporter = SILENT) -> FinetuneResult
             record=record,
             reporter=reporter,
         )
+        run.report_fit()
         run.start()
         model = run.model_before_training()
         progress = run.train(model)
@@ -125,11 +126,13 @@ def _read(job: FinetuneJob, texts: DomainTexts, source: Source, reporter: Report
     domain = read_domain(texts, reading, seed=job.settings.seed, report=report)
     reporter.input_notes(report)
     heldout = domain.describe()
+    tokens = plural(domain.train.n_tokens, "token")
+    sentences = plural(domain.train.n_sentences, "sentence")
+    reporter.message(f"training text: {tokens} in {sentences}")
     reporter.message(
-        f"{domain.train.n_tokens:,} tokens to train on; held out: "
-        f"{describe_text(heldout['validation'])}, choose the weights, and "
-        f"{describe_text(heldout['test'])}, only measure them"
+        f"validation text, which chooses the weights: {describe_text(heldout['validation'])}"
     )
+    reporter.message(f"test text, which chooses nothing: {describe_text(heldout['test'])}")
     return domain
 
 
@@ -162,6 +165,23 @@ class FinetuneRun:
             max_types=job.vocabulary_size or _VOCABULARY_SIZE,
             warn=reporter.message,
         )
+
+    def report_fit(self) -> None:
+        """Report how the texts fit the vocabulary and each other.
+
+        Raises:
+            InputError: no token of a text is in the vocabulary: nothing can be learned or measured.
+        """
+        domain = self._domain
+        points = [
+            domain.train.fit(TRAIN_IN_VOCABULARY, self._vocabulary),
+            domain.validation.fit(VALIDATION_IN_VOCABULARY, self._vocabulary),
+            domain.test.fit(TEST_IN_VOCABULARY, self._vocabulary),
+            domain.overlap,
+        ]
+        for point in points:
+            point.check(shorten_list(self._job.domain))
+        self._reporter.fit(points)
 
     def start(self) -> None:
         """Complete the record of a new run, or compare that of a run to resume."""
@@ -239,13 +259,11 @@ class FinetuneRun:
         group = ProcessGroup(device=self._job.device)
         step = TrainStep(model, self._domain.train, self._settings, group)
         trainer = Trainer(step, self._domain.validation, self._folder, self._reporter)
-        # Weights without a checkpoint are an error in `resume`: they must not be overwritten.
-        is_begun = (path / CHECKPOINT_FILE).exists() or (path / WEIGHTS_FILE).exists()
-        if is_begun:
+        if self._folder.has_progress:
             trainer.resume()
             # These belong to the weights of an earlier part of the run.
-            (path / STATE_FILE).unlink(missing_ok=True)
             (path / CARD_FILE).unlink(missing_ok=True)
+            (path / STATE_FILE).unlink(missing_ok=True)
         estimate = trainer.estimate()
         self._reporter.estimate(estimate)
         # Those of the job: in `self._settings` an interval is always set.

@@ -27,6 +27,7 @@ from elmo_cli.store.layouts.base import (
 from elmo_cli.store.layouts.bilm_types import BilmTypes
 from elmo_cli.store.layouts.documents import Dygie, E2eCoref, Lsgn
 from elmo_cli.store.layouts.flat import Flat
+from elmo_cli.store.layouts.line_tokens import LineCheck
 from elmo_cli.store.layouts.manylangs import ManyLangs
 from elmo_cli.store.layouts.unique_names import UniqueNames
 from elmo_cli.store.spec import SCHEMA, FileSpec
@@ -37,6 +38,7 @@ __all__ = [
     "Handle",
     "Key",
     "Layout",
+    "LineCheck",
     "SentenceInfo",
     "SentenceReader",
     "SentenceWriter",

@@ -10,12 +10,14 @@ lines and lines that HDF5 cannot store are then errors: before anything is compu
 from a pipe, which is read only once, before their block is.
 
 Neither form records tokens. They are recovered by splitting the line; `text_is_tokens` says whether
-that gives the tokens of every sentence.
+that gives the tokens of every sentence. If not, the digest of its tokens decides for each sentence
+whether they were recovered.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import zlib
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
@@ -40,66 +42,18 @@ from elmo_cli.store.layouts.base import (
     ValueSink,
     is_number,
 )
+from elmo_cli.store.layouts.line_tokens import LineCheck, split_line, split_line_by_digest
 from elmo_cli.store.layouts.sentence_datasets import (
     DatasetLayout,
     DatasetReader,
     DatasetWriter,
     NameLayout,
 )
+from elmo_cli.store.layouts.sentence_map import SentenceMap
 from elmo_cli.store.spec import FileSpec
-from elmo_cli.text.sentence import Sentence
+from elmo_cli.text.sentence import Sentence, Tokens
 
 _MAX_MAP_BYTES = (1 << 32) - 1  # HDF5 stores the length of a string in 32 bits
-
-
-def split_line(line: str, n_tokens: int | None) -> tuple[str, ...] | None:
-    """The tokens of a line, by white space or else by single spaces, if there are `n_tokens`."""
-    for tokens in (line.split(), line.split(" ")):
-        if n_tokens is None or len(tokens) == n_tokens:
-            return tuple(tokens)
-    return None
-
-
-def _line_is_tokens(sentence: Sentence, *, pooled: bool) -> bool:
-    """Whether `split_line` recovers the tokens of a sentence; also true if its line is unknown."""
-    if sentence.tokens and not sentence.text:
-        return True
-    n_tokens = None if pooled else len(sentence.tokens)
-    return split_line(sentence.text, n_tokens) == sentence.tokens
-
-
-class CollectedLines:
-    """The lines of the sentences of a file, for its map.
-
-    Attributes:
-        are_tokens: whether `split_line` recovers the tokens of all sentences.
-    """
-
-    def __init__(self, *, pooled: bool) -> None:
-        self.are_tokens = True
-        self._pooled = pooled
-        self._last_keys: dict[str, int] = {}  # line -> key of its last occurrence so far
-        self._repeats: list[tuple[int, str]] = []  # key and line of each earlier occurrence
-
-    def add(self, sentence: Sentence) -> None:
-        """Add the line of a sentence, unless it is unknown."""
-        line = sentence.text
-        if sentence.tokens and not line:
-            return
-        if self.are_tokens:
-            self.are_tokens = _line_is_tokens(sentence, pooled=self._pooled)
-        if line in self._last_keys:
-            self._repeats.append((self._last_keys[line], line))
-        self._last_keys[line] = sentence.key
-
-    def to_json(self) -> bytes:
-        """The map from lines to names."""
-        names = {line: str(key) for line, key in self._last_keys.items()}
-        return json.dumps(names).encode("ascii")
-
-    def repeated(self) -> list[list[int]]:
-        """The key of each sentence whose line occurs again, and of its last occurrence."""
-        return sorted([key, self._last_keys[line]] for key, line in self._repeats)
 
 
 class SentenceMapWriter(DatasetWriter):
@@ -107,27 +61,36 @@ class SentenceMapWriter(DatasetWriter):
 
     def __init__(self, layout: Layout, file: h5py.File, spec: FileSpec, sink: ValueSink) -> None:
         super().__init__(layout, file, spec, sink)
-        self._lines = CollectedLines(pooled=spec.pooled)
+        self._check = LineCheck(pooled=spec.pooled)  # of the sentences whose lines are recorded
+        self._map = SentenceMap(os.path.dirname(file.filename))
 
     def add(self, stored: StoredSentence) -> None:
         super().add(stored)
-        if not self.spec.forget_sentences:
-            self._lines.add(stored.sentence)
+        sentence = stored.sentence
+        is_line_unknown = bool(sentence.tokens) and not sentence.text
+        if not self.spec.forget_sentences and not is_line_unknown:
+            self._check.add(sentence)
+            self._map.add(sentence.text, sentence.key)
 
     def finish(self) -> Facts:
         attributes = super().finish()
         if self.spec.forget_sentences:
             return attributes
-        content = self._lines.to_json()
-        if len(content) > _MAX_MAP_BYTES:  # of a file of some ten terabytes: it gets no map
+        map_and_repeats = self._map.to_json(_MAX_MAP_BYTES)
+        if map_and_repeats is None:  # a file of some ten terabytes gets no map
             return attributes
+        content, repeated_lines = map_and_repeats
         kind = h5py.string_dtype("utf-8")
         dataset = self.file.create_dataset(SENTENCE_MAP, (1,), kind, track_times=False)
         dataset[0] = content
-        attributes["text_is_tokens"] = self._lines.are_tokens
+        attributes["text_is_tokens"] = self._check.are_tokens
         attributes["sentence_map_crc32"] = zlib.crc32(content)
-        attributes["repeated_lines"] = self._lines.repeated()
+        attributes["repeated_lines"] = repeated_lines
+        self.line_check = self._check
         return attributes
+
+    def close(self) -> None:
+        self._map.close()
 
 
 class LineNameWriter(DatasetWriter):
@@ -135,16 +98,15 @@ class LineNameWriter(DatasetWriter):
 
     def __init__(self, layout: Layout, file: h5py.File, spec: FileSpec, sink: ValueSink) -> None:
         super().__init__(layout, file, spec, sink)
-        self._are_tokens = True
-        self._pooled = spec.pooled
+        self._check = LineCheck(pooled=spec.pooled)
 
     def add(self, stored: StoredSentence) -> None:
         super().add(stored)
-        if self._are_tokens:
-            self._are_tokens = _line_is_tokens(stored.sentence, pooled=self._pooled)
+        self._check.add(stored.sentence)
 
     def finish(self) -> Facts:
-        return super().finish() | {"text_is_tokens": self._are_tokens}
+        self.line_check = self._check
+        return super().finish() | {"text_is_tokens": self._check.are_tokens}
 
 
 class RecordedLineReader(DatasetReader):
@@ -152,16 +114,15 @@ class RecordedLineReader(DatasetReader):
 
     def __init__(self, layout: Layout, file: h5py.File, attributes: Mapping[str, Any]) -> None:
         super().__init__(layout, file, attributes)
-        # A file of elmo says whether all lines can be split into their tokens. In a file of another
-        # program, it shows sentence by sentence.
-        self._may_split_lines = not self.is_own or attributes.get("text_is_tokens") is True
+        # False for a file of another program, which does not record it.
+        self._all_lines_are_tokens = attributes.get("text_is_tokens") is True
 
     @cached_property
     def records(self) -> frozenset[str]:
-        has_tokens = self._may_split_lines
+        has_tokens = self._all_lines_are_tokens
         # In files of other programs, a line may differ from the tokens of its vectors, and the map
         # has only the last of equal lines.
-        if has_tokens and not self.is_own:
+        if not self.is_own:
             has_tokens = all(self.info(handle).tokens is not None for handle in self.handles)
         return frozenset({"tokens"} if has_tokens else ())
 
@@ -171,22 +132,38 @@ class RecordedLineReader(DatasetReader):
 
     def info(self, handle: Handle) -> SentenceInfo:
         line = self.line_of(str(handle))
-        if line is None or not self._may_split_lines:
-            return SentenceInfo(text=line)
+        if line is None:
+            return SentenceInfo()
         return SentenceInfo(tokens=self._tokens_of(handle, line), text=line)
 
-    def _tokens_of(self, handle: Handle, line: str) -> tuple[str, ...] | None:
-        """The tokens of a line; None if no way to split it fits the number of vectors."""
-        tokens = tuple(line.split())
-        # Then both ways to split the line agree; or the file has no numbers of vectors, so that its
-        # writer too has compared the tokens with the first way (`_line_is_tokens`).
-        is_first_way = " ".join(tokens) == line or self.pooled
-        if self.is_own and is_first_way:
-            return tokens
+    def _tokens_of(self, handle: Handle, line: str) -> Tokens | None:
+        """The tokens of a line; None if it is not certain how to split it."""
+        if self.is_own and not self._all_lines_are_tokens:
+            digest = self._token_digest(handle)
+            return None if digest is None else split_line_by_digest(line, digest)
+        if self.is_own:
+            tokens = tuple(line.split())
+            # If the file is pooled, it has no numbers of vectors, so its writer compared the tokens
+            # with the first way to split the line (`split_line`). Otherwise both ways must agree.
+            if self.pooled or " ".join(tokens) == line:
+                return tokens
         # The number of vectors decides; it is not free, as it opens the data set.
         shape = self.shape(handle)
         has_token_axis = len(shape) >= 2 and not self.pooled
         return split_line(line, shape[-2] if has_token_axis else None)
+
+    def _token_digest(self, handle: Handle) -> bytes | None:
+        """The `tokens_digest` of a sentence; None if the file records none that fit it."""
+        digests = self._attributes.get("token_digests")
+        if not isinstance(digests, np.ndarray) or digests.shape != (len(self._positions),):
+            return None
+        digest: bytes = digests[self._positions[str(handle)]].tobytes()
+        return digest
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        """The position of each sentence in the text, by its name."""
+        return {name: position for position, name in enumerate(self.handles)}
 
 
 class SentenceMapReader(RecordedLineReader):

@@ -14,6 +14,7 @@ from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import EmbeddingsFileError, OutputError, UsageError
 from elmo_cli.messages import CORRUPT_HINT, plural
 from elmo_cli.store.digests import checksum
+from elmo_cli.store.layouts.line_tokens import LineCheck
 from elmo_cli.store.quantization import INT8, quantize
 from elmo_cli.store.spec import DTYPES, FileSpec
 from elmo_cli.text.sentence import Sentence
@@ -76,7 +77,13 @@ class SentenceWriter(ABC):
     """Writes the sentences of a new file, in the order of the text.
 
     The file is open; the values of the sentences go to `sink`.
+
+    Attributes:
+        line_check: after `finish`, the check whether readers can recover the tokens from the lines;
+            None if the layout records tokens, or records no lines.
     """
+
+    line_check: LineCheck | None = None
 
     def __init__(self, layout: Layout, file: h5py.File, spec: FileSpec, sink: ValueSink) -> None:
         self.layout = layout
@@ -91,6 +98,10 @@ class SentenceWriter(ABC):
     @abstractmethod
     def finish(self) -> Facts:
         """Write what follows the sentences; return the attributes of the layout."""
+
+    def close(self) -> None:
+        """Remove temporary files, also after an error."""
+        return
 
 
 class SentenceReader(ABC):

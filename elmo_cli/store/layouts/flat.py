@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from array import array as integers
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from functools import cached_property, partial
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from elmo_cli import hdf5
 from elmo_cli.arrays import AnyArray
+from elmo_cli.files import StrPath
 from elmo_cli.store.layouts.base import (
     Facts,
     Handle,
@@ -28,9 +29,12 @@ from elmo_cli.store.layouts.base import (
 )
 from elmo_cli.store.layouts.documents import document_and_place
 from elmo_cli.store.layouts.rows import RowLayout, Rows, RowWriter
+from elmo_cli.store.layouts.spool import Spool
 from elmo_cli.store.quantization import INT8
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence
+
+_MAX_PENDING = 1 << 18  # values in memory, in `_FlatColumns`
 
 
 class FlatWriter(RowWriter):
@@ -38,7 +42,7 @@ class FlatWriter(RowWriter):
 
     def __init__(self, layout: Layout, file: h5py.File, spec: FileSpec, sink: ValueSink) -> None:
         super().__init__(layout, file, spec, sink)
-        self._columns = _FlatColumns()
+        self._columns = _FlatColumns(os.path.dirname(file.filename))
 
     def add(self, stored: StoredSentence) -> None:
         super().add(stored)
@@ -46,11 +50,24 @@ class FlatWriter(RowWriter):
 
     def finish(self) -> Facts:
         attributes = super().finish()
-        for name, values in self._columns.arrays().items():
-            dataset = hdf5.create_contiguous(self.file, name, values.shape, values.dtype)
-            if values.size:
-                dataset[...] = values
+        for name, spool, row_shape in self._columns.data_sets():
+            _write_data_set(self.file, name, spool, row_shape)
         return attributes
+
+    def close(self) -> None:
+        self._columns.close()
+
+
+def _write_data_set(file: h5py.File, name: str, spool: Spool, row_shape: tuple[int, ...]) -> None:
+    """Write the values of a spool as a data set, one chunk at a time."""
+    row_size = math.prod(row_shape)
+    shape = (len(spool) // row_size, *row_shape)
+    dataset = hdf5.create_contiguous(file, name, shape, spool.dtype)
+    begin = 0
+    for chunk in spool.chunks(row_size):
+        rows = chunk.reshape(-1, *row_shape)
+        dataset[begin : begin + len(rows)] = rows
+        begin += len(rows)
 
 
 class FlatReader(SentenceReader):
@@ -204,54 +221,87 @@ class Flat(RowLayout):
 
 
 class _FlatColumns:
-    """Collects what is known of the sentences besides their vectors, by name of the data set."""
+    """Collects what is known of the sentences besides their vectors, by name of the data set.
 
-    def __init__(self) -> None:
-        self._scales = bytearray()
-        self._scales_shape: tuple[int, ...] | None = None  # of one row
-        self._bytes = {name: bytearray() for name in ("token", "text", "document")}
-        self._integers: dict[str, Any] = defaultdict(partial(integers, "q"))
-        self._integers["offsets"].append(0)
+    Args:
+        folder: the folder of temporary files; its disk needs space for the columns.
+    """
+
+    def __init__(self, folder: StrPath) -> None:
+        self._scales = Spool(folder, "<f4")
+        self._row_shape_of_scales: tuple[int, ...] | None = None
+        self._bytes: dict[str, Spool] = {}
+        self._integers: dict[str, Spool] = {}
+        for name in ("token", "text", "document"):
+            self._bytes[name] = Spool(folder, "u1")
+            self._integers[f"{name}_ends"] = Spool(folder, "<i8")
+        for name in ("offsets", "keys", "places", "part_offsets"):
+            self._integers[name] = Spool(folder, "<i8")
+        self._append("offsets", 0)
+        self._n_tokens = 0
 
     def add(self, stored: StoredSentence) -> None:
         """Add a sentence."""
         sentence = stored.sentence
         if stored.scales is not None:
-            self._scales += stored.scales.tobytes()
-            self._scales_shape = stored.scales.shape[1:]
+            self._scales.pending.frombytes(stored.scales.tobytes())
+            self._row_shape_of_scales = stored.scales.shape[1:]
         has_own_text = sentence.text != " ".join(sentence.tokens)
         self._add_strings("token", sentence.tokens)
         self._add_strings("text", [sentence.text if has_own_text else ""])
         self._add_strings("document", [sentence.document or ""])
-        n_tokens_so_far = len(self._integers["token_ends"])
-        self._integers["offsets"].append(n_tokens_so_far)
-        self._integers["keys"].append(sentence.key)
-        self._integers["places"].append(sentence.place if sentence.document else 0)
-        self._integers["part_offsets"].append(sentence.offset if sentence.document else 0)
+        self._n_tokens += len(sentence.tokens)
+        self._append("offsets", self._n_tokens)
+        self._append("keys", sentence.key)
+        self._append("places", sentence.place if sentence.document else 0)
+        self._append("part_offsets", sentence.offset if sentence.document else 0)
+        if self._n_pending() > _MAX_PENDING:
+            for spool in self._spools():
+                spool.move_to_disk()
+
+    def _append(self, name: str, number: int) -> None:
+        self._integers[name].pending.append(number)
 
     def _add_strings(self, name: str, strings: Sequence[str]) -> None:
         content = self._bytes[name]
-        ends = self._integers[f"{name}_ends"]
+        end = len(content)
+        pending = content.pending
+        ends = self._integers[f"{name}_ends"].pending
         for string in strings:
             # JSON can contain half a surrogate pair, which is kept.
-            content += string.encode("utf-8", "surrogatepass")
-            ends.append(len(content))
+            encoded = string.encode("utf-8", "surrogatepass")
+            pending.frombytes(encoded)
+            end += len(encoded)
+            ends.append(end)
 
-    def arrays(self) -> dict[str, AnyArray]:
-        """The data sets in their order; lines and documents only where some sentence has one."""
-        arrays: dict[str, AnyArray] = {}
-        if self._scales_shape is not None:
-            arrays["scales"] = np.frombuffer(self._scales, "<f4").reshape(-1, *self._scales_shape)
-        arrays["offsets"] = self._column("offsets")
-        arrays["keys"] = self._column("keys")
+    def _n_pending(self) -> int:
+        """About how many values are in memory: bytes of tokens and texts, and sentences."""
+        n_token_bytes = len(self._bytes["token"].pending)
+        n_text_bytes = len(self._bytes["text"].pending)
+        n_sentences = len(self._integers["keys"].pending)
+        return n_token_bytes + n_text_bytes + n_sentences
+
+    def data_sets(self) -> Iterator[tuple[str, Spool, tuple[int, ...]]]:
+        """Yield the name, the values and the shape of a row of each data set, in file order.
+
+        Data sets of lines and documents exist only if some sentence has one.
+        """
+        if self._row_shape_of_scales is not None:
+            yield "scales", self._scales, self._row_shape_of_scales
+        yield "offsets", self._integers["offsets"], ()
+        yield "keys", self._integers["keys"], ()
         for name, content in self._bytes.items():
-            if content or name == "token":
-                arrays[f"{name}_bytes"] = np.frombuffer(content, "u1")
-                arrays[f"{name}_ends"] = self._column(f"{name}_ends")
-        if self._bytes["document"]:
-            arrays["places"] = self._column("places")
-            arrays["part_offsets"] = self._column("part_offsets")
-        return arrays
+            if len(content) or name == "token":
+                yield f"{name}_bytes", content, ()
+                yield f"{name}_ends", self._integers[f"{name}_ends"], ()
+        if len(self._bytes["document"]):
+            yield "places", self._integers["places"], ()
+            yield "part_offsets", self._integers["part_offsets"], ()
 
-    def _column(self, name: str) -> AnyArray:
-        return np.frombuffer(self._integers[name], "<i8")
+    def close(self) -> None:
+        """Remove the temporary files."""
+        for spool in self._spools():
+            spool.close()
+
+    def _spools(self) -> list[Spool]:
+        return [self._scales, *self._bytes.values(), *self._integers.values()]

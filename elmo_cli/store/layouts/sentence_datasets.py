@@ -51,9 +51,11 @@ class DatasetWriter(SentenceWriter):
         self._root = file.id
         self._last_path = ""
         self._last_group: h5g.GroupID = self._root
+        self._n_sentences = 0
         # Path of a group -> number of the sentence that created it and each group above it.
         self._starts: dict[str, tuple[int, ...]] = {"": ()}
-        self._groups: list[tuple[int, ...]] = []  # of each sentence, as in `_starts`
+        # The value in `_starts` for each sentence since the first group was created.
+        self._groups: list[tuple[int, ...]] = []
 
     def add(self, stored: StoredSentence) -> None:
         """Create the data set of a sentence; its values go to the sink."""
@@ -61,7 +63,9 @@ class DatasetWriter(SentenceWriter):
         if parent != self._last_path:
             self._last_group = self._group(parent)
             self._last_path = parent
-        self._groups.append(self._starts[parent])
+        if len(self._starts) > 1:
+            self._groups.append(self._starts[parent])
+        self._n_sentences += 1
         values = stored.values
         dataset = h5d.create(
             self._last_group,
@@ -79,10 +83,12 @@ class DatasetWriter(SentenceWriter):
 
         It is left out unless groups make the two orders differ.
         """
-        n_sentences = len(self._groups)
-        order = sorted(range(n_sentences), key=lambda i: (*self._groups[i], i))
-        is_text_order = order == list(range(n_sentences))
-        return {} if is_text_order else {"sentence_order": np.array(order, "<u4")}
+        n_before_groups = self._n_sentences - len(self._groups)  # all in the root
+        numbers = range(n_before_groups, self._n_sentences)
+        order = sorted(numbers, key=lambda i: (*self._groups[i - n_before_groups], i))
+        if order == list(numbers):
+            return {}
+        return {"sentence_order": np.array([*range(n_before_groups), *order], "<u4")}
 
     def _space(self, shape: tuple[int, ...]) -> h5s.SpaceID:
         """The extent of a data set."""
@@ -101,7 +107,7 @@ class DatasetWriter(SentenceWriter):
             if path_so_far in self._starts:
                 group = h5g.open(group, encoded)
             else:
-                self._starts[path_so_far] = (*starts_above, len(self._groups))
+                self._starts[path_so_far] = (*starts_above, self._n_sentences)
                 group = h5g.create(group, encoded, self._utf8, self._group_properties)
         return group
 

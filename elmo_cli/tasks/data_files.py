@@ -1,0 +1,125 @@
+"""Data files of tasks, read as a whole or row by row; errors name the file, the line and a hint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from elmo_cli.errors import ElmoError, InputError
+from elmo_cli.tasks.readers import Split
+from elmo_cli.tasks.task import Task
+
+# Settings of the readers of texts, which `elmo train` does not have.
+_READER_SETTINGS = {"format", "column"}
+_ENCODING_HINT = (
+    "data files are UTF-8: `iconv -f CP1252 -t UTF-8 FILE > NEW_FILE` converts one from Windows"
+)
+_SKIP_HINT = "`on_error='skip'` leaves invalid examples out"
+
+
+def read_data_file(
+    task: Task,
+    path: str,
+    *,
+    labelled: bool = True,
+    every_row: bool = False,
+    on_error: str | None = None,
+) -> Split:
+    """Read a data file.
+
+    Args:
+        labelled: require targets. Examples that say that they have none, such as those labeled `-`,
+            are left out and listed in `Split.unlabelled`.
+        every_row: keep these examples, and rows that are blank.
+        on_error: "skip" leaves invalid examples out and lists them in `Split.skipped`; None where
+            there is no choice.
+    Raises:
+        InputError: the file is invalid or contains no example.
+    """
+    split = Split(path, where=path, on_error=on_error or "stop")
+    n_examples = 0
+    n_sentences = 0
+    with _input_errors(task, split, has_choice=on_error is not None):
+        for _ in read_rows(task, split, labelled=labelled):
+            if labelled:
+                _list_unlabelled(task, split, n_examples)
+            if labelled and not every_row:
+                _leave_out_unlabelled(task, split, n_examples, n_sentences)
+            n_examples = len(split.examples)
+            n_sentences = len(split.sentences)
+        if labelled and not any(map(task.is_labelled, split.examples)):
+            split.where = split.path
+            raise ValueError(_why_nothing_is_labelled(split))
+    return split
+
+
+def read_rows(task: Task, split: Split, *, labelled: bool) -> Iterator[None]:
+    """Fill a split row by row; InputError if the file is invalid or contains no example."""
+    n_rows = 0
+    with _input_errors(task, split):
+        for _ in task.fill(split, labelled=labelled):
+            n_rows += 1
+            yield
+        if n_rows == 0 and not split.skipped:
+            split.where = split.path
+            raise ValueError("contains no example")
+
+
+@contextmanager
+def _input_errors(task: Task, split: Split, *, has_choice: bool = False) -> Iterator[None]:
+    """Turn what `Task.fill` raises into an InputError at `split.where`.
+
+    Args:
+        has_choice: the hint says that invalid examples can be left out.
+    """
+    hint = f"{task.format_hint}; {_SKIP_HINT}" if has_choice else task.format_hint
+    try:
+        yield
+    except InputError as error:
+        if "encoding" in error.parameters:
+            raise InputError(error.problem, _ENCODING_HINT, where=error.where) from error
+        if _READER_SETTINGS.isdisjoint(error.parameters) and error.hint != task.format_hint:
+            raise
+        raise InputError(error.problem, hint, where=error.where) from error
+    except ElmoError:
+        raise
+    except ValueError as error:
+        raise InputError(str(error), hint, where=split.where) from error
+    except (AttributeError, KeyError, TypeError) as error:  # JSON with another structure
+        problem = f"a field is missing or of the wrong type ({error})"
+        raise InputError(problem, hint, where=split.where) from error
+
+
+def _list_unlabelled(task: Task, split: Split, n_examples: int) -> None:
+    """List where the examples of the last row lack a label, unless they are blank.
+
+    Args:
+        n_examples: the number of examples of all rows before.
+    """
+    for example in split.examples[n_examples:]:
+        if not task.is_labelled(example) and not example.is_blank:
+            split.unlabelled.append(example.where)
+
+
+def _leave_out_unlabelled(task: Task, split: Split, n_examples: int, n_sentences: int) -> None:
+    """Remove the examples without a label from the last row of a split.
+
+    Args:
+        n_examples, n_sentences: the numbers of examples and sentences of all rows before. If all
+            examples of the row are removed, its sentences are too.
+    """
+    of_row = split.examples[n_examples:]
+    labelled = [example for example in of_row if task.is_labelled(example)]
+    if of_row and not labelled:
+        split.cut(n_examples, n_sentences)
+    split.examples[n_examples:] = labelled
+
+
+def _why_nothing_is_labelled(split: Split) -> str:
+    """Return why a data file has no example with a target."""
+    if split.unlabelled:
+        return f"no example has a label; the first without one is {split.unlabelled[0]}"
+    if split.skipped:
+        where, problem = split.skipped[0]
+        return f"contains no valid example; the first is invalid: {where}: {problem}"
+    return "contains no example"

@@ -1,0 +1,32 @@
+"""Names of labels: how many a task model may have, and which strings can be one."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from elmo_cli.messages import shortened
+
+MOST_LABELS = 10_000
+MOST_SPAN_TYPES = 1_000  # each of which has several labels, and each pair of these a score
+# C0 and C1 controls, halves of surrogate pairs, and the line ends of Unicode.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
+
+
+def check_names(names: Any, *, most: int = MOST_LABELS) -> None:
+    """Raise a ValueError unless labels are a list of distinct strings, which end no line or cell.
+
+    Args:
+        most: the largest number of names; a model of more needs too much memory.
+    """
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError("the labels are not a list of strings")
+    if not 1 <= len(names) <= most:
+        raise ValueError(f"there are {len(names):,} labels, not 1 to {most:,}")
+    if len(set(names)) < len(names):
+        raise ValueError("a label occurs twice")
+    for name in names:
+        if not name or _CONTROL.search(name):
+            raise ValueError(
+                f"the label {shortened(ascii(name))} is empty or has a control character"
+            )

@@ -1,0 +1,103 @@
+"""Zip files of NumPy, torch and models from anywhere: limits of their size, and the arrays in them.
+
+A member is read only if NumPy or torch can have written it: stored or deflated, so that no
+dictionary is allocated before its size can be checked. An array is read only if its header states
+as many bytes as the member has.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import zipfile
+from collections.abc import Collection
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from elmo_cli.arrays import AnyArray
+from elmo_cli.files import StrPath
+from elmo_cli.messages import format_bytes
+
+MAX_RATIO = 100  # of what a zip file contains to its size; weights and tokens hardly compress
+MIN_LIMIT = 64 << 20  # bytes; a small file may have any ratio
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_MAX_MEMBERS = 10_000
+_ARRAY_SUFFIX = ".npy"
+
+
+def max_content(path: StrPath) -> int:
+    """The most bytes that the members of a compressed file may have together."""
+    return max(MIN_LIMIT, MAX_RATIO * os.path.getsize(path))
+
+
+def check_zip(path: StrPath, methods: Collection[int] = _METHODS) -> None:
+    """Verify the size, the names and the checksums of all members of a zip file.
+
+    torch ignores checksums, and NumPy does not always reach them.
+
+    Args:
+        methods: the methods of compression that are accepted.
+    Raises:
+        ValueError: a member is corrupt, occurs twice or is compressed by another method, or the
+            content is larger than `max_content`.
+        Exception: zipfile raises several types on files that are no zip files.
+    """
+    limit = max_content(path)
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        n_bytes = sum(member.file_size for member in members)
+        if n_bytes > limit:
+            size = format_bytes(n_bytes)
+            raise ValueError(f"its content has {size}, more than {format_bytes(limit)}")
+        names = {member.filename for member in members}
+        if len(names) < len(members) or len(members) > _MAX_MEMBERS:
+            raise ValueError(f"{len(members)} members, of which {len(names)} have a name")
+        for member in members:
+            if member.compress_type not in methods:
+                raise ValueError(f"{member.filename} is compressed by a method that is not used")
+        corrupt_member = archive.testzip()
+    if corrupt_member is not None:
+        raise ValueError(f"{corrupt_member} is corrupt")
+
+
+def read_npz(path: StrPath) -> dict[str, AnyArray]:
+    """Read all arrays of a .npz file by name, without objects and without running code in it.
+
+    Raises:
+        ValueError: as of `check_zip`, or a member is no array of the size that its header states.
+        Exception: zipfile raises several types on files that are no zip files.
+    """
+    check_zip(path)
+    arrays: dict[str, AnyArray] = {}
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            name = member.filename.removesuffix(_ARRAY_SUFFIX)
+            with archive.open(member) as file:
+                arrays[name] = _read_array(file, member)
+    return arrays
+
+
+def _read_array(file: Any, member: zipfile.ZipInfo) -> AnyArray:
+    """Read a member in the format .npy."""
+    shape, is_fortran, dtype = _read_header(file)
+    if dtype.hasobject:
+        raise ValueError(f"{member.filename} contains Python objects")
+    n_bytes = math.prod(shape) * dtype.itemsize
+    n_stored = member.file_size - file.tell()
+    if min(shape, default=0) < 0 or n_bytes != n_stored:
+        raise ValueError(f"{member.filename} has {n_stored} bytes, its header states {n_bytes}")
+    values: AnyArray = np.frombuffer(file.read(), dtype)
+    if is_fortran:
+        return values.reshape(shape[::-1]).T
+    return values.reshape(shape)
+
+
+def _read_header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Read shape, order and dtype at the beginning of an array in the format .npy."""
+    version = np.lib.format.read_magic(file)
+    if version == (1, 0):
+        return np.lib.format.read_array_header_1_0(file)
+    if version == (2, 0):
+        return np.lib.format.read_array_header_2_0(file)
+    raise ValueError(f"an array in version {version} of the format .npy")

@@ -1,0 +1,42 @@
+"""FitPoint: what is warned of, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from elmo_cli.errors import InputError
+from elmo_cli.fit import FitPoint, FitRule, fit_facts
+
+RULE = FitRule("words that are known", "known", "give other words", warn_below=0.5, warn_above=0.9)
+
+
+@pytest.mark.parametrize(
+    ("n_fitting", "is_warned"), [(0, True), (4, True), (5, False), (9, False), (10, True)]
+)
+def test_a_fraction_outside_the_limits_is_warned_of(n_fitting: int, is_warned: bool) -> None:
+    point = FitPoint(RULE, n_fitting, 10, "xyz")
+    assert (point.warning != "") == is_warned
+    if is_warned:
+        assert "xyz" in point.warning
+        assert point.warning.endswith("; give other words")
+
+
+def test_a_fraction_of_few_things_is_not_warned_of() -> None:
+    rule = FitRule("words", "known", "hint", warn_below=0.5, least_counted=20)
+    assert FitPoint(rule, 0, 19).warning == ""
+    assert FitPoint(rule, 0, 20).warning != ""
+
+
+def test_only_a_required_point_is_refused() -> None:
+    FitPoint(RULE, 0, 10).check("a.txt")
+    required = FitRule("words that are known", "known", "give other words", is_required=True)
+    FitPoint(required, 1, 10).check("a.txt")
+    with pytest.raises(InputError, match="words that are known") as caught:
+        FitPoint(required, 0, 10).check("a.txt")
+    assert caught.value.where == "a.txt"
+
+
+def test_json_has_the_counts_of_each_point() -> None:
+    facts = fit_facts([FitPoint(RULE, 5, 10, "xyz")])
+    assert facts["known"]["fitting"] == 5
+    assert facts["known"]["of"] == 10

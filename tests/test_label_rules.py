@@ -1,0 +1,92 @@
+"""Labels that mean that there is none, and labels of spans in other spellings."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from elmo_cli.label_rules import find_span_spelling, is_no_label
+
+
+@pytest.mark.parametrize("label", ["-", "-1", "_", "", " ", None, math.nan, -1, -1.0])
+def test_labels_that_mean_none(label: object) -> None:
+    assert is_no_label(label)
+    assert is_no_label(label, column="xpos")
+
+
+@pytest.mark.parametrize(
+    "label", ["O", "0", 0, 1, 0.0, -100, False, True, "nan", "--", [], "-LRB-"]
+)
+def test_labels(label: object) -> None:
+    assert not is_no_label(label)
+
+
+def test_a_blank_is_a_value_in_columns_that_most_words_lack() -> None:
+    assert not is_no_label("_", column="feats")
+    assert is_no_label("-", column="feats")
+
+
+SPANS = [("PER", 2), ("LOC", 1), ("", 3), ("ORG", 3), ("", 2)]  # types and lengths; "" for O
+
+
+def spelled(first: str, inner: str, outside: str) -> list[str]:
+    """Labels of spans, where `{}` is the type."""
+    labels = []
+    for name, length in SPANS:
+        if not name:
+            labels += [outside] * length
+        else:
+            labels += [first.format(name), *[inner.format(name)] * (length - 1)]
+    return labels
+
+
+@pytest.mark.parametrize(
+    ("first", "inner", "outside", "name"),
+    [
+        ("B_{}", "I_{}", "O", "with `_` instead of `-`"),
+        ("B:{}", "I:{}", "O", "with `:` instead of `-`"),
+        ("{}-B", "{}-I", "O", "with the letter at the end"),
+        ("{}_b", "{}_i", "o", "with the letter at the end"),
+        ("b-{}", "i-{}", "o", "in lower case"),
+        ("b_{}", "i_{}", "O", "in lower case"),
+        ("b", "i", "o", "in lower case"),
+        ("Begin-{}", "Inside-{}", "O", "with a word instead of a letter"),
+        ("B_{}", "I_{}", "OTHER", "with `_` instead of `-`"),
+        ("I_{}", "I_{}", "O", "with `_` instead of `-`"),
+    ],
+)
+def test_spellings_of_spans(first: str, inner: str, outside: str, name: str) -> None:
+    labels = spelled(first, inner, outside)
+    spelling = find_span_spelling(labels)
+    assert spelling is not None
+    assert spelling.name == name
+    assert spelling.example in labels
+    assert "`" + spelling.example in spelling.problem
+
+
+@pytest.mark.parametrize(
+    "labels",
+    ["(PER* *) * (LOC) *", "(PER* * *) * * (LOC*)", "* * * (LOC) *"],
+)
+def test_brackets_are_spans(labels: str) -> None:
+    spelling = find_span_spelling(labels.split())
+    assert spelling is not None
+    assert spelling.name == "in brackets"
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        "NN VB IN NN DT",
+        "DT JJ NN-B VB",
+        "B M E S B E",
+        "0 1 2 0 0",
+        "I IN IN UH SYM",
+        "E_x L_y O O O",  # no span begins
+        "A a _x B_y C O",
+        "",
+    ],
+)
+def test_plain_labels_are_no_spans(labels: str) -> None:
+    assert find_span_spelling(labels.split()) is None

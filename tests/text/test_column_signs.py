@@ -1,0 +1,180 @@
+"""Files of columns that are something else: other separators, rows of names, CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from text_files import read, refused, tokens, write
+
+from elmo_cli.analysis.labelled_vectors import LabelSettings, read_labels
+from elmo_cli.errors import ElmoError, UsageError
+from elmo_cli.tasks.data_files import read_data_file
+from elmo_cli.tasks.task import load_task
+
+
+def embed_tokens(path: Path) -> None:
+    read(path)
+
+
+def probe_labels(path: Path) -> None:
+    list(read_labels(str(path), LabelSettings()))
+
+
+def train_ner(path: Path) -> None:
+    read_data_file(load_task("ner"), str(path))
+
+
+def predict_ner(path: Path) -> None:
+    read_data_file(load_task("ner"), str(path), labelled=False)
+
+
+def train_coref(path: Path) -> None:
+    read_data_file(load_task("coref"), str(path))
+
+
+def train_srl(path: Path) -> None:
+    read_data_file(load_task("srl"), str(path))
+
+
+READERS = (embed_tokens, probe_labels, train_ner, predict_ner, train_coref, train_srl)
+
+# Rows of one column for a splitter at tabs and spaces, and what their message names.
+SEPARATED = {
+    "commas": ("EU,NNP,B-ORG\nrejects,VBZ,O\n\nPeter,NNP,B-PER\n", "`,`"),
+    "semicolons": ("EU;B-ORG\nrejects;O\n", "`;`"),
+    "bars": ("EU|B-ORG\nrejects|O\n", "`|`"),
+    "bars with spaces": ("EU | B-ORG\nrejects | O\n", "`|`"),
+    "commas with spaces": ("EU, NNP, B-ORG\nrejects, VBZ, O\n", "`,`"),
+    "commas with tabs": ("EU,\tB-ORG\nrejects,\tO\n", "`,`"),
+    "quoted": ('"EU","B-ORG"\n"10,000","O"\n', "`,`"),
+    "no-break spaces": ("EU\u00a0B-ORG\nrejects\u00a0\u00a0O\nGerman\u00a0B-MISC\n", "U+00A0"),
+    "ideographic spaces": ("EU\u3000B-ORG\nrejects\u3000O\n", "U+3000"),
+    "narrow spaces": ("EU\u202fB-ORG\nrejects\u202fO\n", "U+202F"),
+    "em spaces": ("# a comment\nEU\u2003B-ORG\nrejects\u2003O\n", "U+2003"),
+    "unit separators": ("EU\x1fB-ORG\nrejects\x1fO\n", "U+001F"),
+    "a comma as a token": ("EU,NNP,O\n,,,,O\nGermany,NNP,O\nran,VB,O\n", "`,`"),
+}
+
+
+@pytest.mark.parametrize("name", SEPARATED)
+@pytest.mark.parametrize("use", READERS)
+def test_another_separator_is_refused(
+    tmp_path: Path, use: Callable[[Path], None], name: str
+) -> None:
+    """Each row would be one token with its label in it, and the numbers of both would agree."""
+    content, separator = SEPARATED[name]
+    path = write(tmp_path / "a.conll", content)
+    line = 2 if content.startswith("#") else 1
+    with pytest.raises(ElmoError) as caught:
+        use(path)
+    problem = f"the columns are separated by {separator}, not by tabs or spaces"
+    assert caught.value.message == f"{path}, line {line}: {problem}"
+    assert "replace it" in caught.value.hint or "export" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "EU\n10,000\nGerman\n\nPeter\n",
+        "and/or\nEU\n",
+        "a\n,\nb\n",
+        "1,000\n",  # one row may be one token
+        ", ,\nEU NNP\n",
+        "a|b X\nc|d Y\n",
+        "a\tN|Sing\nb\tV|Past\n",
+        "New York\tB-LOC\n, and\tO\n",
+        "a\u00a0b\tO\nc\u00a0d\tO\n",
+    ],
+)
+def test_true_columns_are_read(tmp_path: Path, content: str) -> None:
+    rows = sum(len(sentence.tokens) for sentence in read(write(tmp_path / "a.conll", content)))
+    assert rows == sum(line != "" for line in content.splitlines())
+
+
+HEADERS = {
+    "tabs": "token\tlabel\nEU\tB-ORG\nrejects\tO\n\nPeter\tB-PER\n",
+    "emtsv": "form\tpos\nThe\tDT\ndog\tNN\n",
+    "emtsv, all": "form\twsafter\tanas\tlemma\txpostag\nA\t\\n\t[]\ta\t[/Det]\n",
+    "spaces": "Word POS Tag\nThousands NNS O\nof IN O\n",
+    "capitals": "TOKEN\tNE-COARSE-LIT\tNE-FINE-COMP\tMISC\nA\tO\tO\t_\n",
+    "underscores": "token_id\tword\tner_tag\n1\tA\tO\n2\tb\tO\n",
+    "with a hash": "#form\tpos\nThe\tDT\n",
+    "with a hash and a space": "# form\tpos\nThe\tDT\n",
+    "quotes": '"word"\t"label"\nA\tO\n',
+    "kaggle": "Sentence #\tWord\tPOS\tTag\ns1\tA\tDT\tO\ns1\tb\tNN\tO\n",
+    "then a blank line": "token\tlabel\n\nEU\tB-ORG\nran\tO\n",
+    "of fewer columns": "word tag\n\nEU NNP O\nran VB O\n",
+    "after a comment": "# data = x\ntoken\tlabel\nEU\tO\n",
+    "of two files": "token\tlabel\nEU\tO\n\ntoken\tlabel\nran\tO\n",
+    "a word that is a name": "word\tlabel\n" + "the\tO\n" * 200 + "word\tO\n",
+}
+
+
+@pytest.mark.parametrize("name", HEADERS)
+@pytest.mark.parametrize("use", READERS)
+def test_a_row_of_column_names_is_refused(
+    tmp_path: Path, use: Callable[[Path], None], name: str
+) -> None:
+    """It would be the first token, and shift all labels of the first sentence."""
+    path = write(tmp_path / "a.conll", HEADERS[name])
+    line = 2 if name == "after a comment" else 1
+    with pytest.raises(ElmoError) as caught:
+        use(path)
+    assert caught.value.message.startswith(f"{path}, line {line}: the row names the columns (`")
+    assert caught.value.hint == f"delete it: `sed '{line}d' FILE > NEW_FILE`"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "Word NN O\nTag NN O\n",
+        "token\nEU\nrejects\n",  # one name may be a token
+        "Word word\ncat word\n12 number\n",  # labels
+        "EU\tO\n\ntoken\tlabel\n",  # not the first row
+        "# form lemma pos\nEU O\nran O\n",  # a comment, by its number of columns
+    ],
+)
+def test_a_first_row_that_holds_a_token_is_read(tmp_path: Path, content: str) -> None:
+    rows = sum(len(sentence.tokens) for sentence in read(write(tmp_path / "a.conll", content)))
+    is_row = [line != "" and not line.startswith("# ") for line in content.splitlines()]
+    assert rows == sum(is_row)
+
+
+@pytest.mark.parametrize("use", READERS)
+def test_a_line_of_a_no_break_space_is_not_blank(
+    tmp_path: Path, use: Callable[[Path], None]
+) -> None:
+    """One rule for all: ASCII whitespace is blank, so that U+00A0 may be a token."""
+    path = write(tmp_path / "a.conll", "EU\tO\n\u00a0\nran\tO\n")
+    with pytest.raises(ElmoError, match=r"line 2: '\\xa0': the number of columns is 1, not 2"):
+        use(path)
+
+
+def test_blank_lines_of_trees_and_json_are_ascii_white_space(tmp_path: Path) -> None:
+    assert "line 2: '\\xa0'" in refused(write(tmp_path / "a.conllu", "1\ta\n\u00a0\n")).message
+    assert tokens(write(tmp_path / "b.conllu", "1\ta\n \x0c\n1\tb\n")) == ["a", "b"]
+    error = refused(write(tmp_path / "a.jsonl", '{"tokens": ["a"]}\n\u3000\n'))
+    assert "line 2: not JSON" in error.message
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "text,label\nThe cat sat .,pos\n",
+        "Id;Sentence;Label\n1;It works .;pos\n",
+        '1,"It works, really .",pos\n2,"No .",neg\n',
+    ],
+)
+def test_csv_is_no_text(tmp_path: Path, content: str) -> None:
+    error = refused(write(tmp_path / "a.txt", content))
+    assert error.message == f"{tmp_path / 'a.txt'}, line 1: looks like CSV, which is not read"
+    assert tokens(tmp_path / "a.txt", format="plain")
+    with pytest.raises(UsageError, match=r"a\.csv: a table by its suffix"):
+        read(write(tmp_path / "a.csv", content))
+
+
+@pytest.mark.parametrize("content", ['"No," he said, "now."\n' * 9, "words, words\n" * 9, "text\n"])
+def test_a_text_with_commas_is_no_csv(tmp_path: Path, content: str) -> None:
+    assert tokens(write(tmp_path / "a.txt", content))
