@@ -46,6 +46,20 @@ class FitPoint:
     n_all: int
     example: str = ""
 
+    @classmethod
+    def count(cls, rule: FitRule, things: Iterable[tuple[str, bool]]) -> FitPoint:
+        """Count some things, each of which is its text and whether it fits."""
+        n_fitting = 0
+        n_all = 0
+        example = ""
+        for text, is_fitting in things:
+            n_all += 1
+            if is_fitting:
+                n_fitting += 1
+            elif not example:
+                example = text
+        return cls(rule, n_fitting, n_all, example)
+
     @property
     def fraction(self) -> float:
         """0 to 1; 1 if there is nothing to count."""

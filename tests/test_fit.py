@@ -27,6 +27,12 @@ def test_a_fraction_of_few_things_is_not_warned_of() -> None:
     assert FitPoint(rule, 0, 20).warning != ""
 
 
+def test_the_example_is_the_first_that_does_not_fit() -> None:
+    things = [("a", True), ("b", False), ("c", False), ("d", True)]
+    assert FitPoint.count(RULE, things) == FitPoint(RULE, 2, 4, "b")
+    assert FitPoint.count(RULE, []) == FitPoint(RULE, 0, 0, "")
+
+
 def test_only_a_required_point_is_refused() -> None:
     FitPoint(RULE, 0, 10).check("a.txt")
     required = FitRule("words that are known", "known", "give other words", is_required=True)

@@ -41,63 +41,39 @@ def _fit(
 ) -> Iterator[FitPoint]:
     """Yield the points of all splits, and those of the one that is scored."""
     if words is not None:
-        yield _tokens_with_word_vector(splits, words)
-    yield from _answers_at_tokens(task, splits)
+        yield FitPoint.count(TOKENS_WITH_WORD_VECTOR, _tokens(splits, words))
+    answers = FitPoint.count(ANSWERS_AT_TOKENS, _answers(task, splits))
+    if answers.n_all:  # the task has answers
+        yield answers
     examples = [example for example in scored.examples if task.is_labelled(example)]
-    points = [
-        FitPoint(EXAMPLES_TO_SCORE, task.n_to_score(examples), len(examples)),
-        *_known_labels(task, examples),
-    ]
-    for point in points:
-        point.check(scored.path)
-    yield from points
+    to_score = FitPoint(EXAMPLES_TO_SCORE, task.n_to_score(examples), len(examples))
+    to_score.check(scored.path)
+    yield to_score
+    labels = FitPoint.count(KNOWN_LABELS, _labels(task, examples))
+    if labels.n_all:  # the task has labels
+        labels.check(scored.path)
+        yield labels
 
 
-def _answers_at_tokens(task: Task, splits: Iterable[Split]) -> Iterator[FitPoint]:
-    """Yield how many answers begin and end at tokens, unless the task has no answers."""
-    n_answers = 0
-    n_fitting = 0
-    first = ""
-    for split in splits:
-        for misplaced in task.answers_at_tokens(split):
-            n_answers += 1
-            if not misplaced:
-                n_fitting += 1
-            elif not first:
-                first = misplaced
-    if n_answers:
-        yield FitPoint(ANSWERS_AT_TOKENS, n_fitting, n_answers, first)
-
-
-def _tokens_with_word_vector(splits: Sequence[Split], words: WordVectors) -> FitPoint:
-    n_tokens = 0
-    n_fitting = 0
-    first = ""
+def _tokens(splits: Iterable[Split], words: WordVectors) -> Iterator[tuple[str, bool]]:
+    """Yield each token, and whether it has a word vector."""
     for split in splits:
         for tokens in split.sentences:
-            n_tokens += len(tokens)
-            has_vector = words.has_vectors(tokens)
-            n_fitting += sum(has_vector)
-            if not first and not all(has_vector):
-                first = tokens[has_vector.index(False)]
-    return FitPoint(TOKENS_WITH_WORD_VECTOR, n_fitting, n_tokens, first)
+            yield from zip(tokens, words.has_vectors(tokens), strict=True)
 
 
-def _known_labels(task: Task, examples: Iterable[Any]) -> Iterator[FitPoint]:
-    """Yield how many labels the model knows, unless the task has no labels."""
+def _answers(task: Task, splits: Iterable[Split]) -> Iterator[tuple[str, bool]]:
+    """Yield each answer, and whether it begins and ends at tokens."""
+    for split in splits:
+        yield from task.answers_at_tokens(split)
+
+
+def _labels(task: Task, examples: Iterable[Any]) -> Iterator[tuple[str, bool]]:
+    """Yield each label that is scored, and whether the model knows it."""
     known = task.known_labels()
-    n_labels = 0
-    n_known = 0
-    first = ""
     for example in examples:
         for label in task.scored_labels_of(example):
-            n_labels += 1
-            if label in known:
-                n_known += 1
-            elif not first:
-                first = label
-    if n_labels:
-        yield FitPoint(KNOWN_LABELS, n_known, n_labels, first)
+            yield label, label in known
 
 
 def _repeated_examples(train: Split, dev: Split) -> FitPoint:

@@ -189,12 +189,11 @@ class QaTask(Task):
         answer = example.answers[0]
         return f"the answer {answer.text[:40]!r} is not at character {answer.start} of its context"
 
-    def answers_at_tokens(self, split: Split) -> Iterator[str]:
+    def answers_at_tokens(self, split: Split) -> Iterator[tuple[str, bool]]:
         for example in split.examples:
             for answer in example.answers:
                 if answer.span is not None:  # without its position, it cannot be judged
-                    is_exact = example.text_of(answer.span) == answer.text
-                    yield "" if is_exact else answer.text
+                    yield answer.text, example.text_of(answer.span) == answer.text
 
     def check_model_labels(self, labels: Any) -> None:
         if labels is not None:

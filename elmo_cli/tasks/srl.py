@@ -196,17 +196,10 @@ def _read_json(split: Split, labelled: bool) -> Iterator[None]:
             tokens = tokens_of(member(line, "tokens", kinds=(list, str)))
             values = member(line, "frames", kinds=(list,))
             numbers = split.add(tokens, allow_blank=not values)
+            parsed = [_parse_frame(value, len(tokens), labelled) for value in values]
             if not tokens:
-                blank = Frame(
-                    sentences=numbers,
-                    where=split.where,
-                    target=None,
-                    predicate=_NO_PREDICATE,
-                    key=split.key,
-                )
-                split.examples.append(blank)
-            for value in values:
-                predicate, labels = _parse_frame(value, len(tokens), labelled)
+                parsed = [(_NO_PREDICATE, None)]
+            for predicate, labels in parsed:
                 frame = Frame(
                     sentences=numbers,
                     where=split.where,

@@ -222,8 +222,8 @@ class Task(ABC):
         """Return what is wrong with a training example, though it can be scored; "" for nothing."""
         return ""
 
-    def answers_at_tokens(self, split: Split) -> Iterator[str]:
-        """Yield "" for each answer that begins and ends at tokens, and the text of the others."""
+    def answers_at_tokens(self, split: Split) -> Iterator[tuple[str, bool]]:
+        """Yield the text of each answer, and whether it begins and ends at tokens."""
         yield from ()
 
     def n_to_score(self, examples: Sequence[Any]) -> int:

@@ -132,7 +132,7 @@ def test_a_vocabulary_with_counts_is_refused_with_its_line(command: str) -> None
 
 
 def test_pretrain_reports_the_fit_of_its_texts() -> None:
-    """Before the first step, and the unknown fraction stands beside each perplexity."""
+    """The report comes before the first step, and each perplexity has its unknown fraction."""
     Path("vocab.txt").write_text(f"{HEAD}the\ncat\n.\n")
     Path("dev.txt").write_text("the cat sees the dog .\nthe cat .\n")
     done = made(*PRETRAIN, "--vocabulary", "vocab.txt", "--heldout", "dev.txt", "--json")

@@ -185,6 +185,21 @@ def test_a_map_beyond_hdf5_is_left_out(tmp_path: Path, monkeypatch: pytest.Monke
     assert [name for name, *_ in datasets(path)] == [str(key) for key in range(len(LINES))]
 
 
+@pytest.mark.parametrize(
+    ("tokens", "text", "words"),
+    [
+        (("10 000", "roses"), "10 000 roses", "has tokens that contain spaces"),
+        (("can", "n't"), "cann't", "has another text than its tokens"),
+    ],
+)
+def test_a_warning_says_why_tokens_are_lost(tokens: tuple[str, ...], text: str, words: str) -> None:
+    check = LineCheck(pooled=False)
+    check.add(Sentence(("a", "b"), 0, "a b"))
+    assert check.warning() == ""
+    check.add(Sentence(tokens, 1, text))
+    assert f"sentence 1 (`{text}`) {words}" in check.warning()
+
+
 TOKENS = st.lists(st.text("ab \t\u00a0", max_size=3), max_size=4)
 
 

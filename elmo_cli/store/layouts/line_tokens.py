@@ -48,7 +48,7 @@ class LineCheck:
     Attributes:
         are_tokens: whether `split_line` recovers the tokens of all sentences.
         n_lost: the number of sentences whose tokens no reader can recover, because one of them
-            contains a space.
+            contains a space, or because the text is another one.
         first_lost: the first of these sentences.
     """
 
@@ -74,9 +74,8 @@ class LineCheck:
         if first is None:
             return ""
         problem = f"the tokens of {plural(self.n_lost, 'sentence')} are not recorded"
-        cause = f"sentence {first.key} (`{shortened(first.text)}`) has tokens that contain spaces"
-        if not any(" " in token for token in first.tokens):
-            cause = (
-                f"the text of sentence {first.key} (`{shortened(first.text)}`) is not its tokens"
-            )
-        return f"{problem}: {cause}; `layout=flat` records all tokens"
+        cause = "has another text than its tokens"
+        if any(" " in token for token in first.tokens):
+            cause = "has tokens that contain spaces"
+        where = f"sentence {first.key} (`{shortened(first.text)}`)"
+        return f"{problem}: {where} {cause}; `layout=flat` records all tokens"
