@@ -120,15 +120,18 @@ def open_dataset(group: h5py.Group, name: str) -> h5py.Dataset:
 
 def read_dataset(dataset: h5py.Dataset, selection: Any = ()) -> AnyArray:
     """Read `dataset[selection]`; OSError if the data set is corrupt or claims too many bytes."""
-    # The most that a file can hold, compressed as well as it may be.
-    claimed = dataset.nbytes - MIN_MEMORY
-    if claimed > 0 and claimed > MEMORY_PER_BYTE * int(dataset.file.id.get_filesize()):
+    if dataset.nbytes > max_content(dataset.file):
         raise OSError(f"{dataset.name} claims {dataset.nbytes} bytes, more than its file can hold")
     try:
         values: AnyArray = dataset[selection]
     except _H5PY_ERRORS as error:
         raise OSError(f"{dataset.name} can't be read: {reason_of(error)}") from None
     return values
+
+
+def max_content(file: h5py.File) -> int:
+    """The most bytes that the values in a file may have, compressed as well as they may be."""
+    return MIN_MEMORY + MEMORY_PER_BYTE * int(file.id.get_filesize())
 
 
 def mapped_values(dataset: h5py.Dataset) -> AnyArray | None:

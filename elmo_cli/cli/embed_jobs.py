@@ -161,7 +161,7 @@ def write_shards(
     """Run a job on a Ray cluster; `threads` and `gpus` are those of each worker."""
     _silence_ray()
     try:
-        from elmo_cli.cluster.run import ClusterSettings, embed_on_cluster
+        from elmo_cli.cluster.run import ClusterSettings, LoadedModel, embed_on_cluster
     except ModuleNotFoundError as error:
         if error.name != "ray":
             raise
@@ -176,8 +176,12 @@ def write_shards(
             console.note(f"{plural(total, 'token')}, {done:,} done")
         progress.update(done, total)
 
+    def on_model(model: LoadedModel) -> None:
+        console.warn(*model.warnings)
+        note_fit(model.fit)
+
     with progress, redirect_stdout(sys.stderr):  # Ray reports a dead worker on stdout
-        result = embed_on_cluster(job, cluster, on_progress)
+        result = embed_on_cluster(job, cluster, on_progress, on_model)
     seconds = time.monotonic() - start_s
     folder = without_secrets(job.output)
     console.warn(*result.report.warnings)
@@ -216,6 +220,7 @@ def _cluster_facts(output: str, result: ClusterResult, seconds: float) -> dict[s
         "computed_tokens": sum(piece.n_tokens for piece in pieces if piece.worker),
         "seconds": round(seconds, 1),
         "workers": sorted({piece.worker for piece in pieces if piece.worker}),
+        "fit": fit_facts(result.fit),
         "skipped": result.report.skipped,
         "warnings": result.report.warnings,
     }

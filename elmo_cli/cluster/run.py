@@ -23,10 +23,13 @@ from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import make_embedder, write_shard
 from elmo_cli.embed.run_spec import run_spec
+from elmo_cli.embed.text_fit import text_fit
 from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
 from elmo_cli.errors import ElmoError, ModelError, UsageError
+from elmo_cli.fit import FitPoint
 from elmo_cli.store.shards import shard_name
 from elmo_cli.text.input import InputReport
+from elmo_cli.text.sentence import Sentence
 
 # 4,000 sentences or 131,072 tokens: minutes of work, some hundred megabytes. With state "document"
 # a long document is one block of up to eight times as many.
@@ -80,24 +83,50 @@ Work = tuple[Piece, tuple[Block, ...]]
 
 
 @dataclass(frozen=True)
+class LoadedModel:
+    """What a worker reports of the model that it has loaded.
+
+    Attributes:
+        attributes: that all shards of the run have in common.
+        fit: how the beginning of the text fits the vocabulary of the model; empty without one.
+        warnings: why it could not be compared.
+    """
+
+    attributes: dict[str, Any]
+    fit: tuple[FitPoint, ...]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class ClusterResult:
-    """All pieces of a text, each with the outcome of its shard, and the report of its readers."""
+    """All pieces of a text, each with the outcome of its shard.
+
+    Attributes:
+        report: what the readers of the text reported.
+        fit: how the beginning of the text fits the vocabulary of the model; empty without one.
+    """
 
     pieces: tuple[Piece, ...]
     report: InputReport
+    fit: tuple[FitPoint, ...] = ()
 
 
 def embed_on_cluster(
     job: EmbedJob,
     cluster: ClusterSettings,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    on_model: Callable[[LoadedModel], None] = lambda model: None,
 ) -> ClusterResult:
     """Embed the inputs into a folder of shards, and skip shards that exist already.
 
-    The output of the job is the folder, at the same path or URL on all machines; `progress` is
-    called with the tokens that are done, and those of the whole text. A shard that cannot be
-    computed does not stop the others; its piece has the error. Raises an ElmoError if the text, the
-    model, the folder or the cluster cannot be used.
+    The output of the job is the folder, at the same path or URL on all machines. A shard that
+    cannot be computed does not stop the others; its piece has the error.
+
+    Args:
+        progress: called with the tokens that are done, and those of the whole text.
+        on_model: called when the first worker has loaded the model, before a piece is computed.
+    Raises:
+        ElmoError: the text, the model, the folder or the cluster cannot be used.
     """
     folder = open_shard_folder(job.output)
     folder.check_writable()
@@ -105,7 +134,9 @@ def embed_on_cluster(
         scan = scan_text(job)
         folder.write_skipped(scan.report.skipped)
         pool = _WorkerPool(job, scan, cluster)
-        planned = plan_pieces(scan, job.embedder.state, pool.settings())
+        model = pool.first_model()
+        on_model(model)
+        planned = plan_pieces(scan, job.embedder.state, model.attributes)
         pieces = {piece.number: piece for piece in planned}
         existing = folder.names()
         todo = [piece for piece in planned if piece.name not in existing]
@@ -120,7 +151,7 @@ def embed_on_cluster(
     results = tuple(_checked(piece, existing) for piece in pieces.values())
     if not any(piece.error for piece in results):
         folder.remove_partial({piece.name for piece in results})
-    return ClusterResult(results, scan.report)
+    return ClusterResult(pieces=results, report=scan.report, fit=model.fit)
 
 
 def plan_pieces(scan: TextScan, state: str, settings: Mapping[str, Any]) -> list[Piece]:
@@ -175,9 +206,12 @@ class EmbedWorker:
         with suppress(OSError):  # another machine may not have it, nor need it
             os.chdir(folder)
 
-    def load(self) -> dict[str, Any]:
-        """Load the model, and return the attributes that all shards of the run have in common."""
-        return run_spec(self._job, self._embedder).to_attributes()
+    def load(self, beginning: tuple[Sentence, ...]) -> LoadedModel:
+        """Load the model, and compare the beginning of the text with its vocabulary."""
+        attributes = run_spec(self._job, self._embedder).to_attributes()
+        warnings: list[str] = []
+        fit = text_fit(self._job, beginning, self._embedder, warnings.append)
+        return LoadedModel(attributes=attributes, fit=fit, warnings=tuple(warnings))
 
     def embed(self, work: Work) -> Piece:
         """Write the shard of a piece under its name; a failure leaves nothing.
@@ -212,19 +246,21 @@ class _WorkerPool:
             max_task_retries=-1,
         )(EmbedWorker)
         threads = None if cluster.gpus else cluster.threads
+        first_block = next(read_blocks(job, InputReport()), None)
+        self._beginning = () if first_block is None else first_block.sentences
         self._calls: dict[Any, tuple[Any, Work | None]] = {}  # None: the worker loads its model
         for _ in range(cluster.workers):
             self._load(actor.remote(job, scan, threads, os.getcwd()))
         self._idle: list[Any] = []
         self._again: list[Work] = []
         self._deaths = Counter[int]()
-        self._settings: dict[str, Any] = {}
+        self._model: LoadedModel | None = None  # of the first worker that has loaded it
 
-    def settings(self) -> dict[str, Any]:
-        """The attributes of all shards, from the first worker that has loaded the model."""
-        while not self._settings:
+    def first_model(self) -> LoadedModel:
+        """The answer of the first worker that has loaded the model."""
+        while self._model is None:
             self._wait()
-        return self._settings
+        return self._model
 
     def embed(self, pieces: Iterator[Work], n_pieces: int) -> Iterator[Piece]:
         """Compute pieces, and yield them with their outcome, in the order of completion."""
@@ -247,7 +283,7 @@ class _WorkerPool:
             self._calls[call] = (worker, work)
 
     def _load(self, worker: Any) -> None:
-        self._calls[worker.load.remote()] = (worker, None)
+        self._calls[worker.load.remote(self._beginning)] = (worker, None)
 
     def _wait(self) -> Piece | None:
         """Wait for one call; a piece with its outcome, or None if another call has to follow."""
@@ -264,7 +300,7 @@ class _WorkerPool:
             return self._after_death(worker, work, error)
         self._idle.append(worker)
         if work is None:
-            self._check_settings(answer)
+            self._check_model(answer)
             return None
         embedded: Piece = answer
         return embedded
@@ -284,13 +320,13 @@ class _WorkerPool:
         hint = "for lack of memory, use fewer workers or a smaller `batch_size`"
         return replace(piece, error=f"given up after {_ATTEMPTS} workers died", hint=hint)
 
-    def _check_settings(self, settings: dict[str, Any]) -> None:
+    def _check_model(self, model: LoadedModel) -> None:
         """Refuse machines with different models."""
-        if not self._settings:
-            self._settings = settings
-        for name, ours in self._settings.items():
-            if settings.get(name) != ours:
-                theirs = settings.get(name)
+        if self._model is None:
+            self._model = model
+        for name, ours in self._model.attributes.items():
+            theirs = model.attributes.get(name)
+            if theirs != ours:
                 problem = f"{name} is {ours!r} on one machine, {theirs!r} on another"
                 raise ModelError(problem, "all machines of the cluster need the same model")
 

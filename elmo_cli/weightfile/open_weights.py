@@ -11,9 +11,9 @@ import h5py
 
 from elmo_cli.errors import WeightFileError
 from elmo_cli.files import StrPath
-from elmo_cli.hdf5 import dataset_names, open_dataset, open_hdf5, reading
+from elmo_cli.hdf5 import dataset_names, max_content, open_dataset, open_hdf5, reading
 from elmo_cli.isolate import run_isolated
-from elmo_cli.messages import plural
+from elmo_cli.messages import CORRUPT_HINT, format_bytes, plural
 from elmo_cli.model.options import N_CHARACTERS, Options
 from elmo_cli.regular_files import check_regular
 from elmo_cli.weightfile.describe import find_dataset
@@ -30,8 +30,8 @@ def check_readable(paths: Sequence[StrPath | None]) -> None:
     Args:
         paths: None for a file that a model lacks.
     Raises:
-        WeightFileError: HDF5 crashes on a file or exceeds a limit, or the groups of the file
-            cannot be listed.
+        WeightFileError: HDF5 crashes on a file or exceeds a limit, the groups of the file cannot
+            be listed, or its arrays together are larger than a file of its size can hold.
     """
     for path in paths:
         if path is not None:
@@ -40,9 +40,19 @@ def check_readable(paths: Sequence[StrPath | None]) -> None:
 
 def _decompress_all(path: StrPath) -> None:
     with suppress(OSError), open_hdf5(path) as file, reading(path, WeightFileError):
+        n_bytes = 0
         for name in dataset_names(file):
+            dataset = None
             with suppress(Exception):  # the reader of the data set reports it
                 dataset = open_dataset(file, name)
+            if dataset is None:
+                continue
+            # An array may be within the limit of one, and each of a thousand compressed to nothing.
+            n_bytes += dataset.nbytes
+            if n_bytes > max_content(file):
+                problem = f"its arrays have over {format_bytes(n_bytes)}, more than it can hold"
+                raise WeightFileError(problem, CORRUPT_HINT, where=path)
+            with suppress(Exception):
                 if dataset.chunks:
                     for chunk in dataset.iter_chunks():
                         dataset[chunk]

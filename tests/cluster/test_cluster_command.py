@@ -60,6 +60,17 @@ def test_the_commands_it_prints_make_the_file_of_one_process(tmp_path: Path, out
     assert len(summary["workers"]) == 1
 
 
+def test_a_text_in_another_language_is_reported_once(scene: Any) -> None:
+    """Also if all shards exist already."""
+    shutil.copytree(scene.job.model.name_or_path, "of-another-language")
+    Path("of-another-language/vocab.txt").write_text("<S>\n</S>\n<UNK>\nder\ndie\n")
+    for _ in range(2):
+        done = embed("-m", "of-another-language", "--json")
+        assert done.err.count("first tokens in the model's vocabulary: 0 of 18 (0.0%)") == 1
+        point = json.loads(done.out)["fit"]["first_tokens_in_vocabulary"]
+        assert (point["fitting"], point["of"]) == (0, 18)
+
+
 def test_missing_shards_are_reported(scene: Any) -> None:
     scene.ray.dies = Deaths(3, 3)
     done = embed("--json")

@@ -189,8 +189,9 @@ def test_machines_with_different_models_are_refused(
     load = scene.cluster.EmbedWorker.load
     hashes = ["a", "b"]
 
-    def load_another_model(worker: Any) -> dict[str, Any]:
-        return {**load(worker), "model_sha256": hashes.pop()}
+    def load_another_model(worker: Any, beginning: Any) -> Any:
+        model = load(worker, beginning)
+        return replace(model, attributes={**model.attributes, "model_sha256": hashes.pop()})
 
     monkeypatch.setattr(scene.cluster.EmbedWorker, "load", load_another_model)
     with pytest.raises(ModelError, match=r"model_sha256 is '.' on one machine, '.' on another"):

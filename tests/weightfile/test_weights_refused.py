@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+import zlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -254,3 +255,19 @@ def test_a_file_whose_groups_cannot_be_listed_is_refused(tmp_path: Path) -> None
     check_readable([None, tmp_path / "b.hdf5"])  # its reader reports what is wrong
     with pytest.raises(WeightFileError, match="external link"):
         check_readable([tmp_path / "a.hdf5"])
+
+
+def test_arrays_that_are_too_large_together_are_refused(tmp_path: Path) -> None:
+    """A file of 100 KB can hold gigabytes of zeros, of which each array is within the limit."""
+    n_rows = 1 << 24  # 64 MiB
+    zeros = zlib.compress(bytes(4 * n_rows))
+    path = tmp_path / "a.hdf5"
+    with h5py.File(path, "w") as file:
+        for number in range(6):
+            dataset = file.create_dataset(
+                str(number), (n_rows,), "f4", chunks=(n_rows,), compression="gzip"
+            )
+            dataset.id.write_direct_chunk((0,), zeros)
+    assert path.stat().st_size < 1 << 20
+    with pytest.raises(WeightFileError, match="its arrays have over"):
+        check_readable([path])
