@@ -13,9 +13,10 @@ from elmo_cli.errors import InputError, UsageError
 from elmo_cli.files import write_text
 from elmo_cli.filetypes import identify
 from elmo_cli.fit import FitPoint, FitRule
-from elmo_cli.messages import plural, shortened
+from elmo_cli.messages import format_bytes, plural, shortened
 from elmo_cli.regular_files import check_regular
 from elmo_cli.text.characters import BEGIN, END
+from elmo_cli.zip_files import max_content
 
 UNKNOWN = "<UNK>"
 SPECIALS = (BEGIN, END, UNKNOWN)
@@ -61,15 +62,13 @@ class Vocabulary:
     def read(cls, path: str | Path) -> Vocabulary:
         """Read a vocabulary file: one type per line, whose id is its number among them, from 0.
 
-        Lines `!!!MAXTERMID` hold no type and have no id. A file named .gz is decompressed. A file
-        that can't be read, is not UTF-8, lacks a special type, or has a type twice or a tab in a
-        line is an InputError.
+        Lines `!!!MAXTERMID` hold no type and have no id. A file named .gz is decompressed, up to
+        the size that `max_content` allows. A file that can't be read, is not UTF-8, lacks a special
+        type, or has a type twice or a tab in a line is an InputError.
         """
         check_regular(path, InputError)
-        open_file = gzip.open if str(path).endswith(".gz") else open
         try:
-            with open_file(path, "rb") as file:
-                content = file.read()
+            content = _content_of(path)
             text = content.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             kind = identify(content)
@@ -78,10 +77,10 @@ class Vocabulary:
         except (OSError, EOFError, zlib.error) as error:
             reason = getattr(error, "strerror", None) or error
             raise InputError(f"can't be read ({reason})", _VOCABULARY_HINT, where=path) from None
-        lines = [line.strip() for line in text.removesuffix("\n").split("\n")]
         types = []
         line_of: dict[str, int] = {}
-        for number, token in enumerate(lines, start=1):
+        for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
+            token = line.strip()
             if token == _PLACEHOLDER_LINE:
                 continue
             if "\t" in token:
@@ -99,6 +98,18 @@ class Vocabulary:
     def write(self, path: str | Path) -> None:
         """Write one type per line in UTF-8; replace an existing file when the new is complete."""
         write_text(path, (f"{token}\n" for token in self.types), durable=True)
+
+
+def _content_of(path: str | Path) -> bytes:
+    """The bytes of a file, decompressed if it is named .gz; OSError if they are too many for it."""
+    if not str(path).endswith(".gz"):
+        return Path(path).read_bytes()
+    limit = max_content(path)
+    with gzip.open(path) as file:
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise OSError(f"its content is larger than {format_bytes(limit)}")
+    return content
 
 
 @dataclass(frozen=True)

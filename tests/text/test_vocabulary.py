@@ -56,6 +56,14 @@ def test_refused_files(content: str | bytes | None, problem: str, tmp_path: Path
         assert caught.value.message.startswith(f"{path}{problem}")
 
 
+def test_a_file_of_little_more_than_nothing_is_not_decompressed(tmp_path: Path) -> None:
+    """A megabyte of .gz can hold a gigabyte of line ends."""
+    path = tmp_path / "vocab.txt.gz"
+    path.write_bytes(gzip.compress(HEAD.encode() + b"\n" * (65 << 20), mtime=0))
+    with pytest.raises(InputError, match=r"its content is larger than 64\.0 MiB"):
+        Vocabulary.read(path)
+
+
 def test_types_are_sorted_by_count_then_alphabet_and_rare_ones_left_out() -> None:
     """The sampled softmax takes ids for ranks; and the order of the text must not matter."""
     assert types_of(["b", "a", "d", "b", "c", "a", "<UNK>", "b"]) == ("b", "a", "c", "d")
