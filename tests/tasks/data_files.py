@@ -5,6 +5,38 @@ from __future__ import annotations
 import json
 from typing import Any
 
+NER_DATA = {
+    "train.conll": """\
+Anna B-PER
+Berg I-PER
+lives O
+in O
+Oslo B-LOC
+
+Oslo B-LOC
+is O
+cold O
+
+Anna B-PER
+likes O
+Bergen B-LOC
+
+it O
+rains O
+""",
+    "dev.conll": """\
+Anna B-PER
+Berg I-PER
+likes O
+Oslo B-LOC
+
+it O
+is O
+cold O
+""",
+    "words.txt": "the 1 0 0\nanna 0 1 0\noslo 0 0 1\nrains 1 1 0\n",
+}
+
 TREES = """\
 (+ (0 a) (+ (+ fine) (0 day)))
 (~ (0 a) (~ (~ grey) (0 day)))

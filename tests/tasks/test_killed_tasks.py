@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
+from random import Random
 
 import pytest
+import torch
 from command_line import made
 from killed_commands import KilledCommand
+from ner_runs import weights_of
 
 DATA = ("train.conll", "dev.conll", "words.txt")
-WORDS = ("train", "ner", "--train", "train.conll", "--dev", "dev.conll", "--epochs", 2, "-q")
+TRAIN = ("train", "ner", "--train", "train.conll", "--dev", "dev.conll")
+WORDS = (*TRAIN, "--epochs", 2, "-q")
 SIZES = ("--word-vectors", "words.txt", "--set", "hidden=4", "--set", "char_filters=2", "-o", "out")
 
 
@@ -101,3 +109,29 @@ def test_killed_predictions_are_complete_or_absent(
     words = ("predict", finished / "out", "new.txt", "-o", "new.conll", "-q")
     n_runs = KilledCommand(words, prepare, predicted).check(tmp_path, is_exhaustive=is_exhaustive)
     print(f"predict -o: {n_runs} runs killed")
+
+
+@pytest.mark.slow
+def test_a_killed_run_resumes_to_the_same_weights(embedded: None) -> None:
+    """`kill -9` at five random moments of a run, each resumed by the command."""
+    words = [*(sys.executable, "-m", "elmo_cli", *TRAIN, "--epochs", "40")]
+    words += ["--embeddings", "vectors", "--set", "hidden=5", "--patience", "40", "-q"]
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    begun = time.monotonic()
+    subprocess.run([*words, "-o", "whole"], env=env, check=True)
+    duration = time.monotonic() - begun
+    random = Random(0)
+    for _ in range(5):
+        mode = ["--resume"] if Path("killed/task.json").exists() else ["--overwrite"]
+        process = subprocess.Popen([*words, "-o", "killed", *mode], env=env)
+        try:
+            process.wait(random.uniform(0.5, 1.0) * duration)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    mode = ["--resume"] if Path("killed/task.json").exists() else ["--overwrite"]
+    subprocess.run([*words, "-o", "killed", *mode], env=env, check=True)
+    expected = weights_of("whole")
+    found = weights_of("killed")
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], weight) for name, weight in expected.items())

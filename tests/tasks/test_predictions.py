@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shutil
 import subprocess
 import sys
 import tracemalloc
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,7 @@ from elmo_cli.tasks.readers import Split
 from elmo_cli.tasks.task import load_task
 from elmo_cli.text.input import InputSettings, read_sentences
 
+PutModel = Callable[[str], object]
 SMALL = ("--elmo", "none", "--epochs", 1, "--set", "hidden=4", "-q")
 TRAIN = "Anna\tB-PER\nslept\tO\n\nOslo\tB-LOC\nslept\tO\n"
 PAIRS = (
@@ -51,19 +55,38 @@ def this_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[2]))
 
 
-def train(name: str) -> None:
-    """Train a model in the folder `model`."""
-    path, text = TRAINING_DATA[name]
-    Path(path).write_text(text)
-    made("train", name, "--train", path, "--dev", path, *SMALL, "-o", "model")
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """From the name of a task to a folder with a model of it in `model`, trained once."""
+
+    @cache
+    def trained_once(name: str) -> Path:
+        folder = tmp_path_factory.mktemp(name)
+        path, text = TRAINING_DATA[name]
+        data = folder / path
+        data.write_text(text)
+        made("train", name, "--train", data, "--dev", data, *SMALL, "-o", folder / "model")
+        return folder
+
+    return trained_once
+
+
+@pytest.fixture
+def put_model(trained: Callable[[str], Path]) -> PutModel:
+    """Puts a model of a task into the folder `model`."""
+
+    def copied(name: str) -> object:
+        return shutil.copytree(trained(name) / "model", "model")
+
+    return copied
 
 
 def objects(text: bytes) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.decode().split("\n") if line]
 
 
-def test_each_line_of_text_has_an_entry_with_the_key_of_its_embeddings() -> None:
-    train("ner")
+def test_each_line_of_text_has_an_entry_with_the_key_of_its_embeddings(put_model: PutModel) -> None:
+    put_model("ner")
     Path("a.txt").write_text("\nAnna slept\n\n\nOslo\n")
     Path("b.jsonl").write_text('{"text": ""}\n\n{"tokens": ["It", "rains"]}\n')
     lines = objects(made("predict", "model", "a.txt", "b.jsonl", "--output-format", "jsonl").out)
@@ -87,8 +110,8 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-def test_lines_of_columns_can_be_pasted(name: str) -> None:
-    train("ner")
+def test_lines_of_columns_can_be_pasted(name: str, put_model: PutModel) -> None:
+    put_model("ner")
     Path(name).write_text(COLUMNS[name])
     made("evaluate", "model", "--test", name, "-o", "predicted.conll")
     rows = COLUMNS[name].splitlines()
@@ -123,8 +146,8 @@ ROWS = {
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_each_row_of_data_has_an_entry(name: str) -> None:
-    train(name)
+def test_each_row_of_data_has_an_entry(name: str, put_model: PutModel) -> None:
+    put_model(name)
     text, field = ROWS[name]
     Path("new.jsonl").write_text(text)
     lines = objects(made("predict", "model", "new.jsonl", "--as-data").out)
@@ -133,8 +156,8 @@ def test_each_row_of_data_has_an_entry(name: str) -> None:
     assert not lines[2][field]
 
 
-def test_evaluate_writes_rows_that_it_does_not_score() -> None:
-    train("entailment")
+def test_evaluate_writes_rows_that_it_does_not_score(put_model: PutModel) -> None:
+    put_model("entailment")
     Path("test.jsonl").write_text(PAIRS + PAIRS.replace('"yes"', '"-"'))
     done = made("evaluate", "model", "--test", "test.jsonl", "-o", "out.jsonl", "--json")
     assert json.loads(done.out)["examples"] == 3
@@ -144,8 +167,8 @@ def test_evaluate_writes_rows_that_it_does_not_score() -> None:
     assert lines[2]["label"] in ("yes", "no")
 
 
-def test_blank_lines_between_labelled_lines_have_entries() -> None:
-    train("classification")
+def test_blank_lines_between_labelled_lines_have_entries(put_model: PutModel) -> None:
+    put_model("classification")
     Path("test.tsv").write_text("1\tA day\n\n0\tA bore\n")
     made("evaluate", "model", "--test", "test.tsv", "-o", "out.jsonl")
     lines = objects(Path("out.jsonl").read_bytes())
@@ -156,23 +179,23 @@ def test_blank_lines_between_labelled_lines_have_entries() -> None:
     ]
 
 
-def test_documents_name_the_keys_of_their_sentences() -> None:
-    train("coref")
+def test_documents_name_the_keys_of_their_sentences(put_model: PutModel) -> None:
+    put_model("coref")
     Path("a.txt").write_text("Anna slept\nShe slept\n\nIt rained\n")
     lines = objects(made("predict", "model", "a.txt").out)
     assert [(line["key"], line["keys"]) for line in lines] == [(0, [0, 1]), (3, [3])]
 
 
-def test_questions_keep_an_empty_context() -> None:
-    train("qa")
+def test_questions_keep_an_empty_context(put_model: PutModel) -> None:
+    put_model("qa")
     Path("new.jsonl").write_text(QUESTION + '{"id": "2", "context": "", "question": "Why?"}\n')
     answers = json.loads(made("predict", "model", "new.jsonl", "--as-data").out)
     assert answers.keys() == {"1", "2"}
     assert answers["2"] == ""
 
 
-def test_a_pipe_gets_the_first_predictions_before_the_text_ends() -> None:
-    train("ner")
+def test_a_pipe_gets_the_first_predictions_before_the_text_ends(put_model: PutModel) -> None:
+    put_model("ner")
     command = [sys.executable, "-m", "elmo_cli", "predict", "model", "-", "-q"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None
@@ -219,8 +242,8 @@ def test_chunks_begin_small_and_end_where_reading_would_wait() -> None:
     assert {len(chunk.sentences) for chunk in chunks} == {1}
 
 
-def test_an_error_leaves_no_file_and_no_half_row() -> None:
-    train("ner")
+def test_an_error_leaves_no_file_and_no_half_row(put_model: PutModel) -> None:
+    put_model("ner")
     Path("bad.jsonl").write_text('{"text": "Anna slept"}\n{"text": 5}\n')
     done = elmo("predict", "model", "bad.jsonl", "-o", "out.conll")
     refused(done, 1, "bad.jsonl, line 2: ", "")
@@ -237,8 +260,8 @@ def assert_clean(text: bytes, n_rows: int) -> None:
     assert all(row.count("\t") == 1 and row.replace("\t", "").isprintable() for row in rows)
 
 
-def test_tokens_and_labels_cannot_control_a_terminal_or_break_a_column() -> None:
-    train("ner")
+def test_tokens_and_labels_cannot_control_a_terminal_or_break_a_column(put_model: PutModel) -> None:
+    put_model("ner")
     Path("h.jsonl").write_text(json.dumps({"tokens": HOSTILE}) + "\n")
     shown = b""
 
@@ -261,8 +284,8 @@ def test_tokens_and_labels_cannot_control_a_terminal_or_break_a_column() -> None
     assert again[0]["tokens"] == HOSTILE
 
 
-def test_a_token_that_is_printable_stays_as_it_is() -> None:
-    train("ner")
+def test_a_token_that_is_printable_stays_as_it_is(put_model: PutModel) -> None:
+    put_model("ner")
     tokens = ["1\\/2", "ä", "\u00a0", "#", "\\n"]
     Path("new.jsonl").write_text(json.dumps({"tokens": tokens}) + "\n")
     rows = made("predict", "model", "new.jsonl").out.decode().splitlines()

@@ -5,19 +5,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import h5py
 import numpy as np
 import pytest
 import torch
-from command_line import Done, documented, elmo, made, refused
+from command_line import Done, documented, elmo, made, only_tiny, refused
 
 from elmo_cli.errors import (
     ElmoError,
@@ -85,16 +81,29 @@ def assert_same_weights(first: str, second: str) -> None:
         assert torch.equal(weights(second)[name], tensor), name
 
 
+@pytest.fixture(scope="module")
+def finished(embedded_data: Path, tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run with the usual settings that nothing has disturbed."""
+    path = tmp_path_factory.mktemp("finished")
+    with pytest.MonkeyPatch.context() as patch:
+        only_tiny(patch, tiny)
+        patch.chdir(shutil.copytree(embedded_data, path, dirs_exist_ok=True))
+        train("ner")
+    return path / "ner"
+
+
 @pytest.fixture
-def embedded(folder: None) -> None:
-    made("embed", "train.conll", "dev.conll", "-o", "vectors/", "--layout", "flat")
+def trained(embedded: None, finished: Path) -> dict[str, Any]:
+    """A copy of it in `ner`, next to its data and vectors; the content of scores.json."""
+    copy = shutil.copytree(finished, Path("ner"))
+    facts: dict[str, Any] = json.loads((copy / "scores.json").read_text())
+    return facts
 
 
 @pytest.mark.parametrize("interruptions", [[1], [3], [5, 1, 4]])
 def test_a_resumed_run_has_the_weights_of_an_undisturbed_one(
-    embedded: None, interruptions: list[int]
+    trained: dict[str, Any], interruptions: list[int]
 ) -> None:
-    expected = train("whole")
     for number, stop_after in enumerate(interruptions):
         with pytest.raises(KeyboardInterrupt):
             train("parts", mode="resume" if number else "new", stop_after=stop_after)
@@ -102,9 +111,9 @@ def test_a_resumed_run_has_the_weights_of_an_undisturbed_one(
         if log.exists():  # killed between the log and the checkpoint
             log.write_text(log.read_text() + "{}\n")
     resumed = train("parts", mode="resume")
-    assert {**resumed, "seconds": 0} == {**expected, "seconds": 0}
-    assert_same_weights("parts", "whole")
-    assert log_of("parts") == log_of("whole")
+    assert {**resumed, "seconds": 0} == {**trained, "seconds": 0}
+    assert_same_weights("parts", "ner")
+    assert log_of("parts") == log_of("ner")
     before = content_of("parts")
     Path("moved").mkdir()
     Path("train.conll").rename("moved/train.conll")
@@ -115,10 +124,12 @@ def test_a_resumed_run_has_the_weights_of_an_undisturbed_one(
     assert " ".join(sorted(before)) == files
 
 
-def test_random_numbers_depend_on_the_seed_and_the_epoch(embedded: None) -> None:
-    train("a"), train("b"), train("c", seed=1)
-    assert torch.equal(weights("a")["output.weight"], weights("b")["output.weight"])
-    assert not torch.equal(weights("a")["output.weight"], weights("c")["output.weight"])
+@pytest.mark.usefixtures("trained")
+def test_random_numbers_depend_on_the_seed_and_the_epoch() -> None:
+    train("again")
+    train("other", seed=1)
+    assert torch.equal(weights("again")["output.weight"], weights("ner")["output.weight"])
+    assert not torch.equal(weights("other")["output.weight"], weights("ner")["output.weight"])
     train("constant", epochs=3, learning_rate=1e-12)
     assert len({line["loss"] for line in log_of("constant")}) == 3
 
@@ -209,10 +220,10 @@ def test_other_settings_and_data_are_not_resumed(
     assert content_of("vectors") == before
 
 
+@pytest.mark.usefixtures("trained")
 def test_a_loaded_model_knows_further_words_and_predicts_in_chunks(
-    embedded: None, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    train("ner")
     trained = load_trained("ner")
     table = weights("ner")["representation.words.weight"]
     extended = trained.model.representation.words.weight
@@ -262,10 +273,8 @@ def without_fields(content: bytes) -> bytes:
         ("task.json", without_fields),
     ],
 )
-def test_a_corrupt_model_is_refused(
-    embedded: None, file: str, change: Callable[[bytes], bytes]
-) -> None:
-    train("ner")
+@pytest.mark.usefixtures("trained")
+def test_a_corrupt_model_is_refused(file: str, change: Callable[[bytes], bytes]) -> None:
     path = Path("ner", file)
     path.write_bytes(change(path.read_bytes()))
     with pytest.raises(ModelError):
@@ -300,8 +309,9 @@ def command(*words: object) -> Done:
 def test_bad_data_and_settings_are_two_lines_and_change_nothing(
     embedded: None, text: str | None, words: tuple[str, ...], error: str
 ) -> None:
-    Path("one").mkdir()
-    made("embed", "train.conll", "-o", "one/x.hdf5", "--layers", "top")
+    if "--embeddings" in words:
+        Path("one").mkdir()
+        made("embed", "train.conll", "-o", "one/x.hdf5", "--layers", "top")
     if text is not None:
         Path("dev.conll").write_text(text)
     before = {path: path.stat().st_mtime_ns for path in Path().rglob("*") if path.is_file()}
@@ -312,8 +322,8 @@ def test_bad_data_and_settings_are_two_lines_and_change_nothing(
     assert {path: path.stat().st_mtime_ns for path in Path().rglob("*") if path.is_file()} == before
 
 
-def test_vectors_that_are_not_finite_leave_the_old_run(embedded: None) -> None:
-    train("ner")
+@pytest.mark.usefixtures("trained")
+def test_vectors_that_are_not_finite_leave_the_old_run() -> None:
     before = content_of("ner")
     with h5py.File("vectors/dev.hdf5", "r+") as file:
         file["vectors"][4 + 2, 0, 5] = np.nan  # the first sentence has four tokens
@@ -366,26 +376,3 @@ def test_a_bilm_that_is_not_found_by_name_must_be_given(folder: None, odd: Path)
         refused(elmo(*use), 1, "no model named `odd`", "with `--model`, name the folder")
         refused(elmo(*use, "-m", os.environ["ELMO_MODEL"]), 1, "", "with `--model`")
         made(*use, "-m", odd)
-
-
-@pytest.mark.slow
-def test_a_killed_run_resumes_to_the_same_weights(embedded: None) -> None:
-    """`kill -9` at five random moments of a run, each resumed by the command."""
-    words = [*(sys.executable, "-m", "elmo_cli", "train", "ner", *DATA, "--epochs", "40")]
-    words += ["--embeddings", "vectors", "--set", "hidden=5", "--patience", "40", "-q"]
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
-    begun = time.monotonic()
-    subprocess.run([*words, "-o", "whole"], env=env, check=True)
-    duration = time.monotonic() - begun
-    random = Random(0)
-    for _ in range(5):
-        mode = ["--resume"] if Path("killed/task.json").exists() else ["--overwrite"]
-        process = subprocess.Popen([*words, "-o", "killed", *mode], env=env)
-        try:
-            process.wait(random.uniform(0.5, 1.0) * duration)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-    mode = ["--resume"] if Path("killed/task.json").exists() else ["--overwrite"]
-    subprocess.run([*words, "-o", "killed", *mode], env=env, check=True)
-    assert_same_weights("killed", "whole")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -69,11 +70,21 @@ def train_on(
     *,
     steps: int,
     learning_rate: float = 0.03,
+    is_enough: Callable[[], bool] | None = None,
 ) -> None:
-    """Take steps of Adam on all examples; the model is then in evaluation mode."""
+    """Take steps of Adam on all examples; the model is then in evaluation mode.
+
+    Args:
+        steps: at most so many.
+        is_enough: whether no more are needed; called after every tenth, in evaluation mode.
+    """
     optimizer = torch.optim.Adam(model.parameters(), learning_rate)
-    model.train()
-    for _ in range(steps):
+    for step in range(steps):
+        if is_enough is not None and step and step % 10 == 0:
+            model.eval()
+            if is_enough():
+                return
+        model.train()
         optimizer.zero_grad()
         model.loss(examples, inputs).backward()
         optimizer.step()
