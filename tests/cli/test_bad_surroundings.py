@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from command_line import Done, elmo, made, refused
 from disks import disk_of
+from forked_command import ForkedElmo
 from situations import CommandScene, file, stocked
 
 from elmo_cli.errors import ResumeError
@@ -27,12 +26,6 @@ NO_SPACE = (
 )
 
 
-def start(*args: str, **kwargs) -> subprocess.Popen[str]:
-    """The command in a process of its own."""
-    command = [sys.executable, "-m", "elmo_cli", *args]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **kwargs)
-
-
 def files(scene: CommandScene) -> set[str]:
     """The names of all files in the folder."""
     return {path.name for path in scene.folder.iterdir()}
@@ -43,13 +36,13 @@ def files(scene: CommandScene) -> set[str]:
 def test_standard_output_on_a_full_disk(line: str, scene: CommandScene) -> None:
     """Without it a cut file would pass for a whole one."""
     with open("/dev/full", "w") as full:
-        run = start(*line.split(), stdout=full)
+        run = ForkedElmo(*line.split(), stdout=full.fileno())
         said = run.communicate()[1]
     assert said == (
         "error: standard output: cannot be written (No space left on device)\n"
         "hint: free some space, or redirect the output to another disk\n"
     )
-    assert run.returncode == 1
+    assert run.wait() == 1
 
 
 @pytest.mark.parametrize("line", ["models list", "embed -q a.txt -o -", "embed a.txt -o x -n"])
@@ -102,7 +95,7 @@ def committed(part: str) -> int:
         return 0
 
 
-def wait_for_a_block(part: str, run: subprocess.Popen[str]) -> int:
+def wait_for_a_block(part: str, run: ForkedElmo) -> int:
     """Wait until a run has committed sentences to an unfinished file, and return how many."""
     end_s = time.monotonic() + 60
     while time.monotonic() < end_s:
@@ -122,19 +115,19 @@ def test_interrupted(number: int, scene: CommandScene, stock: Path) -> None:
     and not be able to."""
     stocked("long.txt")(scene)
     text = (stock / "long.txt").read_text()
-    run = start("embed", "-q", "-", "-o", "long.hdf5", stdin=subprocess.PIPE)
-    run.stdin.write(text)
-    run.stdin.flush()  # and not closed, so that the run waits for more
+    reader, writer = os.pipe()
+    run = ForkedElmo("embed", "-q", "-", "-o", "long.hdf5", stdin=reader)
+    os.close(reader)
+    os.write(writer, text.encode())  # and not closed, so that the run waits for more
     n_committed = wait_for_a_block("long.hdf5.part", run)
     run.send_signal(number)
-    said = run.stderr.read()
+    said = run.communicate()[1]
     assert said == (
         "\nerror: interrupted\n"  # after the ^C that a terminal shows
         "hint: continue with `--resume`, or run the command again\n"
     )
     assert run.wait() == 130
-    run.stdin.close()
-    run.stderr.close()
+    os.close(writer)
     assert committed("long.hdf5.part") == n_committed
     assert "long.hdf5" not in files(scene)
     made("embed", "-q", "-", "-o", "long.hdf5", "--resume", stdin=text.encode())

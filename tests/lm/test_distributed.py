@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import pytest
 import torch
 from command_line import made
 from disks import disk_of
+from forked_command import ForkedElmo
 from tiny_run import SETTINGS, evaluations, log, losses, trainer, weights, write_texts
 
 from elmo_cli.errors import DeviceError, TrainingError, UsageError
@@ -88,19 +88,14 @@ def run_two_processes(words: list[str]) -> list[EndedProcess]:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-m", "elmo_cli", *words],
-            env={**os.environ, **group, "RANK": rank, "LOCAL_RANK": rank},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in ("0", "1")
-    ]
+    processes = []
+    for rank in ("0", "1"):
+        own = {**group, "RANK": rank, "LOCAL_RANK": rank}
+        processes.append(ForkedElmo(*words, environment=own))
     ended = []
     for process in processes:
-        _, stderr = process.communicate(timeout=240)
-        ended.append(EndedProcess(process.returncode, stderr))
+        _, stderr = process.communicate()
+        ended.append(EndedProcess(process.wait(), stderr))
     return ended
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import h5py
 import pytest
 from command_line import Done, elmo
-from elmo_process import start
 from finetune_command import TOKENS, Facts, Tune, command, digests, is_same_model, losses
+from forked_command import ForkedElmo
 
 from elmo_cli.errors import OutputError
 from elmo_cli.lm.loop import Trainer
@@ -57,7 +57,7 @@ def test_resume_after_kill_gives_identical_run(
     record = out / "finetune.json"
     lines = out / "log.jsonl"
     started_at = time.monotonic()
-    process = start(*command(domain, tiny, out, *LONG))
+    process = ForkedElmo(*command(domain, tiny, out, *LONG))
     while not (lines.exists() and lines.read_bytes().count(b"\n") >= n_lines):
         if n_lines == 0 and record.exists():
             break

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import random
 import signal
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import made
-from elmo_process import start
+from forked_command import ForkedElmo
 from tiny_run import log, write_texts
 
 SIZES = ["--lstm-dim", "48", "--projection-dim", "24", "--batch-size", "8", "--threads", "1"]
@@ -38,7 +37,7 @@ def last_step(folder: Path) -> int:
     return json.loads(lines[-1])["step"] if lines else 0
 
 
-def wait_for(folder: Path, step: int, process: subprocess.Popen[str]) -> None:
+def wait_for(folder: Path, step: int, process: ForkedElmo) -> None:
     deadline = time.monotonic() + 120
     while last_step(folder) < step and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.005)
@@ -68,7 +67,7 @@ def test_resume_after_kill_gives_an_identical_run(
     chance = random.Random(n_kills)
     resume: tuple[str, ...] = ()
     for k in range(n_kills):
-        process = start(*arguments(text, parts, n_steps, *softmax, *resume))
+        process = ForkedElmo(*arguments(text, parts, n_steps, *softmax, *resume))
         wait_for(parts, (n_steps - 10) * k // n_kills, process)
         time.sleep(chance.random() * 0.3)
         process.kill()
@@ -84,7 +83,7 @@ def test_resume_after_kill_gives_an_identical_run(
 def test_a_signal_ends_a_run_that_resumes(text: Path, tmp_path: Path) -> None:
     """The step is finished and nothing is lost."""
     out = tmp_path / "model"
-    process = start(*arguments(text, out, 100_000, "--eval-steps", "100000"))
+    process = ForkedElmo(*arguments(text, out, 100_000, "--eval-steps", "100000"))
     wait_for(out, 3, process)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate()
