@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import gc
+import json
 import os
 import signal
 from collections.abc import Callable
@@ -37,6 +40,12 @@ def pytest_sessionstart() -> None:
     interrupt would inherit: these tests would wait forever.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector, and forked children, what is imported: all of it stays."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -100,14 +109,19 @@ def oracle() -> Callable[[dict[str, Any], Path], Oracle]:
     return made
 
 
-@pytest.fixture
-def paired(tmp_path: Path) -> MakePair:
-    """From options to a biLM of made-up weights, read from its files, and its oracle."""
+@pytest.fixture(scope="session")
+def paired(tmp_path_factory: pytest.TempPathFactory) -> MakePair:
+    """From options to a biLM of made-up weights, read from its files once, and its oracle."""
+    pairs: dict[str, tuple[BiLM, Oracle]] = {}
 
     def made(options: dict[str, Any], model: str = "any") -> tuple[BiLM, Oracle]:
-        folder = write_model(tmp_path / "paired", options, model)
-        bilm = read_bilm(folder / "options.json", folder / "weights.hdf5")
-        return bilm, Oracle(options, weight_arrays(options, model))
+        key = json.dumps([model, options])
+        if key not in pairs:
+            folder = write_model(tmp_path_factory.mktemp("paired"), options, model)
+            bilm = read_bilm(folder / "options.json", folder / "weights.hdf5")
+            pairs[key] = (bilm, Oracle(options, weight_arrays(options, model)))
+        bilm, oracle = pairs[key]
+        return copy.deepcopy(bilm), oracle  # tests change models
 
     return made
 

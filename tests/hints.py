@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from importlib import import_module
 
 import click
@@ -18,6 +19,7 @@ _GENERAL = {"--help", "--debug", "--version"}
 _OTHER_MEANINGS = {"texts", "labels", "text", "model", "state", "layers", "shard"}
 
 
+@cache
 def all_commands() -> dict[str, click.Command]:
     """Each command, and each sub-command as "plot senses"."""
     commands: dict[str, click.Command] = {}
@@ -48,11 +50,14 @@ def parameters_of(command: click.Command) -> set[str]:
     return names
 
 
+@cache
+def _parameters_of_all() -> frozenset[str]:
+    return frozenset().union(*map(parameters_of, all_commands().values()))
+
+
 def names_that_lead_nowhere(hint: str, command: click.Command) -> list[str]:
     """What a printed hint names and its command lacks: options, and parameters of the library."""
-    parameters: set[str] = set()
-    for other in all_commands().values():
-        parameters |= parameters_of(other)
+    parameters = _parameters_of_all()
     unconverted = [name for name in PARAMETER.findall(hint) if name in parameters]
     return missing_options(hint, command) + [
         name for name in unconverted if name not in _OTHER_MEANINGS
