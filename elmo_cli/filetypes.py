@@ -85,9 +85,15 @@ _FOREIGN_MODELS = {
 _WEB_PAGE_HINT = "open it in a browser to read what the server said, then download again"
 _PAGE = re.compile(r"\s*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
 _XML = re.compile(r"\s*<\?xml\s")
-# One line of a sequence; an ordinary word in capitals is hardly ever so long.
-_RESIDUES = re.compile(r"(?:[A-Z*-]{10,}|[ACGTUN]{4,}|[acgtun]{10,})\s*")
+# The first lines of FASTA. In a text, a `>` is followed by a space where it is a token or a quote;
+# one word in capitals is rarely a line, and hardly ever a long one.
+_HEADER = re.compile(r">\s*(?P<id>[^\s>]+)")
+_DATABASE_ID = re.compile(r"(?:sp|tr|gi|ref|gb|emb|dbj|pdb|pir|prf|lcl|gnl)\|")
+_RESIDUES = re.compile(r"(?:[A-Z*-]{10,}|[ACGTUN]{4,}|[acgtun]{10,}|[A-Za-z*-]{25,})\s*")
+_FEW_RESIDUES = re.compile(r"[A-Z*-]{3,}\s*")  # enough after a header without a space
+_ANY_RESIDUES = re.compile(r"[A-Za-z* \t.-]*")  # enough after the id of a database
 _MAX_RESIDUES = 10_000  # examined of a line
+FASTA = FileType("FASTA", "`elmo embed --input-format fasta` reads its sequences")
 
 
 def identify(head: bytes) -> FileType | None:
@@ -102,7 +108,7 @@ def identify(head: bytes) -> FileType | None:
 
 
 def identify_lines(first: str, second: str = "") -> FileType | None:
-    """Identify data of another program by the first nonblank line of a text; None for text.
+    """Identify data of another format by the first nonblank line of a text; None for text.
 
     Args:
         second: the line after it, which only FASTA needs.
@@ -111,10 +117,19 @@ def identify_lines(first: str, second: str = "") -> FileType | None:
         return FileType("a web page (HTML)", f"{_PLAIN_TEXT}; if a download, {_WEB_PAGE_HINT}")
     if _XML.match(first):
         return FileType("an XML document", f"extract the text first, and {_PLAIN_TEXT}")
-    if first.startswith(">") and _RESIDUES.fullmatch(second[:_MAX_RESIDUES]):
-        hint = "this version reads no sequences; write a line of residues, separated by spaces"
-        return FileType("FASTA", hint)
-    return None
+    return FASTA if _is_fasta(first, second[:_MAX_RESIDUES]) else None
+
+
+def _is_fasta(first: str, second: str) -> bool:
+    """Whether a text begins with a header and a line of residues."""
+    header = _HEADER.match(first)
+    if header is None:
+        return False
+    if _DATABASE_ID.match(header["id"]):
+        return _ANY_RESIDUES.fullmatch(second) is not None
+    if first[1:].startswith(header["id"]) and _FEW_RESIDUES.fullmatch(second):
+        return True
+    return _RESIDUES.fullmatch(second) is not None
 
 
 def identify_foreign_model(names: Iterable[str], head: bytes = b"") -> FileType | None:

@@ -50,9 +50,10 @@ class LabelSettings:
             UsageError: the format has no labels, or `column` is given for a format without columns.
         """
         label_format = format_of(path, InputSettings(format=self.format))
-        if label_format == "jsonl":
+        if label_format in ("jsonl", "fasta"):
+            format_name = "JSON lines" if label_format == "jsonl" else "FASTA"
             raise UsageError(
-                "labels are not read from JSON lines",
+                f"labels are not read from {format_name}",
                 "give CoNLL-U, columns, or a text with one line of labels per sentence",
                 where=path,
             )

@@ -50,7 +50,8 @@ _output_options = together(
           default="all"),
     options.dtype_option("float32"),
     value("Output", "--layout NAME", "Layout of the file, which depends on the program that will "
-          "read it: allennlp, bilm, bilm-types, e2e-coref, lsgn, dygie, manylangs or flat.",
+          "read it: allennlp, bilm, bilm-types, e2e-coref, lsgn, dygie, manylangs, seqvec, "
+          "bio-embeddings or flat.",
           default="allennlp"),
     flag("Output", "--use-sentence-keys",
          "Use the sentences as keys instead of line numbers (layout allennlp), as in AllenNLP."),
@@ -151,6 +152,7 @@ def embed(**values: Any) -> None:
       elmo embed raw.txt --tokenize -o raw.hdf5 --layers top --dtype float16
       elmo embed train.conllu dev.conllu -o embeddings/
       elmo embed coref.jsonlines --layout e2e-coref -o elmo_cache.hdf5
+      elmo embed proteins.fasta --layout seqvec --layers sum -o proteins.h5
       elmo embed corpus.txt -o corpus.hdf5 --resume
       elmo embed corpus/*.txt.xz -o shards/ --ray --workers 8 --threads 2
       head -3 corpus.txt | elmo embed - -o - --output-format text --layers top

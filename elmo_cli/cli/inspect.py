@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from elmo_cli.embed.verify_sample import RecomputedSentence
     from elmo_cli.store.inspection import SentenceSample
     from elmo_cli.text.input import InputSettings
+    from elmo_cli.text.residue_counts import ResidueCounts
     from elmo_cli.text.sentence import Sentence
 
 # fmt: off
@@ -35,6 +36,7 @@ _FOR_RECOMPUTE = (
 )
 _FOR_TEXT = (*options.INPUT_FIELDS, "blank")
 _SHOWN = 5  # maximum number of problems to print; --json contains more
+_MOST_LETTERS = 20  # that are no residues
 _LISTED = "`elmo inspect --json` lists the problems"
 _HINTS = {
     "embeddings": f"{_LISTED}; embed the text again",
@@ -112,6 +114,7 @@ class _Inspection:
     Attributes:
         facts: of `inspection.describe`.
         problems, n_problems: the first of them, and the number of all.
+        residues: those of the sequences in a text that is FASTA, see `ResidueCounts`.
         sample: sentences to recompute; None without --recompute.
         example: lines of Python code that read the file, if it contains embeddings.
     """
@@ -119,6 +122,7 @@ class _Inspection:
     facts: dict[str, Any]
     problems: list[str]
     n_problems: int
+    residues: ResidueCounts
     sample: SentenceSample | None
     example: list[str]
 
@@ -126,7 +130,7 @@ class _Inspection:
 def _read(chosen: InspectOptions, settings: InputSettings) -> _Inspection:
     """Read what the options ask for."""
     from elmo_cli.store import inspection
-    from elmo_cli.text.input import read_sentences
+    from elmo_cli.text.input import InputReport, read_sentences
 
     facts = inspection.describe(chosen.file)
     has_embeddings = facts["kind"] == "embeddings"
@@ -143,8 +147,9 @@ def _read(chosen: InspectOptions, settings: InputSettings) -> _Inspection:
         if has_embeddings and facts["tokens"] is None:
             facts["tokens"] = verified.tokens  # not recorded in files of other programs
     sentences: list[Sentence] = []
+    report = InputReport()
     if chosen.text:
-        text: Iterable[Sentence] = read_sentences(chosen.text, settings)
+        text: Iterable[Sentence] = read_sentences(chosen.text, settings, report)
         if chosen.recompute:
             sentences = list(text)
             text = sentences
@@ -156,6 +161,7 @@ def _read(chosen: InspectOptions, settings: InputSettings) -> _Inspection:
         facts=facts,
         problems=[problem for check in checks for problem in check.listed],
         n_problems=sum(check.count for check in checks),
+        residues=report.residues,
         sample=sample,
         example=inspection.python_example(chosen.file) if has_embeddings else [],
     )
@@ -185,6 +191,8 @@ def _facts(inspected: _Inspection, recomputed: list[RecomputedSentence] | None) 
             problems.append(f"sentence {sentence.key}: {sentence.problem}")
             n_problems += 1
     facts = {**inspected.facts, "problems": problems, "problem_count": n_problems}
+    if inspected.residues.sequences:
+        facts["other_residues"] = dict(inspected.residues.others.most_common())
     if recomputed is not None:
         facts["recomputed"] = [
             {
@@ -203,6 +211,8 @@ def _show(chosen: InspectOptions, facts: dict[str, Any], example: list[str]) -> 
     if console.mode.quiet:
         return
     rows = _rows(facts)
+    if "other_residues" in facts:
+        rows["residues"] = _residues_row(facts["other_residues"])
     if "recomputed" in facts:
         rows["recomputed"] = _recomputed_row(facts["recomputed"])
     if not chosen.no_verify:
@@ -269,6 +279,14 @@ def _layers_row(facts: dict[str, Any]) -> str:
 
 def _source_in_words(name: object, first_sentence: object) -> str:
     return f"{name} (from sentence {first_sentence})" if first_sentence else str(name)
+
+
+def _residues_row(others: Mapping[str, int]) -> str:
+    """The letters of sequences that are neither amino acids nor X, U, B, Z or O."""
+    if not others:
+        return "all are amino acids or X, U, B, Z, O"
+    counts = [f"{letter} {count:,}" for letter, count in others.items()]
+    return f"neither amino acids nor X, U, B, Z, O: {', '.join(counts[:_MOST_LETTERS])}"
 
 
 def _recomputed_row(sentences: list[dict[str, Any]]) -> str:

@@ -29,7 +29,7 @@ from elmo_cli.cli.click_options import (
 from elmo_cli.embed.settings import DTYPES
 from elmo_cli.engine.names import check_device_name
 from elmo_cli.errors import UsageError
-from elmo_cli.text.input_settings import BLANK, FORMATS, ON_ERROR, InputSettings
+from elmo_cli.text.input_settings import BLANK, FASTA_IDS, FORMATS, ON_ERROR, InputSettings
 
 if TYPE_CHECKING:
     import torch
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from elmo_cli.pretrained.load import ModelSource
 
 AT_LEAST_1 = click.IntRange(min=1)
-LAYER_SPEC = "all, top, average, numbers such as 0,2, or mix:W0,W1,W2[,GAMMA]"
+LAYER_SPEC = "all, top, average, sum, numbers such as 0,2, or mix:W0,W1,W2[,GAMMA]"
 _MOST_THREADS = 1024
 
 # -- what the command line gives ------------------------------------------------------------------
@@ -117,13 +117,18 @@ _on_error_option: Option = value(
 raw_input_options: Option = together(encoding_option, _on_error_option)
 input_options: Option = together(
     value("Input", "--input-format FORMAT",
-          "Input format: auto (by suffix), plain (one sentence per line), conll, conllu or jsonl.",
+          "Input format: auto (by suffix), plain (one sentence per line), conll, conllu, jsonl or "
+          "fasta.",
           "format", type=click.Choice(FORMATS), default="auto"),
     flag("Input", "--tokenize",
          "Split raw English, one paragraph per line, into sentences and tokens."),
     encoding_option,
     value("Input", "--column N", "Token column of conll and conllu input, from 1; -1 is the last.  "
           "[default: FORM in conllu, 4 in CoNLL-2012, else 1]", type=int),
+    value("Input", "--fasta-id PART", "Id of a sequence in fasta input: the first word of its "
+          "header, uniprot (between the first two |), or the whole header.",
+          type=click.Choice(FASTA_IDS), default=FASTA_IDS[0]),
+    flag("Input", "--fasta-raw", "Keep every character of the sequences in fasta input."),
     _on_error_option,
 )
 blank_lines_option: Option = value(
@@ -159,6 +164,8 @@ class InputOptions(RawInputOptions):
     format: str
     tokenize: bool
     column: int | None
+    fasta_id: str
+    fasta_raw: bool
 
     def input_settings(self, *, max_characters: int = 50) -> InputSettings:
         """How the text is to be read, for a model that reads `max_characters` of a token."""
@@ -167,6 +174,8 @@ class InputOptions(RawInputOptions):
             tokenize=self.tokenize,
             encoding=self.encoding,
             column=self.column,
+            fasta_id=self.fasta_id,
+            fasta_raw=self.fasta_raw,
             on_error=self.on_error,
             max_characters=max_characters,
         )

@@ -19,7 +19,7 @@ from elmo_cli.text.input import InputReport, is_stream, read_sentences
 from elmo_cli.text.sentence import Sentence
 
 SENTENCES = 1000  # of a block at most
-TOKENS = 32_768  # a block is full when it has as many; its last sentence may exceed them
+TOKENS = 32_768  # a block is full when it has as many; a sentence with as many begins a block
 CARRY_BATCH_SIZE = 64  # default with state "carry"
 _OPEN_DOCUMENT = 8  # full blocks after which a document is divided
 
@@ -128,6 +128,10 @@ def _full_lists(
         is_within_document = state == "document" and not sentence.starts_document
         n_full = _OPEN_DOCUMENT if is_within_document else 1
         is_full = len(block_sentences) >= n_full * SENTENCES or n_tokens >= n_full * TOKENS
+        # Otherwise a protein of 35,000 residues would be in memory together with as many others.
+        fills_a_block = state in ("zero", "warm") and len(sentence.tokens) >= TOKENS
+        if block_sentences and fills_a_block:
+            is_full = True
         if is_full and (state != "carry" or len(block_sentences) % batch_size == 0):
             yield block_sentences
             block_sentences = []

@@ -28,7 +28,8 @@ class EmbedJob:
         inputs: text files; "-" is standard input.
         output: the HDF5 file.
         model, text, embedder, file: settings of the parts of the run. `embedder.dtype` is also that
-            of the file, and the layout decides about `embedder.drop_layer_axis`.
+            of the file. The layout decides about `embedder.drop_layer_axis`, and what all layers
+            are if vectors are pooled: bio-embeddings stores their sum.
         text_name: what messages call the text, by default the path of each input.
         shard: (i, n) for the i-th of n shards, from 1; None for the whole text.
         overwrite: replace an existing output.
@@ -52,6 +53,8 @@ class EmbedJob:
         object.__setattr__(self, "file", replace(self.file, dtype=self.embedder.dtype))
         has_one_layer = "one layer" in self.layout.needs
         embedder = replace(self.embedder, drop_layer_axis=has_one_layer)
+        if embedder.pool is not None and embedder.layers.strip() == "all":
+            embedder = replace(embedder, layers=self.layout.pooled_layers)
         object.__setattr__(self, "embedder", embedder)
         if self.overwrite and self.resume:
             raise UsageError(
@@ -77,7 +80,7 @@ class EmbedJob:
             raise UsageError(
                 f"`layout={self.file.layout}` holds one layer per file, not "
                 f"`layers={embedder.layers}`",
-                "choose `layers=average`, `layers=top` or one number",
+                "choose `layers=average`, `layers=sum`, `layers=top` or one number",
             )
 
     @property

@@ -19,7 +19,8 @@ class RunSummary:
     Attributes:
         output: the file.
         sentences, tokens: in the file.
-        duplicates: sentences left out because the file has an equal one (layout manylangs).
+        duplicates: sentences left out because the file has an equal one (layouts manylangs and
+            bio-embeddings).
         computed: tokens computed by this run; fewer than `tokens` after `resume=True`, more where
             duplicates were computed and left out.
         bytes: size of the file.

@@ -14,6 +14,11 @@ from elmo_cli.text.sentence import Sentence
 from elmo_cli.text.vocabulary import vocabulary_fit
 
 _N_TOKENS = 10_000  # enough to know the fraction to a percent
+_MOST_RESIDUES = 100  # types in the vocabulary of a model of proteins
+_RESIDUES_WARNING = (
+    "all tokens are single letters, as the residues of proteins are, but the model was trained on "
+    "words; choose a model of proteins with `model`"
+)
 
 
 def text_fit(
@@ -36,7 +41,15 @@ def text_fit(
         return ()
     if vocabulary is None or not counts:
         return ()
+    if _are_residues(counts) and len(vocabulary) > _MOST_RESIDUES:
+        warn(_RESIDUES_WARNING)
     point = vocabulary_fit(FIRST_TOKENS_IN_VOCABULARY, counts, vocabulary)
     if point.warning:
         warn(point.warning)
     return (point,)
+
+
+def _are_residues(counts: Counter[str]) -> bool:
+    """Whether there are several types of tokens, each of which is a capital letter."""
+    are_letters = all(len(token) == 1 and "A" <= token <= "Z" for token in counts)
+    return are_letters and len(counts) >= 5

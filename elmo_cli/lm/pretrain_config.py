@@ -26,7 +26,7 @@ CHAR_FILTERS = {
     512: ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256)),
     2048: ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)),
 }
-_READING = ("format", "tokenize", "encoding", "column", "on_error")
+_READING = ("format", "tokenize", "encoding", "column", "fasta_id", "fasta_raw", "on_error")
 _LISTS = ("texts", "heldout")  # file names or patterns, such as "train/*.txt.xz"
 _FILES = ("options_file", "vocabulary")
 _SIZES = ("lstm_dim", "projection_dim", "char_filters")

@@ -119,7 +119,7 @@ def _layer_selection(
     )
     if needs_one_layer and selection.n_kept > 1:
         problem = f"layout {target.name} holds one layer, not {selection.n_kept}"
-        hint = "select one of the layers, top, average or a mix"
+        hint = "select one of the layers, top, average, sum or a mix"
         raise UsageError(problem, hint, where=where)
     if selection.is_sum and source.attributes.get("pool") == "max":
         problem = f"{source.path} has maxima over sentences, of which no sum can be made"

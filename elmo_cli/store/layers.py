@@ -12,8 +12,9 @@ from elmo_cli.errors import UsageError
 from elmo_cli.messages import plural
 from elmo_cli.store.reader import Embeddings
 
-_SYNTAX = "`layers` is all, top, average, layer numbers such as 0,2, or mix:w0,w1,w2[,gamma]"
+_SYNTAX = "`layers` is all, top, average, sum, layer numbers such as 0,2, or mix:w0,w1,w2[,gamma]"
 _MIX = "mix:"
+_WORDS = ("top", "average", "sum")  # that need all layers of the model, as a mix does
 _MAX_DIGITS = 9  # of the number of a layer; Python refuses to read thousands
 
 
@@ -21,7 +22,8 @@ _MAX_DIGITS = 9  # of the number of a layer; Python refuses to read thousands
 class LayerSelection:
     """What is kept of arrays whose first axis is the layer: "all", "top", "0,2", "average", ….
 
-    `indices` along that axis are kept, none for a sum; `weights` are of a mix, gamma included.
+    `indices` along that axis are kept, none for a sum; `weights` are those of a mix, gamma
+    included, and 1 for "sum".
     """
 
     name: str
@@ -51,11 +53,13 @@ class LayerSelection:
         if name == "all":
             all_indices = tuple(range(len(available)))
             return cls(name, all_indices, drop_axis=drop_axis and len(all_indices) == 1)
-        if name in ("top", "average") or name.startswith(_MIX):
+        if name in _WORDS or name.startswith(_MIX):
             if n_layers is None:
                 raise _refused(name, f"{owner} has only {layer_list(available)} of its model")
             if name.startswith(_MIX):
                 return cls(name, weights=_mix_weights(name, n_layers, owner))
+            if name == "sum":
+                return cls(name, weights=(1.0,) * n_layers)
             top = (n_layers - 1,)
             return cls(name, top if name == "top" else (), drop_axis=True)
         numbers = _layer_numbers(name)

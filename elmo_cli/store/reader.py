@@ -64,7 +64,7 @@ class Embeddings(Mapping[Key, AnyArray]):
         is_keyed_by_name: whether iteration gives names and not numbers.
         unit: what one vector is for: "tokens", "sentences" (pooled) or "types" (of a vocabulary).
         n_layers: size of the layer axis, None without it.
-        layers: their numbers (0 is the token layer), or one word: "top", "average", "unknown", ….
+        layers: their numbers (0 is the token layer), or one word: "top", "sum", "unknown", ….
         dim, stored_dtype: of a vector in the file; 0 and None without sentences.
         dtype: of the arrays; None without sentences.
     """
@@ -202,7 +202,7 @@ class Embeddings(Mapping[Key, AnyArray]):
             array = self._array(values, scales)
             key = int(reader.key(handle)) if is_numbered else self.first_sentence + position
             n_tokens = self._n_tokens(array)
-            yield reader.info(handle).sentence(key, n_tokens, str(self.path)), array
+            yield reader.sentence(handle, key, n_tokens), array
 
     def _n_tokens(self, array: AnyArray) -> int:
         """The number of tokens as far as an array shows it."""

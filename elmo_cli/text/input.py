@@ -10,11 +10,13 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import islice
 
 from elmo_cli.errors import InputError, UsageError
+from elmo_cli.filetypes import FASTA
 from elmo_cli.regular_files import is_regular
 from elmo_cli.text.chunks import STDIN, unreadable
 from elmo_cli.text.column_format import Columns, is_row
 from elmo_cli.text.column_signs import CSV_HINT, MOST, csv_sign
 from elmo_cli.text.conll import read_conll, read_conllu
+from elmo_cli.text.fasta import read_fasta
 from elmo_cli.text.input_report import InputReport as InputReport
 from elmo_cli.text.input_settings import InputSettings as InputSettings
 from elmo_cli.text.input_signs import N_CHECKED, warn_of_signs
@@ -35,6 +37,9 @@ SUFFIXES = {  # suffix -> format
     ".conllu": "conllu",
     ".conll": "conll",
     "_conll": "conll",
+    ".fasta": "fasta",
+    ".faa": "fasta",
+    ".fa": "fasta",
 }
 _MAX_CHARACTERS = 100_000  # of a line, that are examined
 _MAX_LABELLED = 99  # tokens of a line, that are examined
@@ -125,7 +130,10 @@ def is_stream(path: str) -> bool:
 
 
 def format_of(name: str, settings: InputSettings) -> str:
-    """The format of a file: that of the settings, or by the suffix of its name."""
+    """The format of a file: that of the settings, or by the suffix of its name.
+
+    A file of plain text by its suffix is nevertheless read as FASTA if it begins like it.
+    """
     if settings.format != "auto":
         return settings.format
     bare_name = without_compression_suffix(name)
@@ -177,10 +185,29 @@ def _numbered(
     key = 0
     for path in paths:
         report.sources.append((path, key))
-        read = _READERS[format_of(path, settings)]
         reader = LineReader(path, settings, report, name=name)
+        text_format = _format_of_content(reader)
+        if text_format == "fasta":
+            reader.expected = FASTA
+        read = _READERS[text_format]
         key = yield from read(reader, key)
     report.n_keys = key
+    for kind, warning in report.residues.warnings():
+        report.warn(kind, warning)
+
+
+def _format_of_content(reader: LineReader) -> str:
+    """The format of a file that is about to be read, by its first lines if its suffix is of no use.
+
+    Raises:
+        UsageError: settings that have no meaning for FASTA, which the file turns out to be.
+    """
+    text_format = format_of(reader.path, reader.settings)
+    is_unknown = reader.settings.format == "auto" and text_format == "plain"
+    if is_unknown and reader.is_fasta():
+        reader.settings.check_fits("fasta")
+        return "fasta"
+    return text_format
 
 
 def _checked(
@@ -312,4 +339,5 @@ _READERS: dict[str, Callable[[LineReader, int], Generator[Sentence, None, int]]]
     "conll": read_conll,
     "conllu": read_conllu,
     "jsonl": read_jsonl,
+    "fasta": read_fasta,
 }

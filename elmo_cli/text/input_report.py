@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from elmo_cli.messages import shortened
+from elmo_cli.text.residue_counts import ResidueCounts
 from elmo_cli.text.sentence import Sentence
 
 
@@ -17,6 +18,7 @@ class InputReport:
     truncated_tokens: int = 0  # tokens with more bytes than a biLM reads; they lose their ends
     first_truncated: tuple[str, str, int] | None = None  # the token, shortened; source and line
     skipped: list[tuple[str, int, str]] = field(default_factory=list)  # source, line and reason
+    residues: ResidueCounts = field(default_factory=ResidueCounts)  # of FASTA
     n_keys: int = 0  # of all sentences, also of those that were left out; known at the end
     sources: list[tuple[str, int]] = field(default_factory=list)  # each file and its first key
     bytes_read: int = 0  # from the files so far, before decompression

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from elmo_cli.errors import UsageError
 from elmo_cli.fields import check_fields, convert_integers, one_of, within
 
-FORMATS = ("auto", "plain", "conll", "conllu", "jsonl")
+FORMATS = ("auto", "plain", "conll", "conllu", "jsonl", "fasta")
+FASTA_IDS = ("first", "uniprot", "header")
 BLANK = ("keep", "skip", "error")
 ON_ERROR = ("stop", "skip")
 MAX_TOKENS = 1 << 24  # of a sentence; a line of 64 MiB, which is the longest, has hardly more
@@ -19,12 +20,17 @@ class InputSettings:
     """How text files are to be read; values that are unknown or contradict are a UsageError.
 
     Attributes:
-        format: "plain" (one sentence per line), "conll" (columns), "conllu", "jsonl", or "auto": by
-            the suffix of each file's name before .gz or .xz, and plain for other suffixes.
+        format: "plain" (one sentence per line), "conll" (columns), "conllu", "jsonl", "fasta", or
+            "auto": by the suffix of each file's name before .gz or .xz; for other suffixes "fasta"
+            if the file begins like it, otherwise "plain".
         tokenize: whether lines are raw text, to be split into sentences and tokens.
         encoding: a text encoding that Python knows.
         column: the column of the tokens in "conll" and "conllu", from 1 as `cut -f` counts, or from
             the end with -1 the last; None: column 2 of CoNLL-U, and detected in "conll".
+        fasta_id: the id of a sequence in "fasta": the "first" word of its header, what is between
+            its first two `|` ("uniprot"), or the whole "header".
+        fasta_raw: whether every character of a sequence in "fasta" is a token, as in SeqVec; only
+            letters and `*` are accepted otherwise, and `*` at the end is left out.
         blank: what a blank line of plain text is: "keep" a sentence without tokens, "skip" no
             sentence (its number is left out), "error" an InputError.
         max_tokens: tokens of the longest sentence that is accepted. Its vectors must fit in memory;
@@ -38,6 +44,8 @@ class InputSettings:
     tokenize: bool = False
     encoding: str = "utf-8"
     column: int | None = None
+    fasta_id: str = one_of(*FASTA_IDS)
+    fasta_raw: bool = False
     blank: str = one_of(*BLANK)
     max_tokens: int = within(1, MAX_TOKENS, MAX_TOKENS)
     on_error: str = one_of(*ON_ERROR)
@@ -56,14 +64,22 @@ class InputSettings:
     def check_fits(self, text_format: str) -> None:
         """Raise a UsageError for settings that have no meaning for files of `text_format`."""
         has_columns = text_format in ("conll", "conllu")
-        if self.tokenize and has_columns:
+        if self.tokenize and (has_columns or text_format == "fasta"):
             hint = "leave it out, or add `format='plain'` if the file is raw text"
+            if text_format == "fasta":
+                hint = "leave it out: each letter of a sequence is a token"
             problem = f"{text_format} files state their tokens"
             raise UsageError(problem, hint, where="`tokenize=True`")
         if self.column is not None and not has_columns:
             hint = "add `format='conll'` or `format='conllu'`, or leave out `column`"
             problem = f"{text_format} has no columns"
             raise UsageError(problem, hint, where=f"`column={self.column}`")
+        is_fasta_set = self.fasta_raw or self.fasta_id != FASTA_IDS[0]
+        if is_fasta_set and text_format != "fasta":
+            setting = "fasta_raw=True" if self.fasta_raw else f"fasta_id={self.fasta_id}"
+            hint = "add `format='fasta'` if the file holds sequences, or leave it out"
+            problem = f"{text_format} has no sequences with headers"
+            raise UsageError(problem, hint, where=f"`{setting}`")
 
 
 def _canonical_encoding(name: str) -> str:

@@ -108,7 +108,8 @@ _SIGNS = (
         kind="fasta",
         is_shown=_is_one_word_of_residues,
         fraction=0.3,
-        warning="looks like FASTA: residues without white space are one token per line",
+        warning="looks like sequences of residues, but each line is read as one token; "
+        "`format='fasta'` reads FASTA, which has a header before each sequence",
     ),
     InputSign(
         kind="script",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 
 from elmo_cli.errors import InputError
-from elmo_cli.filetypes import identify_lines
+from elmo_cli.filetypes import FASTA, FileType, identify_lines
 from elmo_cli.messages import plural, shortened
 from elmo_cli.text.chunks import read_chunks
 from elmo_cli.text.control_characters import describe, pattern_for_lines
@@ -62,6 +62,7 @@ class LineReader:
         path: of the file.
         name: what messages call the file, by default its path.
         settings, report: those of `read_sentences`.
+        expected: what the file may be besides text; any other known data are refused.
     """
 
     def __init__(
@@ -76,7 +77,9 @@ class LineReader:
         self.name = path if name is None else name
         self.settings = settings
         self.report = report
-        self._lines: Iterator[str | None] = self._without_other_data(self._read_lines())
+        self.expected: FileType | None = None
+        self._decoded: Iterator[str | None] = self._read_lines()
+        self._lines: Iterator[str | None] = self._without_other_data()
 
     def where(self, line: int) -> str:
         """The file and a line of it, from 1, for messages."""
@@ -94,6 +97,17 @@ class LineReader:
                 decoded, or contains a character of `control_characters`.
         """
         return self._lines
+
+    def is_fasta(self) -> bool:
+        """Whether the first two lines are those of FASTA; call it before `lines`, which has both.
+
+        A blank line is not waited for: no more of a pipe may come until it is answered.
+        """
+        head = list(islice(self._decoded, 1))
+        if head:
+            head += self._second_line(head[0])
+        self._decoded = chain(head, self._decoded)
+        return _kind_of_lines(head) is FASTA
 
     def peek(self) -> str:
         """The first line, which `lines` yields nevertheless; "" if it is missing or refused."""
@@ -177,27 +191,29 @@ class LineReader:
             raise InputError(problem, hint, where=self.where(line), parameters=parameters)
         self.report.skipped.append((self.name, line, problem))
 
-    def _without_other_data(self, lines: Iterator[str | None]) -> Iterator[str | None]:
-        """Yield the same lines; an InputError if the first nonblank one belongs to other data."""
-        for number, line in enumerate(lines, 1):
+    def _without_other_data(self) -> Iterator[str | None]:
+        """Yield the decoded lines; an InputError if the first nonblank one is of other data."""
+        for number, line in enumerate(self._decoded, 1):
             if line is None or not line.strip():
                 yield line
                 continue
-            following: list[str | None] = []
-            second = ""
-            # Only FASTA is recognized by two lines; a pipe may keep the second one waiting.
-            if line.startswith(">"):
-                following = list(islice(lines, 1))
-            if following:
-                second = following[0] or ""
-            kind = identify_lines(line, second)
-            if kind is not None:
+            following = self._second_line(line)
+            kind = _kind_of_lines([line, *following])
+            if kind is not None and kind is not self.expected:
                 problem = f"{kind.name}, not a text"
                 raise InputError(problem, kind.hint, where=self.where(number))
             yield line
             yield from following
             break
-        yield from lines
+        yield from self._decoded
+
+    def _second_line(self, first: str | None) -> list[str | None]:
+        """The line after the first one; none at the end, or if nothing is recognized by it.
+
+        Only FASTA is recognized by two lines, and a pipe may keep the second one waiting.
+        """
+        is_needed = first is not None and first.startswith(">")
+        return list(islice(self._decoded, 1)) if is_needed else []
 
     def _compared_with_utf8(self, lines: Iterator[bytes], encoding: str) -> Iterator[bytes]:
         """Yield the same lines; warn of the first one outside ASCII that is valid UTF-8.
@@ -244,6 +260,12 @@ class LineReader:
             raise InputError(problem, hint, where=self.name, parameters=("encoding",))
         yield head.removeprefix(codecs.BOM_UTF8)
         yield from chunks
+
+
+def _kind_of_lines(head: Sequence[str | None]) -> FileType | None:
+    """What data of another format the first one or two lines belong to; None for text."""
+    texts = [line or "" for line in head]
+    return identify_lines(*texts) if texts else None
 
 
 def _split(chunks: Iterator[bytes]) -> Iterator[bytes]:

@@ -33,7 +33,8 @@ class Sentence:
             Names in embeddings files are derived from it.
         source: name of the file as the user gave it; "-" for standard input.
         line: line of the file where the sentence begins, from 1; 0 if unknown.
-        document: key of its document ("bc/cctv/00/cctv_0000_12"), None if the format has none.
+        document: key of its document ("bc/cctv/00/cctv_0000_12"), None if the format has none; in
+            FASTA the id of the sequence.
         place: position in its document, from 0; 0 without a document key.
         offset: what LSGN adds to `place` in its keys (`sent_offset` in its jsonl files).
         starts_document: whether a document starts here; true for the first sentence of a file.

@@ -74,6 +74,18 @@ def test_embed_reports_a_text_that_fits(text: str, output: str) -> None:
     assert line.startswith(FIRST)
 
 
+@pytest.mark.parametrize(
+    ("name", "text"), [("a.fasta", ">P1\nMKVLAAGIVG\n"), ("a.txt", "M K V L A A G I V G\n")]
+)
+def test_embed_warns_of_proteins_for_a_model_of_words(name: str, text: str) -> None:
+    """Each letter is a word of English texts too, so all tokens are in the vocabulary."""
+    warning = "the model was trained on words; choose a model of proteins with `--model`"
+    Path(name).write_text(text)
+    assert warning in made("embed", name, "-m", "model", "-o", "a.hdf5").err
+    Path("model/vocab.txt").write_text(HEAD + "\n".join("ACDEFGHIKLMNPQRSTVWY") + "\n")
+    assert warning not in made("embed", name, "-m", "model", "-o", "b.hdf5").err
+
+
 def test_embed_counts_the_first_tokens_only() -> None:
     """Also of a pipe, which can be read only once, and of a run that is resumed."""
     text = "the cat\n" * 799 + f"{'xyzzy ' * 50}\n" * 200

@@ -37,7 +37,7 @@ def sentence(key: int, n_tokens: int, starts_document: bool = False) -> Sentence
 
 @st.composite
 def inputs(draw: st.DrawFn) -> list[Sentence]:
-    shapes = draw(st.lists(st.tuples(st.integers(0, 12), st.booleans()), max_size=30))
+    shapes = draw(st.lists(st.tuples(st.integers(0, 24), st.booleans()), max_size=30))
     return [sentence(key, n_tokens, starts) for key, (n_tokens, starts) in enumerate(shapes)]
 
 
@@ -87,7 +87,9 @@ def test_limits(sentences: list[Sentence], state: str, batch_size: int) -> None:
     for block in made:
         assert len(block.sentences) <= SENTENCES
         assert sum(len(s.tokens) for s in block.sentences[:-1]) < TOKENS
-    assert all(is_full(block) for block in made[:-1])
+        assert all(len(s.tokens) < TOKENS for s in block.sentences[1:])
+    for block, following in pairwise(made):
+        assert is_full(block) or len(following.sentences[0].tokens) >= TOKENS
 
 
 @given(inputs(), BATCH_SIZES)

@@ -70,6 +70,25 @@ def documents(*keys: str, n_places: int = 3) -> list[Sentence]:
     return made
 
 
+def proteins(*records: str) -> list[Sentence]:
+    """Sentences of FASTA records such as "P1 MKV", an id and its residues."""
+    made = []
+    for key, record in enumerate(records):
+        record_id, residues = record.split()
+        tokens = tuple(residues)
+        sentence = Sentence(
+            tokens,
+            key,
+            text=" ".join(tokens),
+            source="in.fasta",
+            line=1 + 2 * key,
+            document=record_id,
+            starts_document=True,
+        )
+        made.append(sentence)
+    return made
+
+
 def array(sentence: Sentence, layers: int | None = 3, *, dim: int = DIM) -> np.ndarray:
     """Values that depend on tokens, layer and dim, and above the token layer on the key as well."""
     tokens = "\t".join(sentence.tokens).encode("utf-8", "surrogatepass")
@@ -143,6 +162,7 @@ def attribute(name: str, value: Any) -> Change:
 
 PARTS = documents("bc/cctv/00/cctv_0000_0", "bc/cctv/00/cctv_0000_1", "bc/cnn/00/cnn_0_0")
 NESTED = documents("a/b", "c", "a/d")
+PROTEINS = proteins("sp|P1 MKVL", "a/b M", "Q2 MKX", "a/c VV", "Q3 KKKKK", "x.y MK", "7 MKVLA")
 BARE = lines(blank=False, repeats=False)
 ONE = {"layers": None}
 # Files of every layout: sentences, and options of `write`.
@@ -157,6 +177,11 @@ FILES: dict[str, tuple[list[Sentence], dict[str, Any]]] = {
     "lsgn": (PARTS, {"layout": "lsgn"}),
     "dygie": (NESTED, {"layout": "dygie", **ONE}),
     "manylangs": (lines(blank=False), {"layout": "manylangs", **ONE}),
+    "seqvec": (PROTEINS, {"layout": "seqvec"}),
+    "seqvec, pooled": (PROTEINS, {"layout": "seqvec", "pool": True}),
+    "seqvec, one layer": (PROTEINS, {"layout": "seqvec", "dtype": "float16", **ONE}),
+    "bio-embeddings": (PROTEINS, {"layout": "bio-embeddings"}),
+    "bio-embeddings, pooled": (PROTEINS, {"layout": "bio-embeddings", "pool": True, **ONE}),
     "flat": (PARTS, {"layout": "flat"}),
     "flat, int8": (lines(), {"layout": "flat", "dtype": "int8"}),
     "flat, pooled": (lines(), {"layout": "flat", "pool": True, **ONE}),

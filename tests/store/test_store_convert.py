@@ -40,8 +40,12 @@ RECORDS = {
     "lsgn": set(),
     "dygie": {"document"},
     "manylangs": {"tokens", "lines"},
+    "seqvec": {"document"},
+    "bio-embeddings": {"document"},
     "flat": {"tokens", "lines", "document", "part offset"},
 }
+# Each is a document of one sentence, as the layouts of proteins need.
+PROTEINS = [replace(s, document=f"P{s.key}", place=0, offset=0) for s in PARTS]
 
 
 def one_layer(path: Path, layout: str, sentences: list[Sentence] = PARTS, **options: Any) -> Path:
@@ -65,7 +69,9 @@ def refused(kind: type[ElmoError], path: Path, *parts: str, **asked: Any) -> Non
 def test_a_layout_becomes_every_other(tmp_path: Path, source: str, target: str) -> None:
     """The result is the file that a run of the other layout writes, to the last attribute; or it
     is refused with what is not recorded, since its readers could not use it."""
-    path = one_layer(tmp_path / "a.hdf5", source)
+    of_proteins = {source, target} & {"seqvec", "bio-embeddings"}
+    sentences = PROTEINS if of_proteins else PARTS
+    path = one_layer(tmp_path / "a.hdf5", source, sentences)
     needs = LAYOUTS[target].needs - {"one layer", "text order"}
     assert needs <= RECORDS["flat"]  # a word that is misspelled would refuse every conversion
     missing = set() if source == target else needs - RECORDS[source]
@@ -74,9 +80,9 @@ def test_a_layout_becomes_every_other(tmp_path: Path, source: str, target: str) 
     if missing:
         return refused(UsageError, path, f"{path}: ", target, *missing, layout=target)
     convert(path, tmp_path / "b.hdf5", layout=target)
-    known = PARTS
+    known = sentences
     if "document" not in RECORDS[source]:
-        known = [replace(s, document=None, place=0, offset=0) for s in PARTS]
+        known = [replace(s, document=None, place=0, offset=0) for s in sentences]
     if target != source:
         forget = target == "allennlp" and "lines" not in RECORDS[source]
         path = one_layer(tmp_path / "c.hdf5", target, known, forget_sentences=forget)
@@ -156,6 +162,7 @@ LAYERS: list[tuple[str, str, list[Any]]] = [
     ("flat", "1", [[0, 1, 0]]),
     ("flat", "all", [[1, 0, 0], [0, 1, 0], [0, 0, 1]]),
     ("bilm", "average", [1 / 3, 1 / 3, 1 / 3]),
+    ("flat", "sum", [1, 1, 1]),
     ("flat", "mix:0.25,-0.5,1", [0.25, -0.5, 1]),
     ("manylangs", "top", [0, 0, 1]),
     ("manylangs", "0", [1, 0, 0]),

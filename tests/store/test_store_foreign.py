@@ -32,7 +32,8 @@ FOREIGN: dict[str, tuple[dict[str, Any], str, list[Any]]] = {
     "lsgn, ontonotes": (OF_ONTONOTES, "lsgn", list(OF_ONTONOTES)),
     "dygie": ({name: noise(4, DIM, 3) for name in OF_DYGIE}, "dygie", OF_DYGIE),
     "manylangs": (OF_MANYLANGS, "manylangs", list(OF_MANYLANGS)),
-    "seqvec": (SEQUENCES, "allennlp", list(SEQUENCES)),
+    "seqvec": (SEQUENCES, "seqvec", list(SEQUENCES)),
+    "seqvec, groups": ({"a/b": noise(7, DIM), "a/c": noise(1, DIM)}, "seqvec", ["a/b", "a/c"]),
 }
 
 

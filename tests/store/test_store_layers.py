@@ -20,6 +20,7 @@ SELECTIONS: list[tuple[str, dict[str, Any], str, int, np.ndarray]] = [
     ("all", {}, "all", 3, VALUES),
     (" top ", {}, "top", 1, VALUES[2]),
     ("average", {}, "average", 1, VALUES.mean(0)),
+    ("sum", {}, "sum", 1, VALUES[0] + VALUES[1] + VALUES[2]),
     ("1", {}, "1", 1, VALUES[1:2]),
     ("1", {"drop_axis": True}, "1", 1, VALUES[1]),
     ("0,1", {"drop_axis": True}, "0,1", 2, VALUES[:2]),
@@ -44,6 +45,13 @@ def test_numpy_and_torch_select_the_same_values(
     if name != "average":  # NumPy divides a sum, torch may multiply it
         np.testing.assert_array_equal(by_torch, values)
     np.testing.assert_allclose(by_torch, values, rtol=1e-6, atol=1e-7)
+
+
+def test_a_sum_is_a_mix_with_weights_of_1() -> None:
+    """SeqVec adds the layers; an average would be a third of its vectors."""
+    total = LayerSelection.parse("sum", range(3), 3)
+    mix = LayerSelection.parse("mix:1,1,1", range(3), 3)
+    np.testing.assert_array_equal(total.apply(VALUES), mix.apply(VALUES))
 
 
 def test_numbers_are_those_of_the_model() -> None:
@@ -74,7 +82,7 @@ REFUSED = (
     "mix:1,2,3,0",
     "mix:1e-46,0,0",
 )
-REFUSED_OF_SOME_LAYERS = ("1", "top", "average", "mix:1,2")
+REFUSED_OF_SOME_LAYERS = ("1", "top", "average", "sum", "mix:1,2")
 
 
 def refused(text: str, available: Sequence[int], n_layers: int | None) -> None:

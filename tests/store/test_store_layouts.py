@@ -11,7 +11,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from embedding_files import LINES, array, documents, lines, write
+from embedding_files import LINES, array, documents, lines, proteins, write
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -35,6 +35,10 @@ def sentence(key: int, text: str, **more: Any) -> Sentence:
     return Sentence(tokens, key, text, source="in.txt", line=key + 1, **more)
 
 
+def md5(sequence: str) -> str:
+    return hashlib.md5(sequence.encode(), usedforsecurity=False).hexdigest()
+
+
 def datasets(path: Path) -> list[tuple[str, str, str]]:
     """Name, shape and type of every data set, in the order of the file."""
     with h5py.File(path) as file:
@@ -47,6 +51,7 @@ def datasets(path: Path) -> list[tuple[str, str, str]]:
 
 
 TWO = [sentence(0, "a b.c"), sentence(1, "d/e")]
+PROTEINS = proteins("P1 MKV", "a/b M", "Q2 MK", "a/c KK")
 COREF = documents(ONTONOTES, "x/S", n_places=2)
 PARTS = documents(ONTONOTES, PART, n_places=1)
 OF_COREF = "bc:cctv:00:cctv_0000_0"
@@ -70,6 +75,13 @@ NAMES: list[tuple[str, list[Sentence], dict[str, Any], str]] = [
     ("dygie", COREF[2:], {}, "x/S_0=5,6,3 | x/S_1=2,6,3"),
     ("manylangs", TWO, ONE_LAYER, "a\tb$period$c=2,6 | d$backslash$e=1,6"),
     ("manylangs", TWO, {**ONE_LAYER, **POOLED}, "a\tb$period$c=6 | d$backslash$e=6"),
+    ("seqvec", PROTEINS, {}, "P1=3,18 | a/b=1,18 | a/c=2,18 | Q2=2,18"),
+    ("seqvec", PROTEINS[:1], ONE_LAYER, "P1=3,6"),
+    ("seqvec", PROTEINS[:1], {"layers": 1}, "P1=3,6"),
+    ("seqvec", PROTEINS[:1], POOLED, "P1=18"),
+    ("seqvec", PROTEINS[:1], {**ONE_LAYER, **POOLED}, "P1=6"),
+    ("bio-embeddings", PROTEINS[:1], {}, f"{md5('MKV')}=3,3,6"),
+    ("bio-embeddings", PROTEINS[:1], {**ONE_LAYER, **POOLED}, f"{md5('MKV')}=6"),
     ("flat", TWO, {}, "vectors=3,3,6 | offsets=3 | keys=2 | token_bytes=7 | token_ends=3"),
     ("allennlp", [], {}, "sentence_to_index=1"),
     ("bilm", [], {}, ""),

@@ -10,7 +10,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from embedding_files import DIM, FILES, array, documents, lines, made, write
+from embedding_files import DIM, FILES, PROTEINS, array, documents, lines, made, write
 
 from elmo_cli.errors import UsageError
 from elmo_cli.store.layouts import LAYOUTS
@@ -33,11 +33,13 @@ OWN: dict[str, tuple[list[Sentence], dict[str, Any]]] = {
     "dygie": (documents("z", "S/7", "a", "S/9", n_places=4), {}),
     "manylangs": (BARE, {"layers": None}),
     "manylangs, a shard": (BARE, SHARD),
+    "seqvec": (PROTEINS, {}),
+    "bio-embeddings": (PROTEINS, {}),
     "flat": (MIXED, {}),
     "flat, skipped lines": (lines(blank=False)[2:], {"layout": "flat", "first_sentence": 2}),
 }
 NUMBERED = ["allennlp", "bilm", "flat", "flat, skipped lines"]
-WITH_DOCUMENTS = ["e2e-coref", "dygie", "flat"]
+WITH_DOCUMENTS = ["e2e-coref", "dygie", "flat", "seqvec", "bio-embeddings"]
 WITH_LINES = ["allennlp", "allennlp by lines"]
 WITH_TOKENS = [*WITH_LINES, "manylangs", "manylangs, a shard", "flat", "flat, skipped lines"]
 SLICES = (slice(2, 5), slice(-2, None), slice(None), slice(None, None, -2), slice(5, 5))
@@ -155,7 +157,7 @@ def test_lines_of_allennlp_are_keys(own_file: OwnFile) -> None:
 def test_layer_and_token_axes(tmp_path: Path, layout: str, layers: int | None, pool: bool) -> None:
     """A single layer has no layer axis in any layout, and pooled arrays no token axis."""
     layers = None if layout == "manylangs" else layers
-    texts = documents("d")
+    texts = documents("d", "e", "f", n_places=1)
     path = write(tmp_path / "a.hdf5", texts, layout=layout, layers=layers, pool=pool)
     with open_embeddings(path) as embeddings:
         expected = array(texts[1], layers)

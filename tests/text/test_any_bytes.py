@@ -18,7 +18,8 @@ PARTS = st.sampled_from(
     b"\n|\r\n|\r|\t| |\0|\xe9|\xef\xbb\xbf|\xc3\xa9|a|1\tThe\t_|2-3\tx|8.1\ty|# newdoc id = d"
     b"|-DOCSTART-|#|# x y|#tag|\x0c|0 a|1 b X|2 c X|s1 a|s1 b|a\tO\n"
     b'|#begin document (a/b); part 000|#end document|{"tokens": ["a"]}|{"text":|"b"}'
-    b'|{"doc_key": "d_1", "sentences": [["a"], []]}|"\\ud800"|[|\xff\xfe'.split(b"|")
+    b'|{"doc_key": "d_1", "sentences": [["a"], []]}|"\\ud800"|[|\xff\xfe'
+    b"|>|>a|>b c\n|*|;".split(b"|")
 )
 FILES = st.one_of(st.binary(max_size=200), st.lists(PARTS, max_size=30).map(b"".join))
 PACKED = FILES.map(gzip.compress) | FILES.map(lzma.compress)
@@ -40,7 +41,7 @@ def damaged(draw: st.DrawFn) -> bytes:
 )
 @given(
     content=FILES | PACKED | damaged(),
-    text_format=st.sampled_from(["plain", "conll", "conllu", "jsonl"]),
+    text_format=st.sampled_from(["plain", "conll", "conllu", "jsonl", "fasta"]),
     encoding=st.sampled_from(["utf-8", "latin-1", "utf-16", "utf-7", "shift_jis", "iso2022_jp"]),
     on_error=st.sampled_from(["stop", "skip"]),
     blank=st.sampled_from(["keep", "skip", "error"]),

@@ -25,10 +25,12 @@ from elmo_cli.store.layouts.base import (
     is_number,
 )
 from elmo_cli.store.layouts.bilm_types import BilmTypes
+from elmo_cli.store.layouts.bio_embeddings import BioEmbeddings
 from elmo_cli.store.layouts.documents import Dygie, E2eCoref, Lsgn
 from elmo_cli.store.layouts.flat import Flat
 from elmo_cli.store.layouts.line_tokens import LineCheck
 from elmo_cli.store.layouts.manylangs import ManyLangs
+from elmo_cli.store.layouts.seqvec import SeqVec
 from elmo_cli.store.layouts.unique_names import UniqueNames
 from elmo_cli.store.spec import SCHEMA, FileSpec
 from elmo_cli.weightfile.describe import kind_of_weights
@@ -58,12 +60,15 @@ _LAYOUT_OBJECTS: tuple[Layout, ...] = (
     Lsgn(),
     Dygie(),
     ManyLangs(),
+    SeqVec(),
+    BioEmbeddings(),
     Flat(),
 )
 LAYOUTS = {layout.name: layout for layout in _LAYOUT_OBJECTS}
 _LINES = AllenNlpLines()
 # A file without our attributes has the first of these layouts that matches it.
 _RECOGNITION_ORDER = (
+    LAYOUTS["bio-embeddings"],  # its names may be numbers or MD5, which others would match
     LAYOUTS["bilm-types"],
     LAYOUTS["bilm"],
     LAYOUTS["allennlp"],  # matches all numbers, so after the two above
@@ -72,6 +77,7 @@ _RECOGNITION_ORDER = (
     LAYOUTS["dygie"],
     LAYOUTS["manylangs"],
     LAYOUTS["flat"],
+    LAYOUTS["seqvec"],  # may be any identifiers whose vectors are not those of their tokens
     _LINES,  # may be any identifiers, so last
 )
 _N_SAMPLED = 48  # data sets by which a file is recognized

@@ -161,6 +161,10 @@ class SentenceReader(ABC):
         """What the file records of a sentence."""
         return SentenceInfo()
 
+    def sentence(self, handle: Handle, key: int, n_tokens: int) -> Sentence:
+        """A sentence as it was written; `n_tokens` is its number of tokens as far as known."""
+        return self.info(handle).sentence(key, n_tokens, self._path)
+
     def shape(self, handle: Handle) -> tuple[int, ...]:
         """The shape of the array, layers first."""
         return self.array_type(handle)[0]
@@ -203,6 +207,7 @@ class Layout(ABC):
     records: ClassVar[frozenset[str]] = frozenset()
     keyed_by: ClassVar[str] = "number"  # or "name", which is made of what the sentence is
     keeps_first: ClassVar[bool] = False  # of sentences with one name, and leaves out the others
+    pooled_layers: ClassVar[str] = "all"  # what `layers="all"` means for pooled vectors
     supports_int8: ClassVar[bool] = False
     supports_sentence_keys: ClassVar[bool] = False
     unit: ClassVar[str] = "sentences"  # what an array is for; or "types" of a vocabulary

@@ -59,6 +59,15 @@ class DatasetWriter(SentenceWriter):
 
     def add(self, stored: StoredSentence) -> None:
         """Create the data set of a sentence; its values go to the sink."""
+        self.create_dataset(stored)
+
+    def dataset_shape(self, values: AnyArray) -> tuple[int, ...]:
+        """The shape of the data set of some values."""
+        shape: tuple[int, ...] = values.shape
+        return shape
+
+    def create_dataset(self, stored: StoredSentence) -> h5d.DatasetID:
+        """Create the data set of a sentence, whose values go to the sink, and return it."""
         parent, _, leaf = self.layout.dataset_name(stored.sentence).rpartition("/")
         if parent != self._last_path:
             self._last_group = self._group(parent)
@@ -71,12 +80,13 @@ class DatasetWriter(SentenceWriter):
             self._last_group,
             leaf.encode("utf-8"),
             self._type,
-            self._space(values.shape),
+            self._space(self.dataset_shape(values)),
             self._properties,
             self._utf8,
         )
         if values.size:
             self.sink.put(dataset.get_offset(), values)
+        return dataset
 
     def finish(self) -> Facts:
         """Return `sentence_order`: the position in the text of each data set, in file order.
