@@ -28,7 +28,18 @@ from elmo_cli.training.reporter import SILENT
 # The smallest biLM that has every part.
 OPTIONS = options_of(filters=[[1, 2], [2, 3]], char_dim=2, cell=3, projection=2, n_layers=1)
 N_TYPES = 5
-WAYS = ("allennlp", "e2e-coref", "lsgn", "dygie", "manylangs", "bilm", "flat", "int8")
+WAYS = (
+    "allennlp",
+    "e2e-coref",
+    "lsgn",
+    "dygie",
+    "manylangs",
+    "seqvec",
+    "bio-embeddings",
+    "bilm",
+    "flat",
+    "int8",
+)
 
 
 def _bytes(write_to: Callable[[Path], object]) -> bytes:

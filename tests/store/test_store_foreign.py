@@ -33,6 +33,7 @@ FOREIGN: dict[str, tuple[dict[str, Any], str, list[Any]]] = {
     "dygie": ({name: noise(4, DIM, 3) for name in OF_DYGIE}, "dygie", OF_DYGIE),
     "manylangs": (OF_MANYLANGS, "manylangs", list(OF_MANYLANGS)),
     "seqvec": (SEQUENCES, "seqvec", list(SEQUENCES)),
+    "seqvec, pooled": ({"P1": noise(DIM), "Q2": noise(DIM)}, "seqvec", ["P1", "Q2"]),
     "seqvec, groups": ({"a/b": noise(7, DIM), "a/c": noise(1, DIM)}, "seqvec", ["a/b", "a/c"]),
 }
 

@@ -14,6 +14,7 @@ from elmo_cli.text.sentence import Sentence
 
 SETTINGS = {"layers": "all", "model_sha256": "6c1f" + "0" * 60, "state": "zero"}
 ONE_LAYER = {"manylangs", "bilm-types"}
+ONE_SENTENCE_PER_DOCUMENT = {"seqvec", "bio-embeddings"}
 DIM = 4
 # Every way to write a file: numbers, names, groups, left-out duplicates, values in place, scales.
 WAYS: dict[str, dict[str, Any]] = {
@@ -22,6 +23,8 @@ WAYS: dict[str, dict[str, Any]] = {
     "e2e-coref": {},
     "dygie": {},
     "manylangs": {},
+    "seqvec": {},
+    "bio-embeddings": {},
     "bilm-types": {},
     "flat": {},
     "int8": {"layout": "flat", "dtype": "int8"},
@@ -37,6 +40,8 @@ def sentences(n: int, way: str = "allennlp") -> list[Sentence]:
         number = 0 if way == "manylangs" and key == 3 else key
         tokens = tuple(f"t{number}.{i}/é" for i in range(n_tokens))
         document, place = divmod(key, 3)
+        if way in ONE_SENTENCE_PER_DOCUMENT:
+            document, place = key, 0
         name = f"bc/cctv/00/cctv_000{document}_{document}"
         sentence = Sentence(
             tokens,

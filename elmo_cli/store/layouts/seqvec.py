@@ -128,7 +128,9 @@ class SeqVec(NameLayout):
         return np.ascontiguousarray(array)
 
     def matches(self, file: h5py.File, sample: SampledDatasets) -> bool:
-        """Whether a name is no line with as many tokens as vectors, as names in AllenNLP are."""
+        """Whether names are ids: a name in AllenNLP is a line with as many tokens as vectors."""
+        if all(dataset.ndim == 1 for _, dataset in sample):
+            return not any(" " in name for name, _ in sample)
         if not all(dataset.ndim == 2 for _, dataset in sample):
             return False
         return any(split_line(name, dataset.shape[0]) is None for name, dataset in sample)
