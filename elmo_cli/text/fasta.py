@@ -58,7 +58,7 @@ def read_fasta(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
     The key of the document is the id of the record, the part of its header that the setting
     `fasta_id` chooses. Letters become capitals, and `*` at the end of a sequence is left out; with
     `fasta_raw` every character is kept. A refused record takes its key with it. To find equal ids,
-    memory grows by about 120 bytes per record.
+    memory grows by about 130 bytes per record.
 
     Returns:
         The key after the last record, at the end of the generator.
