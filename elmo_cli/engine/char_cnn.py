@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from elmo_cli.arrays import Int64Array
 from elmo_cli.engine.gemm import Gemm, make_gemm
 from elmo_cli.engine.runtime import DeviceTuning, run_parallel
 from elmo_cli.model.bilm import CharCNN, Highway
@@ -126,11 +127,11 @@ class TypeCache:
         self._device = device
         self._n_rows = DeviceTuning.of(device).types_per_product
         self._characters = CharacterIds(char_cnn.max_characters)
-        # (row, projection_dim); grows by doubling, so that there may be more rows than types
+        # (row, projection_dim); grows by doubling up to the capacity, with room for more types
         no_rows = (0, char_cnn.projection_dim)
         self._vectors = torch.empty(no_rows, device=device, dtype=torch.float32)
         self._rows: dict[str, int] = {}  # the row of each type
-        self._recently_used: set[str] = set()  # since types were last evicted
+        self._is_recent = np.zeros(0, np.bool_)  # used since types were last evicted, (row,)
         self._keeps: bool | None = None  # None before the test
         self._lock = threading.Lock()
 
@@ -143,26 +144,30 @@ class TypeCache:
                 self._keep_only([])
             elif len(self._rows) + len(types) > _CAPACITY:
                 self._evict(set(types))
-            self._recently_used.update(types)
             self._add(list(dict.fromkeys(t for t in types if t not in self._rows)))
-            return self._vectors_of(types)
+            rows = self._rows_of(types)
+            self._is_recent[rows] = True
+            return self._vectors_at(rows)
 
     def _evict(self, wanted: set[str]) -> None:
         """Keep the types used recently; if these are too many, those of them that are wanted."""
-        recent = [t for t in self._rows if t in self._recently_used]
+        recent = [t for t, row in self._rows.items() if self._is_recent[row]]
         if len(recent) > _CAPACITY // 2:
             recent = [t for t in recent if t in wanted]
         self._keep_only(recent)
-        self._recently_used = set()
 
     def _keep_only(self, types: list[str]) -> None:
-        self._vectors = self._vectors_of(types)
+        self._vectors = self._vectors_at(self._rows_of(types))
         self._rows = {t: row for row, t in enumerate(types)}
+        self._is_recent = np.zeros(len(types), np.bool_)
 
-    def _vectors_of(self, types: Sequence[str]) -> Tensor:
-        """Vectors of types that are in the cache, (type, projection_dim)."""
-        rows = torch.tensor([self._rows[t] for t in types], dtype=torch.int64)
-        return self._vectors.index_select(0, rows.to(self._device))
+    def _rows_of(self, types: Sequence[str]) -> Int64Array:
+        """The rows of types that are in the cache, (type,)."""
+        return np.array([self._rows[t] for t in types], np.int64)
+
+    def _vectors_at(self, rows: Int64Array) -> Tensor:
+        """The vectors in some rows, (row, projection_dim)."""
+        return self._vectors.index_select(0, torch.from_numpy(rows).to(self._device))
 
     def _add(self, types: list[str]) -> None:
         """Compute the vectors of new types; in groups of similar length, each in one product."""
@@ -188,8 +193,10 @@ class TypeCache:
     def _make_room(self, n_rows: int) -> None:
         n_allocated = len(self._vectors)
         if n_rows > n_allocated:
-            n_more = max(n_rows, 2 * n_allocated) - n_allocated
+            doubled = min(2 * n_allocated, _CAPACITY)
+            n_more = max(n_rows, doubled) - n_allocated
             self._vectors = nn.functional.pad(self._vectors, (0, 0, 0, n_more))
+            self._is_recent = np.pad(self._is_recent, (0, n_more))
 
     def _compute(self, ids: np.ndarray, buckets: np.ndarray) -> Tensor:
         """Vectors of types, (type, char) -> (type, projection_dim), by ascending bucket (type,)."""

@@ -23,6 +23,8 @@ from elmo_cli.store.layouts.spool import Spool
 from elmo_cli.store.spec import SCHEMA, FileSpec, write_attributes
 
 _COPIED_BYTES = 1 << 20  # at a time
+# Of the metadata that HDF5 keeps; in memory a header of 272 bytes takes several times as much.
+_METADATA_CACHE_BYTES = 4 << 20
 _MAX_PENDING = 1 << 16  # checksums or digests in memory
 
 
@@ -143,6 +145,9 @@ def _new_hdf5(path: Path, alignment: int) -> h5py.File:
     access.set_fclose_degree(h5f.CLOSE_STRONG)
     access.set_libver_bounds(h5f.LIBVER_V18, h5f.LIBVER_V18)
     access.set_alignment(1, alignment)
+    cache = access.get_mdc_config()
+    cache.max_size = _METADATA_CACHE_BYTES
+    access.set_mdc_config(cache)
     creation = h5p.create(h5p.FILE_CREATE)
     creation.set_link_creation_order(TRACKED)
     creation.set_attr_creation_order(TRACKED)

@@ -146,9 +146,14 @@ def other_attributes(attributes: Mapping[str, Any], spec: FileSpec) -> dict[str,
 
 
 def write_attributes(file: h5py.File, facts: Mapping[str, object]) -> None:
-    """Write facts in their order: numbers, strings, None, numeric arrays, and what JSON holds."""
+    """Write facts in their order: numbers, strings, None, numeric arrays, and what JSON holds.
+
+    A subclass of `str` is written as it encodes itself.
+    """
     for name, value in facts.items():
-        file.attrs[name] = _encoded(value)
+        encoded = _encoded(value)
+        dtype = h5py.string_dtype() if isinstance(encoded, str) else None
+        file.attrs.create(name, encoded, dtype=dtype)
 
 
 def read_attributes(file: h5py.File) -> dict[str, Any]:

@@ -13,8 +13,10 @@ from embeddings_files import DIM, LINES, REPEATED, layers, make_sentences, write
 
 from elmo_cli.analysis import neighbors
 from elmo_cli.analysis.neighbors import embed_queries, nearest, read_queries
+from elmo_cli.analysis.query import phrase_occurrences
 from elmo_cli.analysis.vectors import LayerView
 from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.hdf5 import read_dataset
 from elmo_cli.store.reader import open_embeddings
 
 FILES = [
@@ -121,6 +123,33 @@ def test_same_word_in_any_case(tmp_path, monkeypatch, layout, chunk):
         )
         assert tokens_of(result.neighbors[0]) == ["play"] * 6
         assert result.sentences_without_tokens == 0
+
+
+def test_only_vectors_that_are_compared_are_read(tmp_path, monkeypatch):
+    """Of the default layout, where each sentence has a data set of its own."""
+    sizes = {}  # of the values that are read, by data set
+
+    def read_and_note(dataset, selection=()):
+        values = read_dataset(dataset, selection)
+        if values.size:
+            sizes[dataset.name] = values.size
+        return values
+
+    monkeypatch.setattr("elmo_cli.hdf5.read_dataset", read_and_note)
+    sentences = make_sentences(REPEATED)
+    with open_embeddings(write(tmp_path / "a.hdf5", sentences, layout="allennlp")) as embeddings:
+        view = LayerView(embeddings, 1)
+        assert len(list(phrase_occurrences(view, "play"))) == 7
+        assert list(phrase_occurrences(view, "not here")) == []
+        assert sizes.keys() == {"/sentence_to_index"}
+        sizes.clear()
+        search(view, "2:Play", same_word=True)
+        sizes.pop("/sentence_to_index", None)  # of the file of the queries, opened again
+        assert sizes == {
+            f"/{sentence.key}": DIM * len(sentence.tokens)
+            for sentence in sentences
+            if "play" in sentence.text.lower()
+        }
 
 
 def test_equally_near_tokens_come_in_file_order(tmp_path, monkeypatch):

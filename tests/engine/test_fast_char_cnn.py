@@ -127,6 +127,17 @@ def test_eviction(others: int, n_recomputed: int, monkeypatch: pytest.MonkeyPatc
     assert len(cache.vectors(some_types(400))) == 400  # more than the capacity
 
 
+def test_the_cache_has_no_more_rows_than_its_capacity(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where each block has new types, as numbers do; doubling would allocate twice as many."""
+    monkeypatch.setattr(module, "_CAPACITY", 300)
+    cache = TypeCache(Spelling(), CPU)
+    n_rows = []
+    for block in range(20):
+        cache.vectors(some_types(45, f"block{block}-"))
+        n_rows.append(len(cache._vectors))
+    assert 200 < max(n_rows) <= 300
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.usefixtures("seed")
 def test_each_bucket_equals_the_character_cnn(shape: str, paired: MakePair) -> None:

@@ -50,6 +50,7 @@ from elmo_cli.store.layouts.sentence_datasets import (
     NameLayout,
 )
 from elmo_cli.store.layouts.sentence_map import SentenceMap
+from elmo_cli.store.layouts.spool import SpooledText
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence, Tokens
 
@@ -76,16 +77,14 @@ class SentenceMapWriter(DatasetWriter):
         attributes = super().finish()
         if self.spec.forget_sentences:
             return attributes
-        map_and_repeats = self._map.to_json(_MAX_MAP_BYTES)
-        if map_and_repeats is None:  # a file of some ten terabytes gets no map
+        if not self._map.make_json(_MAX_MAP_BYTES):  # a file of some ten terabytes gets no map
             return attributes
-        content, repeated_lines = map_and_repeats
         kind = h5py.string_dtype("utf-8")
         dataset = self.file.create_dataset(SENTENCE_MAP, (1,), kind, track_times=False)
-        dataset[0] = content
+        dataset[0] = SpooledText.of(self._map.json)
         attributes["text_is_tokens"] = self._check.are_tokens
-        attributes["sentence_map_crc32"] = zlib.crc32(content)
-        attributes["repeated_lines"] = repeated_lines
+        attributes["sentence_map_crc32"] = self._map.json_crc32()
+        attributes["repeated_lines"] = SpooledText.of(self._map.repeated_lines)
         self.line_check = self._check
         return attributes
 

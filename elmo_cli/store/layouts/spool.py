@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import os
 from collections.abc import Iterator
 from tempfile import TemporaryFile
 from typing import IO
@@ -12,7 +13,7 @@ import numpy as np
 from elmo_cli.arrays import AnyArray
 from elmo_cli.files import StrPath
 
-_CHUNK_BYTES = 1 << 20
+_CHUNK_BYTES = 1 << 18
 
 
 class Spool:
@@ -41,6 +42,7 @@ class Spool:
         """Move what is pending to the disk; an OSError if there is no space left."""
         if self._file is None:
             self._file = TemporaryFile(dir=self._folder)  # noqa: SIM115 - see `close`
+        self._file.seek(0, os.SEEK_END)
         self.pending.tofile(self._file)
         self._n_on_disk += len(self.pending)
         del self.pending[:]
@@ -65,6 +67,14 @@ class Spool:
             begin += len(chunk)
         return values
 
+    def content(self) -> bytes:
+        """All bytes of a spool of bytes."""
+        if self._file is None:
+            return self.pending.tobytes()
+        self.move_to_disk()
+        self._file.seek(0)
+        return self._file.read()
+
     def lines(self) -> Iterator[bytes]:
         """Yield lines of bytes; the caller must move only whole lines to the disk."""
         if self._file is not None:
@@ -76,3 +86,24 @@ class Spool:
         """Close the temporary file, which removes it."""
         if self._file is not None:
             self._file.close()
+
+
+class SpooledText(str):
+    """The text in a spool of bytes in UTF-8, which is read when h5py encodes it.
+
+    h5py copies the encoded text for HDF5, and HDF5 copies it into the file later. So memory holds
+    two copies of it, where a text that its owner keeps would be a third one.
+    """
+
+    _spool: Spool
+
+    @classmethod
+    def of(cls, spool: Spool) -> SpooledText:
+        """The text in a spool, which must not be closed before it is encoded."""
+        text = cls()
+        text._spool = spool
+        return text
+
+    def encode(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:
+        """The bytes in the spool, whatever the encoding."""
+        return self._spool.content()
