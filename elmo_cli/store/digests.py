@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from elmo_cli.arrays import AnyArray
 
@@ -30,4 +30,12 @@ def tokens_digest(tokens: Sequence[str]) -> bytes:
 
 def tokens_sha256(digests: bytes | memoryview) -> str:
     """The digest of a text, from the `tokens_digest` of all its sentences, joined."""
-    return hashlib.sha256(digests).hexdigest()
+    return sha256_of_parts([digests])
+
+
+def sha256_of_parts(digests: Iterable[bytes | memoryview]) -> str:
+    """`tokens_sha256` of digests that are given in parts."""
+    sha256 = hashlib.sha256()
+    for part in digests:
+        sha256.update(part)
+    return sha256.hexdigest()

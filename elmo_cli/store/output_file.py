@@ -17,7 +17,8 @@ from h5py import h5f, h5p
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import ElmoError
 from elmo_cli.hdf5 import TRACKED
-from elmo_cli.store.digests import tokens_sha256
+from elmo_cli.store.digests import sha256_of_parts
+from elmo_cli.store.large_attributes import write_numbers
 from elmo_cli.store.layouts import Layout, LineCheck, StoredSentence, ValueSink, layout_of_spec
 from elmo_cli.store.layouts.spool import Spool
 from elmo_cli.store.spec import SCHEMA, FileSpec, write_attributes
@@ -72,16 +73,20 @@ class OutputFile:
         facts |= self._writer.finish()
         facts |= from_caller
         digests = facts.pop("token_digests", self._token_digests)
-        # One attribute at a time is read into memory and written, because some are large.
         for name, value in facts.items():
-            write_attributes(self._file, {name: _in_memory(value)})
-        last_facts: dict[str, Any] = {}
+            self._write_attribute(name, value)
         if digests is not None:
-            token_digests = _in_memory(digests)
-            last_facts["token_digests"] = token_digests
-            last_facts["tokens_sha256"] = tokens_sha256(token_digests.data)
-        last_facts["complete"] = True
-        write_attributes(self._file, last_facts)
+            parts = digests.chunks() if isinstance(digests, Spool) else [digests]
+            self._write_attribute("token_digests", digests)
+            self._write_attribute("tokens_sha256", sha256_of_parts(part.data for part in parts))
+        self._write_attribute("complete", True)
+
+    def _write_attribute(self, name: str, value: Any) -> None:
+        """Write an attribute of the root; numbers may be in a spool."""
+        if isinstance(value, Spool):
+            write_numbers(self._file, name, value)
+        else:
+            write_attributes(self._file, {name: value})
 
     @property
     def line_check(self) -> LineCheck | None:
@@ -93,11 +98,6 @@ class OutputFile:
         self._checksums.close()
         self._token_digests.close()
         self._writer.close()
-
-
-def _in_memory(value: Any) -> Any:
-    """The numbers of a Spool as an array; any other value as it is."""
-    return value.array() if isinstance(value, Spool) else value
 
 
 @contextmanager

@@ -78,7 +78,7 @@ class SentenceMap:
         """The CRC-32 of `json`."""
         crc32 = 0
         for chunk in self.json.chunks():
-            crc32 = zlib.crc32(chunk, crc32)
+            crc32 = zlib.crc32(chunk.data, crc32)
         return crc32
 
     def close(self) -> None:
@@ -102,7 +102,8 @@ class SentenceMap:
         equals_previous = digests[1:] == digests[:-1]
         is_second = equals_previous.copy()  # of equal ones
         is_second[1:] &= ~equals_previous[:-1]
-        return digests[1:][is_second]
+        repeated: AnyArray = digests[1:][is_second]
+        return repeated
 
     def _find_repeated(self) -> _RepeatedLines:
         """Find the lines that occur more than once."""
