@@ -22,9 +22,11 @@ def test_labels(label: object) -> None:
     assert not is_no_label(label)
 
 
-def test_a_blank_is_a_value_in_columns_that_most_words_lack() -> None:
-    assert not is_no_label("_", column="feats")
-    assert is_no_label("-", column="feats")
+@pytest.mark.parametrize("column", ["feats", "FEATS", "Misc", "deps", "6", "9", "10"])
+def test_a_blank_is_a_value_in_columns_that_most_words_lack(column: str) -> None:
+    """Names of columns are read in any case."""
+    assert not is_no_label("_", column=column)
+    assert is_no_label("-", column=column)
 
 
 SPANS = [("PER", 2), ("LOC", 1), ("", 3), ("ORG", 3), ("", 2)]  # types and lengths; "" for O

@@ -122,6 +122,7 @@ def test_same_word_in_any_case(tmp_path, monkeypatch, layout, chunk):
             view, result.neighbors[0], brute_force(view, sentences, query.token, 10, same_word=True)
         )
         assert tokens_of(result.neighbors[0]) == ["play"] * 6
+        assert result.n_compared == sum(len(sentence.tokens) for sentence in sentences)
         assert result.sentences_without_tokens == 0
 
 
@@ -251,6 +252,7 @@ def test_sentences_without_tokens_are_counted(tmp_path):
     with open_embeddings(path) as embeddings:
         result = search(LayerView(embeddings), "2:Play", same_word=True)
     assert result.sentences_without_tokens == 3  # the first two `Yes .`, and the first line once
+    assert result.n_compared == sum(len(line.split()) for line in REPEATED)
     assert set(tokens_of(result.neighbors[0])) == {"play"}
 
 

@@ -325,6 +325,17 @@ def test_a_list_of_another_run_is_replaced_only_on_request(
     assert not skipped_list.exists()  # nothing is left out of the new file
 
 
+@pytest.mark.parametrize("shard", [(), ("--shard", "2/2")])
+def test_a_finished_file_keeps_its_list(shard: tuple[str, ...]) -> None:
+    """Also if the command is repeated, which reads the text but computes nothing."""
+    Path("bad.txt").write_bytes(BAD_TEXT)
+    for _ in range(2):
+        done = elmo("embed", "bad.txt", "-o", "out.hdf5", *SKIP, "--resume", *shard)
+        refused(done, 3, "1 line was left out", "listed in out.hdf5.skipped.tsv")
+        assert Path("out.hdf5.skipped.tsv").read_text() == f"bad.txt\t2\t{REASON}\n"
+    assert "complete already" in done.err
+
+
 def test_a_list_has_the_bytes_of_a_name_that_is_not_utf_8() -> None:
     """A message escapes them."""
     name = os.fsdecode(b"\xfe.txt")

@@ -123,6 +123,16 @@ def test_what_the_options_of_reading_and_export_change(tmp_path: Path, tiny: Pat
     assert checkpoint(out)["model"]["softmax.weight"].dtype == torch.float32
 
 
+def test_texts_are_read_up_to_their_own_numbers_of_tokens(
+    text: Path, dev: Path, tmp_path: Path
+) -> None:
+    """Up to the end of the sentence that reaches the number: they have 8, 9 or 10 tokens."""
+    limits = ("--train-tokens-per-file", 500, "--heldout-tokens-per-file", 100)
+    words = (text, "--heldout", dev, *limits, *SIZES, "--max-steps", 1, "--prepare")
+    err = made("pretrain", "-o", tmp_path / "model", *words).err
+    assert "text: 56 sentences, 503 tokens; held out 108 tokens" in err.splitlines()
+
+
 def test_out_of_memory_is_reported_with_the_size_of_a_batch(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

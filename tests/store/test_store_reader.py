@@ -264,3 +264,14 @@ def test_a_line_that_is_a_number_does_not_hide_the_sentence_of_that_number(tmp_p
             for key in (sentence.key, str(sentence.key)):
                 assert embeddings.info(key).text == sentence.text
         assert embeddings.info("one").text == "one"
+
+
+@pytest.mark.parametrize("keys", ["number", "sentence"])
+def test_a_token_with_a_no_break_space_stays_one_token(tmp_path: Path, keys: str) -> None:
+    """If all lines are their tokens, the number of vectors says where a line is split."""
+    texts = [("the", "cat"), ("10\u00a0000", "roses"), ("a\u2009b", "c"), ("one",)]
+    made = [Sentence(tokens, key, " ".join(tokens)) for key, tokens in enumerate(texts)]
+    path = write(tmp_path / "a.hdf5", made, layout="allennlp", keys=keys)
+    with open_embeddings(path) as embeddings:
+        assert "tokens" in embeddings.records
+        assert [embeddings.tokens(key) for key in embeddings] == texts

@@ -84,6 +84,7 @@ def test_entities_of_two_documents_are_apart() -> None:
     lines = TASK.format_lines(split, [[], []], "jsonl")
     headings = [json.loads(line)["doc_key"] for line in lines]
     assert headings == ["(nw/a); part 000", "(nw/a); part 001"]
+    assert [document.key for document in split.examples] == [0, 3]  # of their first sentences
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from dataclasses import replace
@@ -179,3 +180,14 @@ def test_what_a_killed_run_left_is_removed_and_nothing_else(folder: None) -> Non
     EmbeddingsFolder("kept").find(SPLIT, "all", SILENT)
     assert not Path(f"{own}.jsonl").exists()
     assert Path("kept/text.jsonl").exists()
+
+
+@pytest.mark.parametrize("words", [(), ("-m", "odd")])
+def test_the_bilm_is_that_of_the_option_or_of_the_environment(
+    folder: None, odd: Path, words: tuple[str, ...]
+) -> None:
+    shutil.copytree(odd, "odd")
+    data = ("--train", "dev.conll", "--dev", "dev.conll", "--epochs", 1, "--set", "hidden=4")
+    made("train", "ner", *data, "-o", "ner", *words)
+    source = json.loads(Path("ner/task.json").read_text())["bilm"]["source"]
+    assert source == str(Path("odd").resolve() if words else os.environ["ELMO_MODEL"])

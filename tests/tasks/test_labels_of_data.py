@@ -228,3 +228,15 @@ def test_invalid_examples_may_be_left_out_of_training(name: str) -> None:
         json.loads(Path("model/task.json").read_text())["labels"]
         == json.loads(Path("same/task.json").read_text())["labels"]
     )
+
+
+@pytest.mark.parametrize("name", ["classification", "srl"])
+def test_invalid_examples_of_dev_are_reported_too(name: str) -> None:
+    valid, line, problem = INVALID[name]
+    suffix = "jsonl" if valid.startswith("{") else "tsv"
+    Path(f"train.{suffix}").write_text(valid)
+    Path(f"dev.{suffix}").write_text(valid + line)
+    words = ("train", name, "--train", f"train.{suffix}", "--dev", f"dev.{suffix}", *QUIET)
+    done = elmo(*words, "-o", "model", "--on-error", "skip")
+    refused(done, 3, f"1 example was left out, the first dev.{suffix}, ", "trained on all others")
+    assert problem in done.err

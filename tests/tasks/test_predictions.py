@@ -100,6 +100,10 @@ COLUMNS = {
     "c.conllu": "# newdoc\n# text = Anna's\n1-2\tAnna's\t_\t_\t_\t_\t_\t_\t_\t_\n"
     "1\tAnna\t_\t_\tB-PER\t_\t_\t_\t_\t_\n2\t's\t_\t_\tO\t_\t_\t_\t_\t_\n\n"
     "# text = slept\n1\tslept\t_\t_\tO\t_\t_\t_\t_\t_\n",
+    # Lines between the tokens of a sentence.
+    "d.conllu": "1\tIt\t_\t_\tO\t_\t_\t_\t_\t_\n2-3\tisn't\t_\t_\t_\t_\t_\t_\t_\t_\n"
+    "2\tis\t_\t_\tO\t_\t_\t_\t_\t_\n3\tn't\t_\t_\tO\t_\t_\t_\t_\t_\n"
+    "# a comment\n4\tAnna\t_\t_\tB-PER\t_\t_\t_\t_\t_\n4.1\tran\t_\t_\t_\t_\t_\t_\t_\t_\n",
 }
 
 

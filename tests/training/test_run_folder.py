@@ -155,3 +155,32 @@ def test_the_hint_names_the_option_for_the_state_of_the_run(
     assert caught.value.problem == f"contains {condition} {kind} run"
     assert caught.value.hint.startswith("`resume=True`")
     assert ("higher limit" in caught.value.hint) == is_finished
+
+
+@pytest.mark.parametrize(
+    ("kind", "marker", "last"),
+    [
+        ("pretrain", "recipe.json", "state.hdf5"),
+        ("finetune", "finetune.json", "README.md"),
+        ("train", "task.json", "scores.json"),
+    ],
+)
+def test_a_run_that_is_killed_while_it_is_removed_is_not_finished(
+    kind: str, marker: str, last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its weights may be gone, and a higher limit would not continue it."""
+    unlink = Path.unlink
+
+    def unlink_and_die(path: Path, missing_ok: bool = False) -> None:
+        unlink(path, missing_ok=missing_ok)
+        raise KeyboardInterrupt
+
+    fill(tmp_path, (marker, last, "checkpoint.pt", "log.jsonl"))
+    with RunFolder(tmp_path, kind) as folder:
+        folder.open("overwrite")
+        monkeypatch.setattr(Path, "unlink", unlink_and_die)
+        with pytest.raises(KeyboardInterrupt):
+            folder.clear()
+        monkeypatch.undo()
+    with RunFolder(tmp_path, kind) as folder, pytest.raises(OutputError, match="an unfinished"):
+        folder.open()
