@@ -71,15 +71,19 @@ _MAGIC: tuple[tuple[bytes, FileType], ...] = (
 
 # What is often given in place of a biLM: a pattern for one of its file names.
 _FOREIGN_MODELS = {
-    r"char\.dic|(encoder|token_embedder)\.pkl": FileType(
-        "an ELMoForManyLangs model",
-        "it cannot be converted: use the package elmoformanylangs, or train your own with "
-        "`elmo pretrain`",
+    r"(char|word)\.dic|(encoder|token_embedder)\.pkl": FileType(
+        "an ELMoForManyLangs model without all of its files",
+        "give the whole folder: `encoder.pkl`, `token_embedder.pkl`, their configuration, and "
+        "`char.dic` or `word.dic`",
     ),
     r"saved_model\.pb|.+\.ckpt-\d+\.(index|meta|data-.*)": FileType(
-        "a TensorFlow model",
-        "bin/dump_weights.py of bilm-tf converts its own checkpoints to HDF5; "
-        "`elmo models list` shows published models",
+        "a TensorFlow model without its index",
+        "copy all of its files: `PREFIX.index` and `PREFIX.data-*` of a checkpoint, or the folder "
+        "`variables` of a SavedModel",
+    ),
+    r".+\.params": FileType(
+        "a GluonNLP model",
+        "its weights are published in HDF5 as well: `elmo models list` shows them",
     ),
 }
 _WEB_PAGE_HINT = "open it in a browser to read what the server said, then download again"

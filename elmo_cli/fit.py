@@ -147,6 +147,14 @@ FIRST_TOKENS_IN_VOCABULARY = FitRule(
     warn_below=_FEW_IN_VOCABULARY,
     least_counted=20,  # a text of two sentences
 )
+# A text in the language of a model has hardly any character that its dictionary lacks.
+FIRST_CHARACTERS_KNOWN = FitRule(
+    name="first characters known to the model",
+    key="first_characters_known",
+    hint="is the text in the language and the script that the model was trained on?",
+    warn_below=0.5,
+    least_counted=20,
+)
 
 # -- rules for tasks ------------------------------------------------------------------------------
 

@@ -33,10 +33,13 @@ def options_of(
     skip: bool = True,
     cell_clip: float | None = 3,
     proj_clip: float | None = 3,
+    forget_bias: float | None = None,
 ) -> OptionsJson:
     """The content of an options.json."""
+    stated_bias = {} if forget_bias is None else {"forget_bias": forget_bias}
     return {
         "lstm": {
+            **stated_bias,
             "use_skip_connections": skip,
             "projection_dim": projection,
             "cell_clip": cell_clip,
@@ -97,6 +100,9 @@ SHAPES: dict[str, OptionsJson] = {
     ),
     "tight clips": options_of(
         filters=_EIGHT, char_dim=2, cell=9, projection=5, cell_clip=0.3, proj_clip=0.2
+    ),
+    "forget bias in the file": options_of(
+        filters=_EIGHT, char_dim=2, cell=9, projection=5, forget_bias=0
     ),
 }
 

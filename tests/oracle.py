@@ -97,7 +97,10 @@ class Oracle:
         group = f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
         gates = np.append(x, h) @ self.weights[f"{group}/W_0"] + self.weights[f"{group}/B"]
         i, j, f, o = gates.reshape(4, -1)
-        c = _clipped(sigmoid(f + 1) * c + sigmoid(i) * np.tanh(j), self.lstm.get("cell_clip"))
+        c = _clipped(
+            sigmoid(f + self.lstm.get("forget_bias", 1)) * c + sigmoid(i) * np.tanh(j),
+            self.lstm.get("cell_clip"),
+        )
         h = sigmoid(o) * np.tanh(c)
         if f"{group}/W_P_0" in self.weights:
             h = _clipped(h @ self.weights[f"{group}/W_P_0"], self.lstm.get("proj_clip"))

@@ -129,6 +129,7 @@ def test_a_child_ends_with_its_parent(by: int, code: int, cleans: bool, tmp_path
     cleaned = tmp_path / "cleaned"
     program = subprocess.Popen([sys.executable, "-c", _CHILD_OF_A_PROGRAM, started, cleaned])
     while not started.exists():
+        assert program.poll() is None
         time.sleep(0.01)
     program.send_signal(by)
     assert program.wait(5) == code

@@ -245,6 +245,7 @@ def _run(job: EmbedJob, chosen: EmbedOptions, start_s: float) -> None:
     if chosen.dry_run:
         require_files("--dry-run", job.inputs)
     files = job.locate_model()
+    console.note(*files.notes)
     if not (chosen.is_stdout or chosen.dry_run):
         if chosen.resume and _report_finished(jobs, files):
             return

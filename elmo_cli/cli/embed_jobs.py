@@ -83,7 +83,7 @@ def write_stdout(job: EmbedJob, embedder: Embedder, stream_format: str) -> None:
     """Write the sentences to standard output as they are computed."""
     report = InputReport()
     n_warned = 0
-    text = job.with_max_characters(embedder.bilm.options.max_characters).text
+    text = job.for_model(embedder.bilm.options).text
     pooled = job.embedder.pool is not None
     sentences = _with_fit(job, read_sentences(job.inputs, text, report), embedder)
     with (

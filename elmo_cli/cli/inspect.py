@@ -1,4 +1,4 @@
-"""`elmo inspect`: describe a file, list its problems and print Python code that reads it."""
+"""`elmo inspect`: describe a file or a model, list its problems and say how to use it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import FILE, argument, command, flag, together, value
+from elmo_cli.cli.inspect_model import print_model, print_rows
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.messages import format_bytes, plural
 
@@ -27,7 +28,8 @@ _checks = together(
     value("Checks", "--text FILE", "Compare the tokens (or their number, if the file has no "
           "tokens) with this text; --recompute then takes the sentences from it. May be repeated.",
           multiple=True, type=FILE),
-    flag("Checks", "--no-verify", "Print only the metadata, without reading all values."),
+    flag("Checks", "--verify/--no-verify", "Read all values, or only the metadata.  [default: "
+         "all values of a file, only the metadata of a model]", default=None),
 )
 # fmt: on
 _FOR_RECOMPUTE = (
@@ -35,6 +37,7 @@ _FOR_RECOMPUTE = (
     *options.field_names(options.ProcessorOptions),
 )
 _FOR_TEXT = (*options.INPUT_FIELDS, "blank")
+_NOT_FOR_MODELS = ("recompute", "text", *(name for name in _FOR_RECOMPUTE if name != "options"))
 _SHOWN = 5  # maximum number of problems to print; --json contains more
 _MOST_LETTERS = 20  # that are no residues
 _LISTED = "`elmo inspect --json` lists the problems"
@@ -52,12 +55,17 @@ class InspectOptions(options.InputOptions, options.ModelOptions, options.Process
     file: str
     recompute: int | None
     text: tuple[str, ...]
-    no_verify: bool
+    verify: bool | None
     blank: str
+
+    @property
+    def verifies_file(self) -> bool:
+        """Whether all values of a file are to be read."""
+        return self.verify is not False
 
 
 @command
-@argument("file", metavar="FILE", type=FILE)
+@argument("file", metavar="PATH", type=FILE)
 @_checks
 @options.model_options
 @options.processor_options
@@ -65,13 +73,14 @@ class InspectOptions(options.InputOptions, options.ModelOptions, options.Process
 @options.blank_lines_option
 @options.general_options
 def inspect(**values: Any) -> None:
-    """Describe an embeddings or weight file and verify it.
+    """Describe an embeddings file, a weight file or a model and verify it.
 
-    FILE is an embeddings file of any layout, an unfinished one (FILE.part), or a biLM weight file.
-    The whole file is read to verify its structure, counts, keys and shapes, and that all values are
-    finite. Python code that reads the file is printed last. The exit code is 1 if the file is
-    corrupt or unfinished. The model and device options require --recompute, and the input options
-    require --text.
+    PATH is an embeddings file of any layout, an unfinished one (FILE.part), a biLM weight file, or
+    a model of any family: a folder, an archive, a checkpoint or a name from `elmo models list`. A
+    file is read as a whole to verify its structure, counts, keys and shapes, and that all values
+    are finite. Python code that reads the file, or commands that use the model, are printed last.
+    The exit code is 1 if the file is corrupt or unfinished. The model and device options require
+    --recompute, and the input options require --text.
 
     \b
     Examples:
@@ -79,11 +88,18 @@ def inspect(**values: Any) -> None:
       elmo inspect corpus.hdf5 --recompute 20
       elmo inspect train.hdf5 --text train.conllu
       elmo inspect weights.hdf5
+      elmo inspect checkpoint/
+      elmo inspect checkpoint/ --verify
     """
     from elmo_cli.isolate import run_isolated
+    from elmo_cli.pretrained.model_inspection import names_a_model
     from elmo_cli.text.input import check_inputs
 
     chosen = InspectOptions(**values)
+    if names_a_model(chosen.file):
+        options.refuse_options(_NOT_FOR_MODELS, "for a model")
+        print_model(chosen.file, chosen.options, verify=bool(chosen.verify))
+        return
     settings = replace(chosen.input_settings(), blank=chosen.blank)
     if chosen.recompute is None:
         options.refuse_options(_FOR_RECOMPUTE, "without --recompute")
@@ -141,7 +157,7 @@ def _read(chosen: InspectOptions, settings: InputSettings) -> _Inspection:
             where=chosen.file,
         )
     checks = []
-    if not chosen.no_verify:
+    if chosen.verifies_file:
         verified = inspection.verify(chosen.file)
         checks.append(verified)
         if has_embeddings and facts["tokens"] is None:
@@ -208,23 +224,14 @@ def _facts(inspected: _Inspection, recomputed: list[RecomputedSentence] | None) 
 
 def _show(chosen: InspectOptions, facts: dict[str, Any], example: list[str]) -> None:
     """Print the facts as aligned lines, then the example."""
-    if console.mode.quiet:
-        return
     rows = _rows(facts)
     if "other_residues" in facts:
         rows["residues"] = _residues_row(facts["other_residues"])
     if "recomputed" in facts:
         rows["recomputed"] = _recomputed_row(facts["recomputed"])
-    if not chosen.no_verify:
+    if chosen.verifies_file:
         rows["checked"] = _checked_row(facts)
-    width = max(len(name) for name in rows)
-    console.say(chosen.file)
-    for name, row in rows.items():
-        console.say(f"  {name:<{width}}  {row}")
-    if example:
-        console.say("", "read it:", "")
-        for line in example:
-            console.say(f"    {line}")
+    print_rows(chosen.file, rows, "read it:", example)
 
 
 def _rows(facts: dict[str, Any]) -> dict[str, str]:

@@ -25,7 +25,7 @@ COMMANDS = {
     "inspect": "Describe an embeddings or weight file and verify it.",
     "merge": "Join the shards of a run into one file.",
     "convert": "Convert an embeddings file to another layout, dtype or choice of layers.",
-    "models": "List, show and download pretrained models.",
+    "models": "List, show, download and convert models.",
     "tokenize": "Split raw English into sentences and tokens.",
     "vocab": "Count the types of a text and write a vocabulary file.",
     "pretrain": "Train a biLM from scratch.",

@@ -1,4 +1,4 @@
-"""`elmo models`: list, show and download pretrained models, and write untrained ones."""
+"""`elmo models`: list, show, download and convert pretrained models, and write untrained ones."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import click
 
 from elmo_cli.cli import console
 from elmo_cli.cli.click_options import (
+    FILE,
     FOLDER,
     MODEL,
     MODEL_OR_FILE,
@@ -31,13 +32,14 @@ _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the resul
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def models() -> None:
-    """List, show and download pretrained models, and write untrained ones.
+    """List, show, download and convert pretrained models, and write untrained ones.
 
     \b
     Examples:
       elmo models list
       elmo models show original
       elmo models pull original
+      elmo models convert checkpoint/ -o model/
       elmo models random --like original -o untrained/
       elmo embed sentences.txt -o out.hdf5 --model original
 
@@ -178,6 +180,61 @@ def random_model(**values: Any) -> None:
         f"{chosen.output}: {n_parameters:,} random weights, seed {chosen.seed}, "
         f"sizes of {chosen.like}"
     )
+
+
+@dataclass(frozen=True)
+class ConvertModelOptions:
+    """The values of all options of `elmo models convert`."""
+
+    path: str
+    options: str | None
+    output: str
+
+
+@models.command("convert", cls=GroupedCommand)
+@argument("path", metavar="PATH", type=MODEL_OR_FILE)
+@value(
+    "Model",
+    "--options-file FILE",
+    "options.json of the model, if it is not next to the weights.",
+    "options",
+    type=FILE,
+)
+@output_option("DIR", "New or empty folder for the model.", required=True, type=FOLDER)
+@quiet_option
+def convert_model(**values: Any) -> None:
+    """Convert a model to a folder with options.json and weights.hdf5.
+
+    PATH is a model of any family: a folder, an archive, a weight file, or what the names of the
+    files of a checkpoint begin with. The folder also contains softmax.hdf5, vocab.txt and
+    state.hdf5 if the model has them, and parts.json, which ties them together. Its vectors are
+    those of the original files, bit for bit, and so is the hash that an embeddings file records.
+    The command prints the options that the original does not state, and describes the folder as
+    `elmo inspect` does. A model of ELMoForManyLangs becomes a folder that only elmo reads.
+
+    \b
+    Examples:
+      elmo models convert checkpoint/ -o model/
+      elmo models convert checkpoint/model.ckpt-60 -o model/
+    """
+    from elmo_cli.cli.inspect_model import print_model
+    from elmo_cli.lm.converted_model import write_converted
+    from elmo_cli.pretrained.load import ModelSource
+
+    chosen = ConvertModelOptions(**values)
+    source = ModelSource(chosen.path, chosen.options)
+    converted = write_converted(source, Path(chosen.output))
+    for name, option in converted.assumed.items():
+        console.note(f"assumed: {name} {json.dumps(option)}")
+    softmax = f"softmax of {converted.n_types:,} types" if converted.n_types else "no softmax"
+    vocabulary = "vocabulary" if converted.has_vocabulary else "no vocabulary"
+    console.note(
+        f"{chosen.output}: {converted.n_parameters:,} weights of {converted.family}, {softmax}, "
+        f"{vocabulary}"
+    )
+    if not converted.is_read_by_others:
+        console.note("only elmo reads this folder: other programs have no Unicode characters")
+    print_model(chosen.output, None, verify=False)
 
 
 def _print_models(models_facts: list[dict[str, Any]]) -> None:

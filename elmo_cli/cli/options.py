@@ -234,10 +234,10 @@ def _model(ctx: click.Context, parameter: click.Parameter, name: str | None) -> 
 # fmt: off
 model_options: Option = together(
     value("Model", "-m, --model NAME|PATH", "Model: a name from `elmo models list`, a folder, an "
-          "archive or a weight file.  [default: elmo-en]", envvar="ELMO_MODEL", callback=_model,
-          type=MODEL_OR_FILE),
-    value("Model", "--options-file FILE", "options.json of the model; needs --weight-file.",
-          "options", type=FILE),
+          "archive, a weight file or a checkpoint.  [default: elmo-en]",
+          envvar="ELMO_MODEL", callback=_model, type=MODEL_OR_FILE),
+    value("Model", "--options-file FILE",
+          "options.json of the model, if it is not next to the weights.", "options", type=FILE),
     value("Model", "--weight-file FILE", "HDF5 weight file of the model; needs --options-file.",
           "weights", type=FILE),
 )

@@ -87,9 +87,9 @@ class LoadedModel:
     """What a worker reports of the model that it has loaded.
 
     Attributes:
-        attributes: that all shards of the run have in common.
+        attributes: those that all shards of the run have in common.
         fit: how the beginning of the text fits the vocabulary of the model; empty without one.
-        warnings: why it could not be compared.
+        warnings: those of `text_fit`: that too little fits, or why this could not be found out.
     """
 
     attributes: dict[str, Any]
@@ -257,7 +257,7 @@ class _WorkerPool:
         self._model: LoadedModel | None = None  # of the first worker that has loaded it
 
     def first_model(self) -> LoadedModel:
-        """The answer of the first worker that has loaded the model."""
+        """Wait until a worker has loaded the model, and return what the first one reports of it."""
         while self._model is None:
             self._wait()
         return self._model

@@ -128,7 +128,7 @@ def _full_lists(
         is_within_document = state == "document" and not sentence.starts_document
         n_full = _OPEN_DOCUMENT if is_within_document else 1
         is_full = len(block_sentences) >= n_full * SENTENCES or n_tokens >= n_full * TOKENS
-        # Otherwise a protein of 35,000 residues would be in memory together with as many others.
+        # A very long protein should not be in memory together with a block that is nearly full.
         fills_a_block = state in ("zero", "warm") and len(sentence.tokens) >= TOKENS
         if block_sentences and fills_a_block:
             is_full = True

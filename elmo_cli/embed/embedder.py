@@ -143,7 +143,7 @@ class Embedder:
         """
         if not sentences:
             return [], state
-        types = TypeNumbers()
+        types = TypeNumbers(self.bilm.token_ids)
         rows = [types.numbers_of(sentence.tokens) for sentence in sentences]
         with self._computing():
             block = _BlockInWork(

@@ -29,7 +29,7 @@ def summary_if_finished(job: EmbedJob, files: ModelFiles) -> RunSummary | None:
     has_stream = any(is_stream(path) for path in job.inputs)
     if not job.resume or not is_finished(job.output) or has_stream:
         return None
-    job = job.with_max_characters(files.read_options().max_characters)
+    job = job.for_model(files.read_options())
     first_key = 0
     if job.shard is not None:
         scan = scan_text(job)

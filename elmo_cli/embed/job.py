@@ -11,6 +11,7 @@ from pathlib import Path
 from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.errors import UsageError
 from elmo_cli.files import check_distinct, check_output_path
+from elmo_cli.model.options import Options
 from elmo_cli.pretrained.load import ModelSource, locate
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.store.layers import LayerSelection
@@ -28,8 +29,8 @@ class EmbedJob:
         inputs: text files; "-" is standard input.
         output: the HDF5 file.
         model, text, embedder, file: settings of the parts of the run. `embedder.dtype` is also that
-            of the file. The layout decides about `embedder.drop_layer_axis`, and what all layers
-            are if vectors are pooled: bio-embeddings stores their sum.
+            of the file. The layout decides about `embedder.drop_layer_axis`, and what the layers
+            "all" of pooled vectors mean: bio-embeddings stores the sum of the layers.
         text_name: what messages call the text, by default the path of each input.
         shard: (i, n) for the i-th of n shards, from 1; None for the whole text.
         overwrite: replace an existing output.
@@ -93,9 +94,12 @@ class EmbedJob:
         """The file that lists the lines which `on_error="skip"` left out."""
         return f"{self.output}.skipped.tsv"
 
-    def with_max_characters(self, max_characters: int) -> EmbedJob:
-        """The job for a model that reads as many characters of a token."""
-        return replace(self, text=replace(self.text, max_characters=max_characters))
+    def for_model(self, options: Options) -> EmbedJob:
+        """The job with what the reader of the text must know of a model."""
+        text = replace(
+            self.text, max_characters=options.max_characters, is_unicode=options.is_unicode
+        )
+        return replace(self, text=text)
 
     def locate_model(self) -> ModelFiles:
         """The files of the model; an error if they are missing or it does not have the layers."""

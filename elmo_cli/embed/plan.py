@@ -80,7 +80,7 @@ def plan_job(job: EmbedJob, embedder: Embedder, *, timing_s: float = 2.0) -> Pla
 
     Timing a sample takes about `timing_s` seconds. Raises an ElmoError where the run would.
     """
-    job = job.with_max_characters(embedder.bilm.options.max_characters)
+    job = job.for_model(embedder.bilm.options)
     scan = scan_text(job)
     blocks = scan.shard(job.shard, state=job.embedder.state)
     n_sentences, n_tokens = scan.totals(blocks)

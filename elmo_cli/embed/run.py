@@ -81,7 +81,7 @@ def run_job(
     embedder = embedder or make_embedder(job)
     for path in (job.output, job.skipped_list):
         check_distinct(path, embedder.bilm.files, what="a file of the model")
-    job = job.with_max_characters(embedder.bilm.options.max_characters)
+    job = job.for_model(embedder.bilm.options)
     # Level 4 is the caller of `embed_file` for a warning that comes from `EmbedRun.write`.
     warn = warn or partial(warnings.warn, stacklevel=4)
     scan = _scan_if_needed(job)

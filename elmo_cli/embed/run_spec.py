@@ -31,6 +31,7 @@ def run_spec(job: EmbedJob, embedder: Embedder, first_sentence: int = 0) -> File
         first_sentence,
         model=bilm.name,
         model_sha256=bilm.sha256,
+        model_family=bilm.family,
         layers=embedder.output.layers.name,
         precision=embedder.precision,
         batch_size=embedder.batch_size,
@@ -52,6 +53,7 @@ def run_spec_of_files(job: EmbedJob, files: ModelFiles, first_sentence: int = 0)
         first_sentence,
         model=files.name,
         model_sha256=files.sha256,
+        model_family=files.family.key,
         layers=selection.name,
         precision=settings.precision,
         batch_size=settings.batch_size or CARRY_BATCH_SIZE,
@@ -65,6 +67,7 @@ def _file_spec(
     *,
     model: str | None,
     model_sha256: str | None,
+    model_family: str,
     layers: str,
     precision: str,
     batch_size: int,
@@ -74,6 +77,8 @@ def _file_spec(
     settings = {
         "model": model,
         "model_sha256": model_sha256,
+        # The usual family, HDF5, is not recorded; "" is a model that was never in a file.
+        "model_family": model_family if model_family not in ("", "bilm-tf") else None,
         "state": job.embedder.state,
         "layers": "0" if job.layout.unit == "types" else layers,
         "pool": job.embedder.pool or "none",

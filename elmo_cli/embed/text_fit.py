@@ -1,55 +1,100 @@
-"""text_fit: how many of the first tokens of a text are in the vocabulary of the model."""
+"""text_fit: how many of the first tokens and characters of a text are known to the model."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from itertools import chain, islice
 
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.errors import InputError
-from elmo_cli.fit import FIRST_TOKENS_IN_VOCABULARY, FitPoint
+from elmo_cli.fit import (
+    FIRST_CHARACTERS_KNOWN,
+    FIRST_TOKENS_IN_VOCABULARY,
+    FitPoint,
+    FitRule,
+)
+from elmo_cli.messages import shortened
 from elmo_cli.text.sentence import Sentence
 from elmo_cli.text.vocabulary import vocabulary_fit
 
 _N_TOKENS = 10_000  # enough to know the fraction to a percent
-_MOST_RESIDUES = 100  # types in the vocabulary of a model of proteins
+_MAX_RESIDUE_TYPES = 100  # in the vocabulary of a model of proteins; others have words
+_MIN_LETTER_TYPES = 5  # in a text of proteins; fewer may be in any text
 _RESIDUES_WARNING = (
     "all tokens are single letters, as the residues of proteins are, but the model was trained on "
     "words; choose a model of proteins with `model`"
 )
+_N_EXAMPLES = 3  # in a warning
 
 
 def text_fit(
     job: EmbedJob, sentences: Iterable[Sentence], embedder: Embedder, warn: Callable[[str], None]
 ) -> tuple[FitPoint, ...]:
-    """Count how many of the first 10,000 tokens are in the vocabulary of the model; warn if few.
+    """Count how many of the first 10,000 tokens, and their characters, are known; warn if few.
 
     Returns:
-        One point; none if there are no tokens, if the text is itself a vocabulary, or if the model
-        has no vocabulary that can be read, because vectors do not need it.
+        A point for the vocabulary or the words of the model, and one for its characters, as far as
+        it has them. There is no point if there are no tokens or if the text is itself a vocabulary.
+        A vocabulary that cannot be read has no point either, because vectors do not need it.
     """
     if job.layout.unit == "types":
         return ()
     tokens = chain.from_iterable(sentence.tokens for sentence in sentences)
     counts = Counter(islice(tokens, _N_TOKENS))
+    points = _points(counts, embedder, warn) if counts else []
+    for point in points:
+        if point.warning:
+            warn(point.warning)
+    return tuple(points)
+
+
+def _points(
+    counts: Counter[str], embedder: Embedder, warn: Callable[[str], None]
+) -> list[FitPoint]:
+    """The points of `text_fit`, and warnings that do not belong to a point.
+
+    Args:
+        counts: how often each type occurs, in the order of their first occurrence.
+    """
+    points = []
+    token_ids = embedder.bilm.token_ids
+    if token_ids.known_words is not None:
+        points.append(_known_fit(FIRST_TOKENS_IN_VOCABULARY, counts, token_ids.known_words))
+    if token_ids.known_characters is not None:
+        characters: Counter[str] = Counter()
+        for token, count in counts.items():
+            for character in token:
+                characters[character] += count
+        points.append(_known_fit(FIRST_CHARACTERS_KNOWN, characters, token_ids.known_characters))
     try:
         vocabulary = embedder.vocabulary
     except InputError as error:
         warn(f"{error.message}; so the text is not compared with the vocabulary of the model")
-        return ()
-    if vocabulary is None or not counts:
-        return ()
-    if _are_residues(counts) and len(vocabulary) > _MOST_RESIDUES:
+        return points
+    if vocabulary is None:
+        return points
+    if _are_residues(counts) and len(vocabulary) > _MAX_RESIDUE_TYPES:
         warn(_RESIDUES_WARNING)
-    point = vocabulary_fit(FIRST_TOKENS_IN_VOCABULARY, counts, vocabulary)
-    if point.warning:
-        warn(point.warning)
-    return (point,)
+    points.append(vocabulary_fit(FIRST_TOKENS_IN_VOCABULARY, counts, vocabulary))
+    return points
 
 
 def _are_residues(counts: Counter[str]) -> bool:
     """Whether there are several types of tokens, each of which is a capital letter."""
     are_letters = all(len(token) == 1 and "A" <= token <= "Z" for token in counts)
-    return are_letters and len(counts) >= 5
+    return are_letters and len(counts) >= _MIN_LETTER_TYPES
+
+
+def _known_fit(rule: FitRule, counts: Counter[str], known: Collection[str]) -> FitPoint:
+    """Count the things that are known; the example is the most frequent ones that are not."""
+    unknown = Counter({thing: count for thing, count in counts.items() if thing not in known})
+    frequent = [thing for thing, _ in unknown.most_common(_N_EXAMPLES)]
+    n_all = counts.total()
+    return FitPoint(
+        rule,
+        n_fitting=n_all - unknown.total(),
+        n_all=n_all,
+        example=shortened(" ".join(frequent)),
+    )

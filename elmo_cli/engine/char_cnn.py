@@ -16,7 +16,7 @@ from elmo_cli.arrays import Int64Array
 from elmo_cli.engine.gemm import Gemm, make_gemm
 from elmo_cli.engine.runtime import DeviceTuning, run_parallel
 from elmo_cli.model.bilm import CharCNN, Highway
-from elmo_cli.text.characters import PADDING, CharacterIds
+from elmo_cli.text.characters import TokenIds
 
 _CAPACITY = 65_536  # cached types; the rest of a vocabulary is rare by Zipf's law
 _BUCKETS = (8, 11, 14, 18, 26)  # characters, including begin and end of word
@@ -62,6 +62,10 @@ class FastCharCNN:
         self.buckets = (*fitting, self.max_characters)
 
         self._embedding = char_cnn.embedding.weight.detach().clone()  # (character, char_dim)
+        self._words: Tensor | None = None  # (word, word_dim)
+        if char_cnn.words is not None:
+            self._words = char_cnn.words.weight.detach().clone()
+        self._word_dim = options.word_dim
         convolutions = cast("list[nn.Conv1d]", list(char_cnn.filters))
         self._filters = [_Filter.of(conv) for conv in convolutions]
         self._activation = torch.relu if options.activation == "relu" else torch.tanh
@@ -80,13 +84,22 @@ class FastCharCNN:
             bias = char_cnn.projection.get_parameter("bias")
             self._projection = make_gemm([weight], [bias], "float32")
 
-    def max_over_windows(self, ids: Tensor, bucket: int) -> Tensor:
-        """The filters' maxima for types of one bucket, whose padding starts at position `bucket`:
-        int64 (type, max_characters) -> (type, filter)."""
+    def features(self, ids: Tensor, bucket: int) -> Tensor:
+        """Word embeddings, if there are any, and maxima of filters.
+
+        Args:
+            ids: those of types of one bucket, (type, id).
+            bucket: the position at which the padding of these types starts.
+
+        Returns:
+            (type, word_dim + filter)
+        """
         n_characters = min(bucket + self._max_width, self.max_characters)
         x = nn.functional.embedding(ids[:, :n_characters], self._embedding)
         n_types, _, char_dim = x.shape  # (type, char, char_dim)
-        maxima = []
+        features = []
+        if self._words is not None:
+            features.append(nn.functional.embedding(ids[:, -1], self._words))  # (type, word_dim)
         for conv in self._filters:
             n_windows = min(bucket + 1, self.max_characters - conv.width + 1)
             window_size = conv.width * char_dim
@@ -96,15 +109,17 @@ class FastCharCNN:
             )
             windows = overlapping.reshape(-1, window_size)  # (type * window, width * char_dim)
             products = (windows @ conv.weight).view(n_types, n_windows, -1)  # (type, window, count)
-            maxima.append(products.amax(1) + conv.bias)  # (type, count)
-        return torch.cat(maxima, 1)
+            features.append(products.amax(1) + conv.bias)  # (type, count)
+        return torch.cat(features, 1)
 
-    def from_filters(self, maxima: Tensor) -> Tensor:
-        """Vectors of types of any length: (type, filter) -> (type, projection_dim)."""
-        x = self._activation(maxima)  # (type, filter)
+    def from_features(self, features: Tensor) -> Tensor:
+        """Vectors of types of any length: (type, word_dim + filter) -> (type, projection_dim)."""
+        x = self._activation(features[:, self._word_dim :])  # (type, filter)
         for highway in self._highways:
             gate, transformed = highway.split(highway.linear(x))  # each (type, filter)
             x = torch.lerp(x, transformed.relu_(), gate.sigmoid_())  # (type, filter)
+        if self._word_dim:
+            x = torch.cat([features[:, : self._word_dim], x], 1)  # (type, word_dim + filter)
         if self._projection is None:
             return x
         (vectors,) = self._projection.linear(x)
@@ -122,11 +137,11 @@ class TypeCache:
     Threads may share a cache; one at a time adds types.
     """
 
-    def __init__(self, char_cnn: FastCharCNN, device: torch.device) -> None:
+    def __init__(self, char_cnn: FastCharCNN, token_ids: TokenIds, device: torch.device) -> None:
         self._char_cnn = char_cnn
         self._device = device
         self._n_rows = DeviceTuning.of(device).types_per_product
-        self._characters = CharacterIds(char_cnn.max_characters)
+        self._token_ids = token_ids
         # (row, projection_dim); grows by doubling up to the capacity, with room for more types
         no_rows = (0, char_cnn.projection_dim)
         self._vectors = torch.empty(no_rows, device=device, dtype=torch.float32)
@@ -173,8 +188,11 @@ class TypeCache:
         """Compute the vectors of new types; in groups of similar length, each in one product."""
         if not types:
             return
-        ids = self._characters.tokens(types)  # (type, char)
-        n_characters = (ids != PADDING).sum(1)  # (type,)
+        ids = self._token_ids.tokens(types)  # (type, id)
+        is_character = ids[:, : self._char_cnn.max_characters] != self._token_ids.padding
+        # A dictionary may give a character the id of padding, so only padding at the end counts.
+        n_padding = np.argmax(is_character[:, ::-1], 1)  # (type,)
+        n_characters = self._char_cnn.max_characters - n_padding
         buckets = np.searchsorted(self._char_cnn.buckets, n_characters)  # (type,)
         order = np.argsort(buckets, kind="stable")  # types from short to long
         first_row = len(self._rows)
@@ -199,31 +217,44 @@ class TypeCache:
             self._is_recent = np.pad(self._is_recent, (0, n_more))
 
     def _compute(self, ids: np.ndarray, buckets: np.ndarray) -> Tensor:
-        """Vectors of types, (type, char) -> (type, projection_dim), by ascending bucket (type,)."""
-        maxima = []
+        """Vectors of types, (type, id) -> (type, projection_dim), by ascending bucket (type,)."""
+        features = []
         for bucket in np.unique(buckets):
             bucket_ids = torch.from_numpy(ids[buckets == bucket]).to(self._device)
-            filters = partial(
-                self._char_cnn.max_over_windows, bucket=self._char_cnn.buckets[bucket]
-            )
-            maxima.append(self._in_full_product(filters, bucket_ids))
-        return self._in_full_product(self._char_cnn.from_filters, torch.cat(maxima))
+            of_bucket = partial(self._char_cnn.features, bucket=self._char_cnn.buckets[bucket])
+            features.append(self._in_full_product(of_bucket, bucket_ids))
+        return self._in_full_product(self._char_cnn.from_features, torch.cat(features))
 
     def _rows_are_independent(self) -> bool:
         """Whether a type has the same vector, bit for bit, in any row of a product."""
-        tokens = [f"{n:x}tion" for n in range(self._n_rows)]
-        ids = torch.from_numpy(self._characters.tokens(tokens)).to(self._device)
+        types = _different_types(self._token_ids, self._n_rows)
+        ids = torch.from_numpy(self._token_ids.tokens(types)).to(self._device)
         # One cycle through all rows, which moves types by many distances: the blocks of rows that
         # a product is computed in may have any size.
         order = (5 * torch.arange(self._n_rows, device=self._device) + 1) % self._n_rows
         for bucket in self._char_cnn.buckets:
-            maxima = self._char_cnn.max_over_windows(ids, bucket)
-            if not torch.equal(maxima[order], self._char_cnn.max_over_windows(ids[order], bucket)):
+            features = self._char_cnn.features(ids, bucket)
+            if not torch.equal(features[order], self._char_cnn.features(ids[order], bucket)):
                 return False
-        vectors = self._char_cnn.from_filters(maxima)
-        return torch.equal(vectors[order], self._char_cnn.from_filters(maxima[order]))
+        vectors = self._char_cnn.from_features(features)
+        return torch.equal(vectors[order], self._char_cnn.from_features(features[order]))
 
     def _in_full_product(self, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         """`function` of a few rows, computed with as many rows as every product has."""
         n_missing = self._n_rows - len(x)
         return function(nn.functional.pad(x, (0, 0, 0, n_missing)))[: len(x)]
+
+
+def _different_types(token_ids: TokenIds, n_types: int) -> list[str]:
+    """Types that have different ids, of characters that have ids of their own."""
+    known = token_ids.known_characters
+    if known is None:
+        return [f"{n:x}tion" for n in range(n_types)]
+    letters = sorted(character for character in known if len(character) == 1) or [" "]
+    types = []
+    for n in range(n_types):
+        first = letters[n % len(letters)]
+        # All pairs of letters occur before one is repeated.
+        second = letters[(n // len(letters) + 3 * n) % len(letters)]
+        types.append(first + second + first)
+    return types

@@ -19,7 +19,6 @@ from elmo_cli.errors import DeviceError, UsageError
 from elmo_cli.model.bilm import BiLM, DirectionLM, ProjectedLSTM, State
 from elmo_cli.model.options import Options
 from elmo_cli.text.batching import Batch
-from elmo_cli.text.characters import CharacterIds
 
 _TYPES_PER_CALL = 256  # so that memory does not grow with the number of types
 
@@ -68,13 +67,12 @@ class PlainEngine:
         self.options = bilm.options
         self._bilm = bilm.to(device)
         self._device = device
-        self._characters = CharacterIds(bilm.options.max_characters)
 
     @torch.inference_mode()
     def embed_types(self, types: Sequence[str]) -> Tensor:
         """See `Engine.embed_types`."""
-        ids = torch.from_numpy(self._characters.tokens(types)).to(self._device)
-        chunks = torch.split(ids, _TYPES_PER_CALL)  # each (type, char)
+        ids = torch.from_numpy(self._bilm.token_ids.tokens(types)).to(self._device)
+        chunks = torch.split(ids, _TYPES_PER_CALL)  # each (type, id)
         return torch.cat([self._bilm.char_cnn(chunk) for chunk in chunks])  # (type, projection_dim)
 
     @torch.inference_mode()
@@ -119,7 +117,7 @@ class FastEngine:
         self.options = bilm.options
         self._device = device
         bilm = bilm.to(device)
-        self._cache = TypeCache(FastCharCNN(bilm.char_cnn, precision), device)
+        self._cache = TypeCache(FastCharCNN(bilm.char_cnn, precision), bilm.token_ids, device)
         recorder = GraphRecorder(device) if device.type == "cuda" else None
         self.n_slow_calls = 0 if recorder is None else 2
         self._lstms = [  # of each direction

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from elmo_cli.arrays import BoolArray, Int64Array
 from elmo_cli.engine.gemm import make_gemm, pad_rows, padded_rows
-from elmo_cli.model.bilm import FORGET_BIAS, ProjectedLSTM
+from elmo_cli.model.bilm import ProjectedLSTM
 from elmo_cli.text.batching import Batch
 
 _MAX_TYPE_GATES = 1 << 28  # bytes, for the gates' parts of all types of a batch
@@ -152,7 +152,7 @@ class FastLSTM:
         self._reads_types = reads_types
         self._states = states
         i, f, o, j = _split_gates(layer.input.bias)
-        biases = [i, f + FORGET_BIAS, o, j]
+        biases = [i, f + options.forget_bias, o, j]
         if reads_types:
             self._input = make_gemm(_split_gates(layer.input.weight), biases, precision)
             self._recurrent = make_gemm(_split_gates(layer.recurrent.weight), None, precision)

@@ -40,13 +40,13 @@ def type_vectors(char_cnn: CharCNN, characters: Int16Array) -> Tensor:
         ids = torch.from_numpy(characters[group].astype(np.int64)).to(device)  # (type, char)
         rows = _maxima(char_cnn, ids, longest=int(lengths[group[-1]]))  # (type, filter)
         if in_groups:
-            rows = char_cnn.from_filters(rows)  # (type, projection)
+            rows = char_cnn.from_features(rows)  # (type, projection)
         groups.append(rows)
     back = torch.from_numpy(np.argsort(order, kind="stable")).to(device)  # (type,)
     in_text_order = torch.cat(groups).index_select(0, back)  # (type, filter or projection)
     if in_groups:
         return in_text_order
-    return char_cnn.from_filters(in_text_order)
+    return char_cnn.from_features(in_text_order)
 
 
 def _maxima(char_cnn: CharCNN, ids: Tensor, *, longest: int) -> Tensor:
@@ -123,6 +123,7 @@ def forward(
             state.c[k],
             options.cell_clip,
             options.proj_clip,
+            options.forget_bias,
             *parameters_of(cast(ProjectedLSTM, bilm.forward_lm.layers[k])),
             *parameters_of(cast(ProjectedLSTM, bilm.backward_lm.layers[k])),
         )

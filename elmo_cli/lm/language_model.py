@@ -19,20 +19,22 @@ from elmo_cli.errors import ModelError, OutputError
 from elmo_cli.files import StrPath, output_errors, write_text
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax, ProjectedLSTM
 from elmo_cli.model.options import Options
-from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
+from elmo_cli.model_folder import (
+    OPTIONS_FILE,
+    SOFTMAX_FILE,
+    VOCABULARY_FILE,
+    WEIGHTS_FILE,
+)
 from elmo_cli.pretrained.load import ModelSource, load_files, locate
 from elmo_cli.pretrained.model_files import (
     CHECKPOINT_FILE,
-    SOFTMAX_FILE,
-    VOCABULARY_FILE,
     ModelFiles,
     check_parts,
     remove_parts,
     write_parts,
 )
 from elmo_cli.text.vocabulary import Vocabulary
-from elmo_cli.weightfile.describe import find_dataset
-from elmo_cli.weightfile.open_weights import check_readable, open_weights
+from elmo_cli.weightfile.open_weights import check_readable
 from elmo_cli.weightfile.read import read_softmax
 from elmo_cli.weightfile.write import write_bilm, write_softmax
 
@@ -93,6 +95,7 @@ def load_language_model(
         UsageError, OutputError: as `pretrained.load`.
     """
     files = model if isinstance(model, ModelFiles) else locate(model)
+    refuse_unicode(files)
     check_readable([softmax])
     # Missing files are reported before the weights are read, which may take a while.
     softmax_path = _find_softmax(files) if softmax is None else Path(softmax)
@@ -101,15 +104,33 @@ def load_language_model(
     foreign = check_parts(files, {"softmax": softmax_path, "vocabulary": vocabulary_path})
     bilm = load_files(files)
     types = Vocabulary.read(vocabulary_path)
-    projection = bilm.options.projection_dim
-    softmax_layer = read_softmax(softmax_path, n_types=len(types), projection=projection)
-    softmax_layer.requires_grad_(False)
+    softmax_layer = read_own_softmax(softmax_path, files, bilm.options, n_types=len(types))
     return LanguageModel(
         bilm=bilm,
         softmax=softmax_layer,
         vocabulary=types,
-        warning="; ".join(warning for warning in (unfinished, foreign) if warning),
+        warning="; ".join(warning for warning in (*files.notes, unfinished, foreign) if warning),
     )
+
+
+def refuse_unicode(files: ModelFiles) -> None:
+    """Raise a ModelError for a model of Unicode characters, which can't be scored or trained."""
+    if files.read_options().is_unicode:
+        problem = "reads Unicode characters, and no softmax layer was published for such a model"
+        hint = "`elmo embed` computes its vectors; `elmo pretrain` trains a model of your own"
+        raise ModelError(problem, hint, where=files.weights.parent)
+
+
+def read_own_softmax(
+    path: Path, files: ModelFiles, options: Options, *, n_types: int
+) -> NextTokenSoftmax:
+    """Read a softmax from a file of its own, or from the files of the model."""
+    if path == files.weights:
+        with files.open() as model:
+            softmax = model.read_softmax(n_types)
+    else:
+        softmax = read_softmax(path, n_types=n_types, projection=options.projection_dim)
+    return softmax.requires_grad_(False)
 
 
 def _find_softmax(files: ModelFiles) -> Path:
@@ -143,17 +164,16 @@ def _check_finished(files: ModelFiles) -> str:
 
 
 def softmax_of(files: ModelFiles) -> Path | None:
-    """Return the file with the softmax of a model: beside the weights, or the weights themselves.
+    """Return the file with the softmax of a model: one next to the weights, or the weights.
 
     Returns None if the model has no softmax.
 
     Raises:
-        WeightFileError: the weights are no readable HDF5 file.
+        WeightFileError: the weights cannot be read.
     """
     if files.softmax is not None:
         return files.softmax
-    with open_weights(files.weights) as file:
-        is_inside = find_dataset(file, "softmax/W") is not None
+    is_inside = files.softmax_shape() is not None
     return files.weights if is_inside else None
 
 
@@ -198,19 +218,26 @@ def write_untrained(like: ModelSource | StrPath, output: Path, *, seed: int = 0)
         ModelError, OptionsError: no such model, or not on this machine.
         OutputError: the folder has content or cannot be written to.
     """
-    options = locate(like).read_options()
-    with output_errors(output):
-        output.mkdir(parents=True, exist_ok=True)
-        content = sorted(os.listdir(output))
-        if content:
-            hint = "choose a new or empty folder with `output`"
-            raise OutputError(f"contains {content[0]}", hint, where=output)
+    files = locate(like)
+    refuse_unicode(files)
+    options = files.read_options()
+    make_new_folder(output)
     with _seeded(seed):
         bilm = BiLM(options)
         _initialize_bilm(bilm)
     write_options(options, output)
     write_bilm(bilm, output / WEIGHTS_FILE)
     return sum(values.numel() for values in bilm.parameters())
+
+
+def make_new_folder(output: Path) -> None:
+    """Create a folder for a model; OutputError if it has content or cannot be written to."""
+    with output_errors(output):
+        output.mkdir(parents=True, exist_ok=True)
+        content = sorted(os.listdir(output))
+        if content:
+            hint = "choose a new or empty folder with `output`"
+            raise OutputError(f"contains {content[0]}", hint, where=output)
 
 
 def write_options(options: Options, folder: Path) -> None:

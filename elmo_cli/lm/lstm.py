@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from elmo_cli.engine.gemm import PackedWeight, can_pack
-from elmo_cli.model.bilm import FORGET_BIAS, ProjectedLSTM
+from elmo_cli.model.bilm import ProjectedLSTM
 
 
 def parameters_of(layer: ProjectedLSTM) -> list[Tensor]:
@@ -41,6 +41,7 @@ class FusedLSTM(torch.autograd.Function):
         h: output before the first token, (direction, stream, projection), without gradient.
         c: cell state before the first token, (direction, stream, cell), without gradient.
         cell_clip, proj_clip: bounds of the cell and of the projected output, or None.
+        forget_bias: added to the bias of the forget gate.
         parameters: the `parameters_of` the forward layer, then those of the backward layer.
     Returns:
         Outputs, (token, direction, stream, projection), and cells, (token, direction, stream,
@@ -55,6 +56,7 @@ class FusedLSTM(torch.autograd.Function):
         c: Tensor,
         cell_clip: float | None,
         proj_clip: float | None,
+        forget_bias: float,
         *parameters: Tensor,
     ) -> tuple[Tensor, Tensor]:
         n_tokens, n_directions, n_streams, _ = x.shape
@@ -63,7 +65,9 @@ class FusedLSTM(torch.autograd.Function):
         # Lists with one element per direction.
         input_weights = [weight.to(x.dtype) for weight in parameters[0::n_per_direction]]
         recurrent_weights = [weight.to(x.dtype) for weight in parameters[1::n_per_direction]]
-        biases = [_with_forget_bias(bias).to(x.dtype) for bias in parameters[2::n_per_direction]]
+        biases = []
+        for bias in parameters[2::n_per_direction]:
+            biases.append(_with_forget_bias(bias, forget_bias).to(x.dtype))
         projections: list[Tensor] = []
         if n_per_direction == 4:
             projections = [weight.to(x.dtype) for weight in parameters[3::n_per_direction]]
@@ -169,8 +173,8 @@ class FusedLSTM(torch.autograd.Function):
             if cell_outputs is not None:
                 d_parameters.append(_weight_gradient(d_hs, cell_outputs, direction))
         converted = [gradient.to(ctx.dtype) for gradient in d_parameters]
-        # `h` and `c` come from the previous batch and get no gradient, nor do the two clips.
-        return d_x, None, None, None, None, *converted
+        # `h` and `c` come from the previous batch and get no gradient, nor do the three numbers.
+        return d_x, None, None, None, None, None, *converted
 
 
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
@@ -210,10 +214,10 @@ class _StepProduct:
                 base[direction] = weight.add_linear(x[direction], base[direction])
 
 
-def _with_forget_bias(bias: Tensor) -> Tensor:
+def _with_forget_bias(bias: Tensor, forget_bias: float) -> Tensor:
     """Add the forget bias to the third quarter of (4 * cell,)."""
     i, j, f, o = bias.chunk(4)
-    return torch.cat([i, j, f + FORGET_BIAS, o])
+    return torch.cat([i, j, f + forget_bias, o])
 
 
 def _is_clipped(values: Tensor, clip: float) -> Tensor:

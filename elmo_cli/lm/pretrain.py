@@ -18,8 +18,9 @@ from elmo_cli.lm.step import TrainStep
 from elmo_cli.lm.stream import check_long_enough
 from elmo_cli.messages import shorten_list
 from elmo_cli.model.options import Options
+from elmo_cli.model_folder import STATE_FILE, VOCABULARY_FILE
 from elmo_cli.pretrained.load import locate
-from elmo_cli.pretrained.model_files import CHECKPOINT_FILE, STATE_FILE, VOCABULARY_FILE
+from elmo_cli.pretrained.model_files import CHECKPOINT_FILE
 from elmo_cli.pretrained.warm_state import write_warm_state
 from elmo_cli.text.input import InputReport, check_inputs
 from elmo_cli.text.vocabulary import Vocabulary

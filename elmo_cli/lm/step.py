@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from elmo_cli.arrays import Float32Array
 from elmo_cli.engine.runtime import out_of_memory_as_device_error
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.distributed import ProcessGroup
@@ -71,7 +73,8 @@ class TrainStep:
         self._ids = torch.from_numpy(corpus.ids(model.vocabulary))  # (type of the corpus,)
         self._modules = nn.ModuleDict({"bilm": model.bilm, "softmax": model.softmax})
         self._parameters = list(self._modules.requires_grad_().parameters())
-        self._optimizer = _optimizer(settings, self._parameters)
+        self._accumulators: dict[nn.Parameter, Tensor] = {}
+        self._optimizer = self._new_optimizer()
         # The same in all processes.
         self._sampler_rng = torch.Generator().manual_seed(settings.seed)
         self._dropout = Dropout(settings.dropout, torch.Generator(group.device))
@@ -84,6 +87,27 @@ class TrainStep:
         self._softmax_gradient = None
         if self.is_sampled and model.softmax.weight.device.type == "cpu":
             self._softmax_gradient = torch.zeros_like(model.softmax.weight)
+
+    def start_from(
+        self, accumulators: Iterable[tuple[str, Float32Array]], *, loss_tokens: int
+    ) -> None:
+        """Continue with the sums of squared gradients of an earlier training with Adagrad.
+
+        Args:
+            accumulators: as `OpenModel.accumulators`.
+            loss_tokens: over how many tokens that training summed its loss; here, `LOSS_SCALE`.
+        """
+        factor = (LOSS_SCALE / loss_tokens) ** 2
+        parameters = dict(self._modules.named_parameters())
+        for name, array in accumulators:
+            self._accumulators[parameters[name]] = torch.from_numpy(array) * factor
+        self._optimizer = self._new_optimizer()
+
+    def _new_optimizer(self) -> torch.optim.Optimizer:
+        optimizer = _optimizer(self.settings, self._parameters)
+        for parameter, accumulator in self._accumulators.items():
+            optimizer.state[parameter]["sum"].copy_(accumulator)
+        return optimizer
 
     @property
     def own_streams(self) -> slice:
@@ -158,7 +182,7 @@ class TrainStep:
             start_s = time.monotonic()
             self(batch, self.new_state(self.settings.n_streams), 0.0)
             durations.append(time.monotonic() - start_s)
-        self._optimizer = _optimizer(self.settings, self._parameters)
+        self._optimizer = self._new_optimizer()
         self._sampler_rng.set_state(sampler_state)
         self._dropout.generator.set_state(dropout_state)
         return self.group.mean(min(durations))

@@ -11,48 +11,60 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmo_cli.model.options import N_CHARACTERS, Options
-
-FORGET_BIAS = 1.0  # TensorFlow's cell adds it at run time; no file contains it
+from elmo_cli.errors import OptionsError
+from elmo_cli.model.options import CHARACTERS_FILE, Options
+from elmo_cli.text.characters import CharacterIds, TokenIds
 
 
 class CharCNN(nn.Module):
     """Character embeddings, filters, maximum over positions, highway layers, projection.
 
-    Source: Peters et al. 2018, 3.4 (after Kim et al. 2015); bilm-tf `bilm/model.py`.
+    In a model with words, the projection reads the embedding of the word and the filters.
+
+    Source: Peters et al. 2018, 3.4 (after Kim et al. 2015); bilm-tf `bilm/model.py`. With words:
+    ELMoForManyLangs `elmoformanylangs/modules/token_embedder.py`.
     """
 
     def __init__(self, options: Options) -> None:
         super().__init__()
         self.options = options
-        self.embedding = nn.Embedding(N_CHARACTERS, options.char_dim)
+        self.embedding = nn.Embedding(options.n_characters, options.char_dim)
         self.filters = nn.ModuleList(
             nn.Conv1d(options.char_dim, count, width) for width, count in options.filters
         )
         self.highways = nn.ModuleList(Highway(options.n_filters) for _ in range(options.n_highway))
+        self.words = nn.Embedding(options.n_words, options.word_dim) if options.word_dim else None
         self.projection: nn.Module = nn.Identity()
         if options.has_cnn_projection:
-            self.projection = nn.Linear(options.n_filters, options.projection_dim)
+            n_features = options.word_dim + options.n_filters
+            self.projection = nn.Linear(n_features, options.projection_dim)
 
     def forward(self, ids: Tensor) -> Tensor:
         """The vector of each token.
 
         Args:
-            ids: character ids, (token, char) int64 in 0..260, padding 260.
+            ids: (token, id) int64, from the `TokenIds` of the model.
         Returns:
             (token, projection_dim), in the dtype of the weights.
         """
-        characters = self.embedding(ids).transpose(1, 2)  # (token, char_dim, char)
-        # The maximum is over all positions: padding has a learned vector and takes part.
-        maxima = [conv(characters).amax(2) for conv in self.filters]  # each (token, count)
-        return self.from_filters(torch.cat(maxima, 1))  # (token, projection_dim)
+        character_ids = ids[:, : self.options.max_characters]  # (token, char)
+        characters = self.embedding(character_ids).transpose(1, 2)  # (token, char_dim, char)
+        # The maximum is over all positions: padding has a vector of its own and takes part.
+        features = [conv(characters).amax(2) for conv in self.filters]  # each (token, count)
+        if self.words is not None:
+            features.insert(0, self.words(ids[:, -1]))  # (token, word_dim)
+        return self.from_features(torch.cat(features, 1))  # (token, projection_dim)
 
-    def from_filters(self, maxima: Tensor) -> Tensor:
-        """From the filters' maxima to vectors: (token, filter) -> (token, projection_dim)."""
+    def from_features(self, features: Tensor) -> Tensor:
+        """From the word embedding, if there is one, and the filters' maxima to vectors:
+        (token, word_dim + filter) -> (token, projection_dim)."""
         activation = torch.relu if self.options.activation == "relu" else torch.tanh
-        x = activation(maxima)  # (token, filter)
+        word_dim = self.options.word_dim
+        x = activation(features[:, word_dim:])  # (token, filter)
         for highway in self.highways:
             x = highway(x)  # (token, filter)
+        if word_dim:
+            x = torch.cat([features[:, :word_dim], x], 1)  # (token, word_dim + filter)
         vectors: Tensor = self.projection(x)  # (token, projection_dim)
         return vectors
 
@@ -106,7 +118,7 @@ class ProjectedLSTM(nn.Module):
         """
         gates = from_input + self.recurrent(h)  # (batch, 4 * lstm_dim)
         i, j, f, o = gates.chunk(4, 1)  # each (batch, lstm_dim)
-        kept = torch.sigmoid(f + FORGET_BIAS) * c  # (batch, lstm_dim)
+        kept = torch.sigmoid(f + self.options.forget_bias) * c  # (batch, lstm_dim)
         added = torch.sigmoid(i) * torch.tanh(j)  # (batch, lstm_dim)
         c = kept + added
         if self.options.cell_clip is not None:
@@ -251,10 +263,14 @@ class State:
 class BiLM(nn.Module):
     """Character CNN, forward LM and backward LM.
 
+    Args:
+        token_ids: by default those of bytes.
     Attributes:
         options: the sizes.
+        token_ids: from tokens to the ids that `forward` takes.
         name: the model's name in messages.
         sha256: hash of its files, "" for a model that was never in a file.
+        family: of its files, see `families`; "" for a model that was never in a file.
         files: the files that it was read from, which nothing may overwrite.
         vocabulary_file: the one of these with the types that its softmax predicts; "" if none.
         warm_state: the stored state that sentences may start from (one row), or None.
@@ -263,14 +279,19 @@ class BiLM(nn.Module):
     Source: Peters et al. 2018, 3.1 and 3.4.
     """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, token_ids: TokenIds | None = None) -> None:
         super().__init__()
         self.options = options
+        if token_ids is None and options.is_unicode:
+            problem = f"{CHARACTERS_FILE} is a dictionary, which is in the folder of a model"
+            raise OptionsError(problem, "load the folder; only models of bytes are trained")
+        self.token_ids: TokenIds = token_ids or CharacterIds(options.max_characters)
         self.char_cnn = CharCNN(options)
         self.forward_lm = DirectionLM(options)
         self.backward_lm = DirectionLM(options)
         self.name = ""
         self.sha256 = ""
+        self.family = ""
         self.files: tuple[str, ...] = ()
         self.vocabulary_file = ""
         self.warm_state: State | None = None
@@ -282,7 +303,7 @@ class BiLM(nn.Module):
         """All layers of a batch of rows.
 
         Args:
-            ids: character ids, (batch, token, char) int64, including the sentence boundaries.
+            ids: from `token_ids`, (batch, token, id) int64, including the sentence boundaries.
             lengths: tokens of each row, including its boundaries, (batch,) int64.
             state: before the first token of each row (for the backward direction: before the last
                 one, which it reads first); zeros when None.

@@ -13,6 +13,9 @@ from elmo_cli.errors import OptionsError
 from elmo_cli.regular_files import read_json
 
 N_CHARACTERS = 261  # 256 bytes, begin and end of sentence, begin and end of word, padding
+# The dictionaries of a model that reads Unicode characters, in the folder of its options.json.
+CHARACTERS_FILE = "characters.txt"
+WORDS_FILE = "words.txt"
 _MAX_SIZE = 1 << 24  # no published size comes near; a larger one is a corrupt or hostile file
 _MAX_COUNT = 1000  # of layers, and of characters of a token
 _HINT = "give the options.json that came with the weights"
@@ -22,6 +25,9 @@ _REQUIRED = object()
 @dataclass(frozen=True)
 class Options:
     """The sizes of a biLM.
+
+    Only the weights state how many entries the dictionaries of a model with `is_unicode` have: an
+    options.json leaves `n_characters` and `n_words` at their defaults.
 
     Source: bilm-tf `bilm/model.py`, AllenNLP `modules/elmo.py`; the paper's 3.4 has the sizes.
     """
@@ -37,6 +43,11 @@ class Options:
     cell_clip: float | None = 3.0  # bound of the cell's values, None for none
     proj_clip: float | None = 3.0  # bound of the projected output, None for none
     residual: bool = True  # whether layers after the first add their input to their output
+    forget_bias: float = 1.0  # added to the bias of the forget gate; 0 if the stored one has it
+    n_characters: int = N_CHARACTERS  # rows of the character embedding
+    is_unicode: bool = False  # whether characters are Unicode characters of a dictionary, not bytes
+    word_dim: int = 0  # size of a word embedding, next to the filters; 0 without words
+    n_words: int = 0  # rows of the word embedding
     has_cnn_projection: bool = True  # whether a matrix leads from the filters to `projection_dim`
     has_lstm_projection: bool = True  # whether one leads from `lstm_dim` to `projection_dim`
 
@@ -72,33 +83,50 @@ class Options:
             expected = f"widths of at most max_characters_per_token ({max_characters})"
             pairs = [list(pair) for pair in filters]
             raise _refused(where, "char_cnn.filters", pairs, expected)
+        is_unicode = values["is_unicode"]
+        if values["word_dim"] and not is_unicode:
+            expected = f"next to char_cnn.characters ({CHARACTERS_FILE})"
+            raise _refused(where, "words", sections["words"], expected)
         n_filters = sum(count for _, count in filters)
         return cls(
             **{name: value for name, value in values.items() if name},
-            has_cnn_projection=n_filters != values["projection_dim"],
+            has_cnn_projection=is_unicode or n_filters != values["projection_dim"],
             has_lstm_projection=values["lstm_dim"] != values["projection_dim"],
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The content of an options.json that bilm-tf and AllenNLP load for inference."""
-        return {
-            "lstm": {
-                "use_skip_connections": self.residual,
-                "projection_dim": self.projection_dim,
-                "cell_clip": self.cell_clip,
-                "proj_clip": self.proj_clip,
-                "dim": self.lstm_dim,
-                "n_layers": self.n_layers,
-            },
-            "char_cnn": {
-                "activation": self.activation,
-                "filters": [list(pair) for pair in self.filters],
-                "n_highway": self.n_highway,
-                "embedding": {"dim": self.char_dim},
-                "n_characters": N_CHARACTERS + 1,
-                "max_characters_per_token": self.max_characters,
-            },
+        """The content of an options.json.
+
+        bilm-tf and AllenNLP load it for inference. They know neither `forget_bias`, which is
+        written only if it is not the 1 that they add, nor dictionaries: `n_characters`, which they
+        require, is left out of a model that has those.
+        """
+        lstm: dict[str, Any] = {
+            "use_skip_connections": self.residual,
+            "projection_dim": self.projection_dim,
+            "cell_clip": self.cell_clip,
+            "proj_clip": self.proj_clip,
+            "dim": self.lstm_dim,
+            "n_layers": self.n_layers,
         }
+        if self.forget_bias != 1:
+            lstm["forget_bias"] = self.forget_bias
+        char_cnn: dict[str, Any] = {
+            "activation": self.activation,
+            "filters": [list(pair) for pair in self.filters],
+            "n_highway": self.n_highway,
+            "embedding": {"dim": self.char_dim},
+        }
+        content: dict[str, Any] = {"lstm": lstm, "char_cnn": char_cnn}
+        if self.is_unicode:
+            content["family"] = "elmoformanylangs"
+            char_cnn["characters"] = CHARACTERS_FILE
+        else:
+            char_cnn["n_characters"] = N_CHARACTERS + 1
+        if self.word_dim:
+            content["words"] = {"dim": self.word_dim, "file": WORDS_FILE}
+        char_cnn["max_characters_per_token"] = self.max_characters
+        return content
 
 
 @dataclass(frozen=True)
@@ -154,6 +182,18 @@ def _clip(value: Any) -> float | None:
     return float(value)
 
 
+def _is_characters_file(value: Any) -> bool:
+    if value != CHARACTERS_FILE:
+        raise ValueError(CHARACTERS_FILE)
+    return True
+
+
+def _forget_bias(value: Any) -> float:
+    if type(value) not in (int, float) or value not in (0, 1):
+        raise ValueError("0 or 1")
+    return float(value)
+
+
 def _filters(value: Any) -> tuple[tuple[int, int], ...]:
     if not isinstance(value, list) or not value or not all(map(_is_filter, value)):
         raise ValueError("a list of [width, count] pairs")
@@ -166,7 +206,8 @@ def _is_filter(pair: Any) -> bool:
     return all(0 < size <= _MAX_SIZE for size in pair)
 
 
-# All that bilm-tf and AllenNLP have in these objects; top-level keys besides are for training.
+# All that bilm-tf and AllenNLP have in these objects, and what we write for models that they do not
+# know; top-level keys besides are for training.
 _FIELDS = (
     _Field("", "bidirectional", attribute="", check=_one_of(True), default=True),
     _Field(
@@ -176,6 +217,11 @@ _FIELDS = (
         check=_integer(N_CHARACTERS, N_CHARACTERS + 1),
         default=261,
     ),
+    _Field(
+        "char_cnn", "characters", attribute="is_unicode", check=_is_characters_file, default=False
+    ),
+    _Field("words", "dim", attribute="word_dim", check=_integer(), default=0),
+    _Field("words", "file", attribute="", check=_one_of(WORDS_FILE), default=WORDS_FILE),
     _Field("char_cnn.embedding", "dim", attribute="char_dim", check=_integer()),
     _Field("char_cnn", "filters", attribute="filters", check=_filters),
     _Field("char_cnn", "activation", attribute="activation", check=_one_of("relu", "tanh")),
@@ -194,6 +240,7 @@ _FIELDS = (
     _Field("lstm", "n_layers", attribute="n_layers", check=_integer(1, _MAX_COUNT), default=1),
     _Field("lstm", "cell_clip", attribute="cell_clip", check=_clip, default=None),
     _Field("lstm", "proj_clip", attribute="proj_clip", check=_clip, default=None),
+    _Field("lstm", "forget_bias", attribute="forget_bias", check=_forget_bias, default=1.0),
     _Field(
         "lstm",
         "use_skip_connections",
@@ -211,12 +258,14 @@ class _Section:
     path: str
     parent: str
     name: str  # in the parent
+    is_required: bool = True
 
 
 _SECTIONS = (
     _Section("char_cnn", parent="", name="char_cnn"),
     _Section("char_cnn.embedding", parent="char_cnn", name="embedding"),
     _Section("lstm", parent="", name="lstm"),
+    _Section("words", parent="", name="words", is_required=False),
 )
 
 
@@ -225,6 +274,8 @@ def _sections(content: Any, where: str) -> dict[str, Mapping[str, Any]]:
     sections = {"": _checked_object(content, "the content", where)}
     for section in _SECTIONS:
         value = sections[section.parent].get(section.name)
+        if value is None and not section.is_required:
+            value = {}
         sections[section.path] = _checked_object(value, section.path, where)
         _refuse_unknown_keys(sections[section.path], section.path, where)
     return sections

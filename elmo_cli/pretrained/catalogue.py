@@ -18,11 +18,10 @@ from pathlib import Path
 
 from elmo_cli.errors import ModelError, OutputError
 from elmo_cli.files import holding_lock, os_errors_as
+from elmo_cli.model_folder import OPTIONS_FILE, WEIGHTS_FILE
 from elmo_cli.regular_files import sha256_of_file
 
 BUNDLED = "elmo-en"
-OPTIONS_FILE = "options.json"
-WEIGHTS_FILE = "weights.hdf5"
 _PACKAGE = Path(__file__).resolve().parents[1]
 _MAX_OPTIONS_BYTES = 1 << 20  # of a file whose size is not published
 _MAX_WEIGHTS_BYTES = 1 << 33

@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 from elmo_cli.errors import DownloadError, ElmoError, ModelError
 from elmo_cli.files import abandoned_lock
 from elmo_cli.model.options import Options
+from elmo_cli.model_folder import OPTIONS_FILE
 from elmo_cli.pretrained.catalogue import (
-    OPTIONS_FILE,
     Model,
     RemoteFile,
     lock_path,

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.errors import ModelError, UsageError
+from elmo_cli.families.model_paths import reading
 from elmo_cli.files import StrPath
-from elmo_cli.pretrained.archive import extract_model, is_archive
+from elmo_cli.model_folder import OPTIONS_FILE, WEIGHTS_FILE
+from elmo_cli.pretrained.archive import archive_stem, extract_model, is_archive
 from elmo_cli.pretrained.catalogue import (
     BUNDLED,
-    OPTIONS_FILE,
-    WEIGHTS_FILE,
     Model,
     find_model,
     installed_dir,
@@ -28,9 +28,8 @@ from elmo_cli.pretrained.catalogue import (
 from elmo_cli.pretrained.model_files import (
     ModelFiles,
     check_parts,
-    files_of_weights,
-    find_model_files,
-    reading,
+    find_files,
+    is_prefix,
     sha256_of,
 )
 
@@ -44,8 +43,11 @@ class ModelSource:
 
     Attributes:
         name_or_path: a name of `elmo models list`, a folder, a weight file with its options next
-            to it, a zip file; None for the bundled model. A `Path` is not a name.
-        options, weights: an options.json and an HDF5 file of weights, without `name_or_path`.
+            to it, a zip file, or what the names of the files of a checkpoint begin with; None for
+            the bundled model. A `Path` is not a name.
+        options: an options.json: that of `weights`, or of a path to a model of another family than
+            weights in HDF5.
+        weights: an HDF5 file of weights, without `name_or_path`.
     """
 
     name_or_path: StrPath | None = None
@@ -74,12 +76,14 @@ def load(
 
 def load_files(files: ModelFiles) -> BiLM:
     """Load the biLM of files that `locate` has found; errors as of `load`."""
-    from elmo_cli.weightfile.read import read_bilm, read_state
+    from elmo_cli.weightfile.read import make_bilm, read_state
 
     with ThreadPoolExecutor(1) as thread:  # the hash is computed while the weights are read
         sha256 = thread.submit(lambda: files.sha256)
-        bilm = read_bilm(files.options, files.weights)
+        with files.open() as model:
+            bilm = make_bilm(model.options, model.parameters(), model.token_ids)
     bilm.name = files.name
+    bilm.family = files.family.key
     bilm.sha256 = sha256.result()
     bilm.files = tuple(str(path) for path in files.paths)
     bilm.vocabulary_file = "" if files.vocabulary is None else str(files.vocabulary)
@@ -94,14 +98,10 @@ def locate(source: ModelSource | StrPath | None = None) -> ModelFiles:
 
     Takes a `ModelSource` or its `name_or_path`; errors as of `load`.
     """
-    from elmo_cli.weightfile.open_weights import check_readable, find_arrays, open_weights
-
-    files = _find(source if isinstance(source, ModelSource) else ModelSource(source))
-    options = files.read_options()
+    files = find(source)
+    files.read_options()
     if files.origin != "bundled":
-        check_readable([files.weights, files.warm_state, files.softmax])
-        with open_weights(files.weights) as file:
-            find_arrays(file, options)
+        files.family.check(files)
     return files
 
 
@@ -116,7 +116,7 @@ def installed_files(model: Model) -> ModelFiles:
         if problem:
             hint = f"`elmo models pull {model.name}` downloads it again"
             raise ModelError(problem, hint, where=path)
-    files = find_model_files(folder, model.name)
+    files = replace(find_files(folder), name=model.name)
     if not model.files:
         return replace(files, origin="bundled")
     _, weights = model.files
@@ -134,7 +134,14 @@ def _not_installed(model: Model) -> ModelError:
     )
 
 
-def _find(source: ModelSource) -> ModelFiles:
+def find(source: ModelSource | StrPath | None) -> ModelFiles:
+    """Find the files of a model by their names and first bytes, without opening them.
+
+    Raises:
+        ModelError, UsageError, OutputError: as `load`.
+    """
+    if not isinstance(source, ModelSource):
+        source = ModelSource(source)
     name = source.name_or_path
     options = source.options
     weights = source.weights
@@ -144,7 +151,11 @@ def _find(source: ModelSource) -> ModelFiles:
             kind = type(path).__name__  # type: ignore[unreachable]
             raise TypeError(f"a model is given by its name or path, not by a value of type {kind}")
     if options is not None and weights is not None and name is None:
-        return files_of_weights(Path(weights), Path(options))
+        return find_files(Path(weights), Path(options))
+    if options is not None and weights is None and name is not None and not _is_name(name):
+        files = _at_path(name, Path(options))
+        if files.family.takes_options:
+            return files
     if options is not None or weights is not None:
         hint = "give a name or a path, or both `options` and `weights`"
         raise UsageError("expected one model", hint, where=", ".join(map(str, paths)))
@@ -153,27 +164,31 @@ def _find(source: ModelSource) -> ModelFiles:
     return _named(name) if isinstance(name, str) else _at_path(name)
 
 
+def _is_name(name: StrPath) -> bool:
+    """Whether this is a name of the catalogue, and not a path."""
+    return isinstance(name, str) and find_model(name) is not None
+
+
 def _named(name: str) -> ModelFiles:
     model = find_model(name)
     if model is not None:
         return installed_files(model)
-    if os.sep in name or os.path.exists(os.path.expanduser(name)):
+    path = os.path.expanduser(name)
+    if os.sep in name or os.path.exists(path) or is_prefix(Path(path)):
         return _at_path(name)
     hint = "`elmo models list` shows all names; a path to a folder or a zip file works too"
     raise no_such_model(name, hint)
 
 
-def _at_path(name: StrPath) -> ModelFiles:
+def _at_path(name: StrPath, options: Path | None = None) -> ModelFiles:
     path = Path(name if os.path.exists(name) else os.path.expanduser(name))
     with reading(path):
-        if not path.exists():
+        if not path.exists() and not is_prefix(path):
             hint = "check the path; `elmo models list` shows the models that have a name"
             raise ModelError("no such file or folder", hint, where=path)
-        if path.is_dir():
-            return find_model_files(path, path.resolve().name)
-        if is_archive(path):
-            return find_model_files(extract_model(path), path.stem)
-        return files_of_weights(path)
+        if path.is_file() and is_archive(path):
+            return replace(find_files(extract_model(path), options), name=archive_stem(path))
+        return find_files(path, options)
 
 
 def summary(model: Model) -> dict[str, Any]:
@@ -207,10 +222,10 @@ def describe_model(name: str) -> dict[str, Any]:
     """Describe a model that `load` takes; or its ElmoError.
 
     Returns:
-        for a named model `summary` and what the catalogue states; for others name, bytes, dim,
-        where ("path"), path, parameters, files, layers (of vectors, with the token layer), options
-        (as in options.json), sha256 (as `model_sha256` in an embeddings file) and whether softmax,
-        vocabulary and warm_state are next to the weights.
+        for a named model `summary` and what the catalogue states; for others name, family, bytes,
+        dim, where ("path"), path, parameters, files, layers (of vectors, with the token layer),
+        options (as in options.json), sha256 (as `model_sha256` in an embeddings file) and whether
+        there are softmax, vocabulary and warm_state.
     """
     model = find_model(name)
     if model is not None:
@@ -221,7 +236,8 @@ def describe_model(name: str) -> dict[str, Any]:
     bilm = load_files(files)
     return {
         "name": files.name,
-        "bytes": sum(path.stat().st_size for path in (files.options, files.weights)),
+        "family": files.family.key,
+        "bytes": sum(path.stat().st_size for path in files.required),
         "bytes_are_exact": True,
         "dim": bilm.options.dim,
         "where": files.origin,
@@ -234,7 +250,7 @@ def describe_model(name: str) -> dict[str, Any]:
         "layers": 1 + bilm.options.n_layers,
         "options": bilm.options.to_dict(),
         "sha256": bilm.sha256,
-        "softmax": files.softmax is not None,
+        "softmax": files.softmax is not None or files.softmax_shape() is not None,
         "vocabulary": files.vocabulary is not None,
         "warm_state": files.warm_state is not None,
     }

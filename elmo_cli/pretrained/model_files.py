@@ -1,73 +1,95 @@
-"""ModelFiles: which files of a folder are a model, and the hashes that tie them together.
+"""ModelFiles: which files are a model, of which family, and the hashes that tie them together.
 
-The weights are weights.hdf5, model.hdf5 (as in the NLPL repository) or the only other HDF5 file.
 parts.json states which softmax layer, vocabulary and warm state belong to the weights:
 
     {"weights": SHA256, "softmax": SHA256, "vocabulary": SHA256, "state": SHA256}
+
+A model that reads Unicode characters also has "characters" and "words", its dictionaries.
+
+In a model that was converted from another family, "tensors" is the digest of the weights in the
+files that it was converted from. Both then have the same `ModelFiles.sha256`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from elmo_cli.errors import ModelError
-from elmo_cli.files import os_errors_as
-from elmo_cli.filetypes import HDF5, HEAD_BYTES, identify, identify_foreign_model
-from elmo_cli.model.options import Options
-from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
+from elmo_cli.families.family import Family
+from elmo_cli.families.model_paths import ModelPaths, head_of, not_a_model, reading
+from elmo_cli.families.registry import FAMILIES
+from elmo_cli.model.options import CHARACTERS_FILE, WORDS_FILE, Options
+from elmo_cli.model_folder import SOFTMAX_FILE, STATE_FILE, VOCABULARY_FILE, WEIGHTS_FILE
 from elmo_cli.pretrained.parts_file import PARTS_FILE, PartsFile, check_digest
-from elmo_cli.regular_files import check_regular, sha256_of_file
+from elmo_cli.regular_files import sha256_of_file
+from elmo_cli.weightfile.named_arrays import SOFTMAX_WEIGHT
 
-SOFTMAX_FILE = "softmax.hdf5"
-VOCABULARY_FILE = "vocab.txt"
-STATE_FILE = "state.hdf5"
+if TYPE_CHECKING:
+    from elmo_cli.families.family import OpenModel
+
 CHECKPOINT_FILE = "checkpoint.pt"  # of the run that trains a model
 CARD_FILE = "README.md"
-HDF5_SUFFIXES = (".hdf5", ".h5")
-_USUAL_WEIGHTS = (WEIGHTS_FILE, "model.hdf5")
 _PARTS = {  # the names in parts.json
     "weights": WEIGHTS_FILE,
     "softmax": SOFTMAX_FILE,
     "vocabulary": VOCABULARY_FILE,
     "state": STATE_FILE,
+    "characters": CHARACTERS_FILE,
+    "words": WORDS_FILE,
 }
-_MAX_LISTED = 4  # names in a message
+_DICTIONARIES = ("characters", "words")  # parts that a model with them cannot do without
+_TENSORS = "tensors"  # an entry of parts.json that is not about a file
+_PARTS_HINT = f"remove {PARTS_FILE}, or get the model again"
 
 
-@dataclass(frozen=True)
-class ModelFiles:
-    """The files of one model."""
+@dataclass(frozen=True, kw_only=True)
+class ModelFiles(ModelPaths):
+    """The files of one model, and their family.
 
-    name: str
-    options: Path
-    weights: Path
-    softmax: Path | None = None
-    vocabulary: Path | None = None
-    warm_state: Path | None = None
-    origin: str = "path"  # or "bundled", or "cached" (named in the catalogue)
-    published_sha256: str | None = None  # of the weights
+    Attributes:
+        origin: "path", "bundled", or "cached" (named in the catalogue).
+        published_sha256: of the weights; None if nobody has published one.
+    """
 
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        """All files that exist."""
-        files = (self.options, self.weights, self.softmax, self.vocabulary, self.warm_state)
-        return tuple(path for path in files if path is not None)
+    family: Family
+    origin: str = "path"
+    published_sha256: str | None = None
+
+    @classmethod
+    def of(cls, family: Family, paths: ModelPaths) -> ModelFiles:
+        """The files that a family has found."""
+        return cls(
+            family=family,
+            name=paths.name,
+            weights=paths.weights,
+            options=paths.options,
+            others=paths.others,
+            softmax=paths.softmax,
+            vocabulary=paths.vocabulary,
+            warm_state=paths.warm_state,
+            notes=paths.notes,
+        )
+
+    def open(self) -> AbstractContextManager[OpenModel]:
+        """Open the model; errors as of `Family.open`."""
+        return self.family.open(self)
 
     def read_options(self) -> Options:
         """Read the sizes of the model; or OptionsError."""
-        return Options.from_file(self.options)
+        return self.family.read_options(self)
 
     @cached_property
     def weights_sha256(self) -> str:
-        """The SHA-256 of the weight file; ModelError if it is not the published one."""
-        found = sha256_of(self.weights)
+        """A SHA-256 that identifies the weights: that of the file if they are HDF5, otherwise that
+        of their tensors; ModelError if it is not the published one."""
+        found = self.family.digest(self)
         if self.published_sha256 not in (None, found):
             problem = f"has the SHA-256 {found}, expected {self.published_sha256}"
             hint = f"`elmo models pull {self.name}` downloads it again"
@@ -79,19 +101,37 @@ class ModelFiles:
         """One hash for what the model computes: its weights and the sizes in its options.
 
         It is the SHA-256 of the options as compact JSON with sorted keys, a line feed, and the
-        hexadecimal SHA-256 of the weight file. The options are taken as read, so that 261 or 262
+        hexadecimal `identity` of the weights. The options are taken as read, so that 261 or 262
         characters and keys for training make no difference.
         """
         sizes = self.read_options().to_dict()
         text = json.dumps(sizes, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(f"{text}\n{self.weights_sha256}".encode()).hexdigest()
+        return hashlib.sha256(f"{text}\n{self.identity}".encode()).hexdigest()
 
+    @cached_property
+    def identity(self) -> str:
+        """`weights_sha256`, or in a converted model that of the weights it was converted from.
 
-def reading(path: Path) -> AbstractContextManager[None]:
-    """Turn an OSError into a ModelError about PATH, and refuse what is not a regular file."""
-    check_regular(path, ModelError)
-    hint = "check the path and its permissions"
-    return os_errors_as(ModelError, path, "cannot be read", hint)
+        `check_parts` refuses weights that are not those that parts.json states.
+        """
+        digests = _recorded_digests(self)
+        is_recorded = digests.get("weights") == self.weights_sha256
+        for part, path in _dictionaries(self).items():
+            is_recorded = is_recorded and digests.get(part) == sha256_of(path)
+        if _TENSORS in digests and is_recorded:
+            return str(digests[_TENSORS])
+        return self.weights_sha256
+
+    def softmax_shape(self) -> tuple[int, ...] | None:
+        """The shape (type, projection) of the softmax layer, None without one; or
+        WeightFileError."""
+        from elmo_cli.weightfile.open_weights import open_weights
+
+        if self.softmax is None:
+            with self.open() as model:
+                return model.softmax_shape()
+        with open_weights(self.softmax) as arrays:
+            return arrays.shape(SOFTMAX_WEIGHT)
 
 
 def sha256_of(path: Path) -> str:
@@ -100,110 +140,53 @@ def sha256_of(path: Path) -> str:
         return sha256_of_file(path)
 
 
-def head_of(path: Path) -> bytes:
-    """The first bytes of a file, to be identified; or ModelError."""
-    with reading(path), open(path, "rb") as file:
-        return file.read(HEAD_BYTES)
+def find_files(path: Path, options: Path | None = None) -> ModelFiles:
+    """Find the model in a folder, of a file, or of files whose names begin with PATH.
+
+    Args:
+        options: the file that states the sizes, if the user has named one.
+    Raises:
+        ModelError: there is none, more than one, or one that is not known.
+    """
+    with reading(path):
+        for family in FAMILIES:
+            paths = family.find(path, options)
+            if paths is not None:
+                return ModelFiles.of(family, paths)
+        names = sorted(file.name for file in path.iterdir()) if path.is_dir() else []
+    head = b"" if path.is_dir() else head_of(path)
+    known = "; ".join(f"{family.name} ({family.usual_files})" for family in FAMILIES)
+    hint = f"known families are {known}; `elmo models list` shows published models"
+    raise not_a_model(path, names, head, hint)
 
 
-def find_model_files(folder: Path, name: str) -> ModelFiles:
-    """Find the model in a folder; ModelError if there is none, more than one, or a foreign one."""
-    with reading(folder):
-        names = sorted(path.name for path in folder.iterdir())
-    candidates = _possible_weights(names)
-    if not candidates:
-        raise not_a_model(folder, names)
-    if len(candidates) > 1:
-        problem = f"contains {len(candidates)} possible weight files ({_listed(candidates)})"
-        raise ModelError(problem, "give one of them with its path", where=folder)
-    return replace(files_of_weights(folder / candidates[0]), name=name)
+def is_prefix(path: Path) -> bool:
+    """Whether the names of files of a model begin with a path that does not exist itself."""
+    folder = path.parent
+    if path.exists() or not path.name or not folder.is_dir():
+        return False
+    return any(family.find(path) is not None for family in FAMILIES)
 
 
-def _possible_weights(names: Sequence[str]) -> list[str]:
-    """The names of files that are probably weights; embeddings may be next to them."""
-    usual = [name for name in names if name in _USUAL_WEIGHTS]
-    if usual:
-        return usual
-    others = []
-    for name in names:
-        if name.endswith(HDF5_SUFFIXES) and "softmax" not in name and name != STATE_FILE:
-            others.append(name)
-    named = [name for name in others if "weights" in name]
-    return named if named else others
+def write_parts(folder: Path, *, tensors: str = "") -> None:
+    """Write parts.json for the files of a complete model folder; or OutputError.
 
-
-def files_of_weights(weights: Path, options: Path | None = None) -> ModelFiles:
-    """The model of a weight file; ModelError if it is foreign or its options are ambiguous."""
-    _refuse_foreign(weights)
-    folder = weights.parent
-    stem = weights.stem.partition("_weights")[0]  # X of X_weights.hdf5
-    if options is None:
-        options = _find_file(folder, (f"{stem}_options.json", OPTIONS_FILE), "*options*.json")
-    if options is None:
-        names = [path.name for path in folder.glob("*options*.json")]
-        count = f"{len(names)} options files ({_listed(names)})" if names else f"no {OPTIONS_FILE}"
-        hint = f"copy the one that belongs to it into the same folder, as {OPTIONS_FILE}"
-        raise ModelError(f"{count} next to it", hint, where=weights)
-    has_usual_name = weights.stem in ("weights", "model")
-    softmax_names = (SOFTMAX_FILE, f"{stem}_softmax_weights.hdf5")
-    vocabulary_names = (VOCABULARY_FILE, f"{VOCABULARY_FILE}.gz")
-    return ModelFiles(
-        name=weights.resolve().parent.name if has_usual_name else weights.stem,
-        options=options,
-        weights=weights,
-        softmax=_find_file(folder, softmax_names, "*softmax*.hdf5"),
-        vocabulary=_find_file(folder, vocabulary_names, "vocab*.txt*"),
-        warm_state=_find_file(folder, (STATE_FILE,)),
-    )
-
-
-def _refuse_foreign(weights: Path) -> None:
-    """Raise a ModelError for a file that is not HDF5; unknown content is left to its reader."""
-    head = head_of(weights)
-    kind = identify(head)
-    if kind == HDF5:
-        return
-    is_unknown = kind is None and weights.suffix in HDF5_SUFFIXES
-    if not is_unknown or identify_foreign_model([weights.name], head):
-        raise not_a_model(weights, (), head)
-
-
-def _find_file(folder: Path, names: Iterable[str], pattern: str = "") -> Path | None:
-    """The first file that exists, or else the only one of a pattern."""
-    for name in names:
-        if (folder / name).is_file():
-            return folder / name
-    others = list(folder.glob(pattern)) if pattern else []
-    return others[0] if len(others) == 1 else None
-
-
-def not_a_model(path: Path, names: Collection[str], head: bytes = b"") -> ModelError:
-    """The error for a folder or archive with these names, or a file that begins with HEAD."""
-    foreign = identify_foreign_model([path.name, *names], head)
-    if foreign:
-        return ModelError(f"{foreign.name}, not an ELMo model", foreign.hint, where=path)
-    kind = identify(head)
-    found = kind.name if kind else _listed(names)
-    problem = f"not an ELMo model; found {found}" if found else "not an ELMo model"
-    hint = f"a model has {OPTIONS_FILE} and {WEIGHTS_FILE}; `elmo models list` shows published ones"
-    return ModelError(problem, hint, where=path)
-
-
-def _listed(names: Collection[str]) -> str:
-    shown = sorted(names)[:_MAX_LISTED]
-    if len(names) > _MAX_LISTED:
-        shown.append("…")
-    return ", ".join(shown)
-
-
-def write_parts(folder: Path) -> None:
-    """Write parts.json for the files of a complete model folder; or OutputError."""
-    PartsFile(folder, _PARTS).write()
+    Args:
+        tensors: the digest of the weights that they were converted from, if they were.
+    """
+    PartsFile(folder, _PARTS).write({_TENSORS: tensors} if tensors else None)
 
 
 def remove_parts(folder: Path) -> None:
     """Remove parts.json before a file of the folder is replaced; or OutputError."""
     PartsFile(folder, _PARTS).remove()
+
+
+def _recorded_digests(files: ModelPaths) -> dict[str, Any]:
+    """The content of the parts.json of a model; or ModelError."""
+    if files.weights.name != WEIGHTS_FILE:  # the only name that `write_parts` records
+        return {}
+    return PartsFile(files.weights.parent, _PARTS).read(_PARTS_HINT, others=(_TENSORS,))
 
 
 def check_parts(files: ModelFiles, used: Mapping[str, Path | None]) -> str:
@@ -212,31 +195,37 @@ def check_parts(files: ModelFiles, used: Mapping[str, Path | None]) -> str:
 
     Returns a warning about files of which only the sizes can be checked, or "".
     """
-    record = PartsFile(files.weights.parent, _PARTS)
-    digests: dict[str, Any] = {}
-    if files.weights.name == WEIGHTS_FILE:  # the only name that `write_parts` records
-        digests = record.read(f"remove {PARTS_FILE}, or get the model again")
-    own_paths = {
+    digests = _recorded_digests(files)
+    dictionaries = _dictionaries(files)
+    own_paths: dict[str, Path | None] = {
+        **dictionaries,
         "weights": files.weights,
         "softmax": files.softmax,
         "vocabulary": files.vocabulary,
         "state": files.warm_state,
     }
+    parts_path = files.weights.with_name(PARTS_FILE)
     unrecorded: list[str] = []
-    for part, path in {"weights": files.weights, **used}.items():
+    for part, path in {"weights": files.weights, **dictionaries, **used}.items():
         if path is None:
             continue
         is_recorded = part in digests and "weights" in digests
         if is_recorded and _is_same(path, own_paths[part]):
             sha256 = files.weights_sha256 if part == "weights" else sha256_of(path)
-            hint = f"get the file again, or remove {record.path} if it was replaced on purpose"
+            hint = f"get the file again, or remove {parts_path} if it was replaced on purpose"
             check_digest(path, sha256, digests[part], hint)
-        elif not _is_same(path, files.weights):
+        elif part not in dictionaries and not _is_same(path, files.weights):
             unrecorded.append(str(path))
     if not unrecorded:
         return ""
     problem = f"no {PARTS_FILE} states that this belongs to {files.weights}; only sizes are checked"
     return f"{', '.join(unrecorded)}: {problem}"
+
+
+def _dictionaries(files: ModelPaths) -> dict[str, Path]:
+    """The dictionaries of a model folder, by their names in parts.json."""
+    names = {path.name: path for path in files.others}
+    return {part: names[_PARTS[part]] for part in _DICTIONARIES if _PARTS[part] in names}
 
 
 def _is_same(path: Path, other: Path | None) -> bool:

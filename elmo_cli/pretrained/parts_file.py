@@ -7,7 +7,7 @@ What writes a folder removes this file first and writes it last: a killed run le
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +31,14 @@ class PartsFile:
         self._folder = folder
         self._names = names
 
-    def write(self) -> None:
-        """Record the digests of the files that exist; or OutputError."""
+    def write(self, others: Mapping[str, str] | None = None) -> None:
+        """Record the digests of the files that exist, and entries that are not about a file; or
+        OutputError."""
         digests: dict[str, str] = {}
         for part, name in self._names.items():
             if (self._folder / name).is_file():
                 digests[part] = sha256_of_file(self._folder / name)
+        digests.update(others or {})
         with new_file(self.path, durable=True) as file:
             file.write(f"{json.dumps(digests, indent=1)}\n".encode())
 
@@ -45,8 +47,12 @@ class PartsFile:
         with output_errors(self.path):
             self.path.unlink(missing_ok=True)
 
-    def read(self, hint: str) -> dict[str, Any]:
-        """The digest of each part, {} if there is no such file; or a ModelError with this hint."""
+    def read(self, hint: str, others: Collection[str] = ()) -> dict[str, Any]:
+        """The digest of each part, {} if there is no such file; or a ModelError with this hint.
+
+        Args:
+            others: names of entries that are not about a file.
+        """
         try:
             digests = read_json(self.path, ModelError, hint)
         except FileNotFoundError:
@@ -54,7 +60,7 @@ class PartsFile:
         if not isinstance(digests, dict):
             problem = "not an object that maps parts to SHA-256 digests"
             raise ModelError(problem, hint, where=self.path)
-        misnamed = digests.keys() - self._names.keys()
+        misnamed = digests.keys() - self._names.keys() - set(others)
         if misnamed:
             raise ModelError(f"a model has no part {min(misnamed)!r}", hint, where=self.path)
         return digests

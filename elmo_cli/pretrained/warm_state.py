@@ -13,10 +13,10 @@ import numpy as np
 import torch
 
 from elmo_cli.model.bilm import BiLM, State
+from elmo_cli.model_folder import STATE_FILE
 from elmo_cli.pretrained.load import load
-from elmo_cli.pretrained.model_files import STATE_FILE, remove_parts, write_parts
+from elmo_cli.pretrained.model_files import remove_parts, write_parts
 from elmo_cli.text.batching import TypeNumbers
-from elmo_cli.text.characters import CharacterIds
 from elmo_cli.weightfile.write import write_state
 
 _VERSION = 1  # of TEXT and of how it is read; another one gives another state of the same weights
@@ -62,10 +62,9 @@ def _computed_state(bilm: BiLM) -> State:
 def state_after_text(bilm: BiLM, sentences: list[list[str]]) -> State:
     """The state of one row that has read sentences one after the other, starting from zeros."""
     device = next(bilm.parameters()).device
-    types = TypeNumbers()
+    types = TypeNumbers(bilm.token_ids)
     rows = [types.numbers_of(tokens) for tokens in sentences]
-    characters = CharacterIds(bilm.options.max_characters)
-    ids = torch.from_numpy(characters.tokens(types.types))  # (type, char)
+    ids = torch.from_numpy(bilm.token_ids.tokens(types.types))  # (type, id)
     vectors = bilm.char_cnn(ids.to(device))  # (type, projection_dim)
     state = State.zeros(bilm.options, 1, device=device)
     for row in rows:

@@ -30,12 +30,12 @@ def tokens_digest(tokens: Sequence[str]) -> bytes:
 
 def tokens_sha256(digests: bytes | memoryview) -> str:
     """The digest of a text, from the `tokens_digest` of all its sentences, joined."""
-    return sha256_of_parts([digests])
+    return tokens_sha256_of_parts([digests])
 
 
-def sha256_of_parts(digests: Iterable[bytes | memoryview]) -> str:
-    """`tokens_sha256` of digests that are given in parts."""
+def tokens_sha256_of_parts(parts: Iterable[bytes | memoryview]) -> str:
+    """`tokens_sha256` of digests that are joined in several parts."""
     sha256 = hashlib.sha256()
-    for part in digests:
+    for part in parts:
         sha256.update(part)
     return sha256.hexdigest()

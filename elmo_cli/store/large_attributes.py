@@ -2,7 +2,7 @@
 
 HDF5 takes the values of an attribute as a whole, and copies them twice. When it creates a large
 attribute, it appends zeros to the file, after a header with the name. The values are written over
-these zeros, without HDF5. The file has the same bytes.
+these zeros, without HDF5. The file has the bytes that HDF5 would have written.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def _address_of_values(opened: IO[bytes], name: str, former_end: int) -> int | N
         return None
     header = _HEADER.unpack_from(content, position - _HEADER.size)
     version, _, name_size, type_size, space_size, _ = header
-    values = position + name_size + type_size + space_size
+    values: int = position + name_size + type_size + space_size
     is_header = version == _HEADER_VERSION and name_size == len(encoded)
     has_zeros = bool(content[values:]) and not any(content[values:])
-    return begin + values if is_header and has_zeros else None
+    if not (is_header and has_zeros):
+        return None
+    return begin + values

@@ -14,7 +14,7 @@ from elmo_cli.store.reader import Embeddings
 
 _SYNTAX = "`layers` is all, top, average, sum, layer numbers such as 0,2, or mix:w0,w1,w2[,gamma]"
 _MIX = "mix:"
-_WORDS = ("top", "average", "sum")  # that need all layers of the model, as a mix does
+_WORDS = ("top", "average", "sum")  # these need all layers of the model, as a mix does
 _MAX_DIGITS = 9  # of the number of a layer; Python refuses to read thousands
 
 

@@ -17,14 +17,14 @@ from h5py import h5f, h5p
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import ElmoError
 from elmo_cli.hdf5 import TRACKED
-from elmo_cli.store.digests import sha256_of_parts
+from elmo_cli.store.digests import tokens_sha256_of_parts
 from elmo_cli.store.large_attributes import write_numbers
 from elmo_cli.store.layouts import Layout, LineCheck, StoredSentence, ValueSink, layout_of_spec
 from elmo_cli.store.layouts.spool import Spool
 from elmo_cli.store.spec import SCHEMA, FileSpec, write_attributes
 
 _COPIED_BYTES = 1 << 20  # at a time
-# Of the metadata that HDF5 keeps; in memory a header of 272 bytes takes several times as much.
+# Metadata that HDF5 caches; in memory, a header of 272 bytes takes several times as much.
 _METADATA_CACHE_BYTES = 4 << 20
 _MAX_PENDING = 1 << 16  # checksums or digests in memory
 
@@ -76,9 +76,10 @@ class OutputFile:
         for name, value in facts.items():
             self._write_attribute(name, value)
         if digests is not None:
-            parts = digests.chunks() if isinstance(digests, Spool) else [digests]
             self._write_attribute("token_digests", digests)
-            self._write_attribute("tokens_sha256", sha256_of_parts(part.data for part in parts))
+            parts = digests.chunks() if isinstance(digests, Spool) else [digests]
+            sha256 = tokens_sha256_of_parts(part.data for part in parts)
+            self._write_attribute("tokens_sha256", sha256)
         self._write_attribute("complete", True)
 
     def _write_attribute(self, name: str, value: Any) -> None:

@@ -148,7 +148,7 @@ def other_attributes(attributes: Mapping[str, Any], spec: FileSpec) -> dict[str,
 def write_attributes(file: h5py.File, facts: Mapping[str, object]) -> None:
     """Write facts in their order: numbers, strings, None, numeric arrays, and what JSON holds.
 
-    A subclass of `str` is written as it encodes itself.
+    A subclass of `str`, such as `SpooledText`, is written as its `encode` returns it.
     """
     for name, value in facts.items():
         encoded = _encoded(value)

@@ -8,6 +8,7 @@ are sorted by frequency.
 from __future__ import annotations
 
 import gzip
+import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -273,9 +274,11 @@ def _read_lines(path: str) -> Iterator[str]:
     """Yield the lines of a text file, plain or .gz; ValueError for one that is far too large."""
     is_gzip = path.endswith(".gz")
     limit = max_content(path)
+    # A vector takes more than a byte, also in a .gz file, unless very many vectors are equal.
+    max_lines = min(_MAX_LINES, max(_MAX_WORDS, os.path.getsize(path)))
     n_bytes = 0
     with gzip.open(path) if is_gzip else open(path, "rb") as file:
-        for number in range(1, _MAX_LINES + 1):
+        for number in range(1, max_lines + 1):
             line = file.readline(_MAX_LINE)
             if not line:
                 return
@@ -285,4 +288,4 @@ def _read_lines(path: str) -> Iterator[str]:
             if is_gzip and n_bytes > limit:
                 raise ValueError(f"its content has more than {format_bytes(limit)}")
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-    raise ValueError(f"it has more than {_MAX_LINES:,} lines")
+    raise ValueError(f"it has more than {max_lines:,} lines")

@@ -8,15 +8,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from elmo_cli.arrays import Int64Array
-from elmo_cli.text.characters import BEGIN, END
+from elmo_cli.text.characters import TokenIds
 
 _MAX_PADDED = 16  # times the tokens; without padding some arrays still have a cell per row and step
 
 
 class TypeNumbers:
-    """Numbers of types (distinct tokens), in the order in which they first occur."""
+    """Numbers of types (distinct tokens), in the order in which they first occur.
 
-    def __init__(self) -> None:
+    Args:
+        token_ids: those of the model, which has its own sentence boundaries.
+    """
+
+    def __init__(self, token_ids: TokenIds) -> None:
+        self._begin = token_ids.begin
+        self._end = token_ids.end
         self._index: dict[str, int] = {}
 
     def __len__(self) -> int:
@@ -30,7 +36,7 @@ class TypeNumbers:
     def numbers_of(self, tokens: Sequence[str]) -> Int64Array:
         """Numbers of a sentence's tokens and its two boundaries, (token + 2,); adds new types."""
         index = self._index
-        wrapped = (BEGIN, *tokens, END)
+        wrapped = (self._begin, *tokens, self._end)
         return np.fromiter((index.setdefault(t, len(index)) for t in wrapped), np.int64)
 
 

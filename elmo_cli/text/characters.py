@@ -1,8 +1,9 @@
-"""CharacterIds: from tokens to the ids of their characters, which are bytes of UTF-8."""
+"""TokenIds: from tokens to the ids that a model reads; CharacterIds, whose characters are bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from typing import Protocol
 
 import numpy as np
 
@@ -19,6 +20,29 @@ BEGIN = "<S>"
 END = "</S>"
 
 
+class TokenIds(Protocol):
+    """From tokens to the ids that the token encoder of a model reads.
+
+    Attributes:
+        begin, end: the sentence boundaries; equal tokens of a text are boundaries too.
+        padding: the id of each position after the last character of a token.
+        known_characters: the characters with ids of their own; None if every character has one.
+        known_words: the words with ids of their own; None for a model without words.
+    """
+
+    begin: str
+    end: str
+    padding: int
+    known_characters: Collection[str] | None
+    known_words: Collection[str] | None
+
+    def tokens(self, tokens: Iterable[str]) -> Int64Array:
+        """The ids of tokens, (token, id).
+
+        A row has the ids of `max_characters` positions and, if the model has words, of the word.
+        """
+
+
 class CharacterIds:
     """Ids of the characters of tokens: begin of word, bytes of UTF-8, end of word, padding.
 
@@ -29,6 +53,12 @@ class CharacterIds:
     Source: bilm-tf `bilm/data.py` `UnicodeCharsVocabulary`, without the 1 that inference adds:
     bytes are 0..255. "<S>" and "</S>" in a text are sentence boundaries, as in AllenNLP.
     """
+
+    begin = BEGIN
+    end = END
+    padding = PADDING
+    known_characters: Collection[str] | None = None
+    known_words: Collection[str] | None = None
 
     def __init__(self, max_characters: int = 50) -> None:
         self.max_characters = max_characters

@@ -23,13 +23,13 @@ _UNIQUE_HINT = f"give each record an id of its own; {_ID_HINT}"
 
 @dataclass
 class _Record:
-    """A header and the lines below it, of which white space is removed.
+    """A header and the lines of the sequence below it, without their whitespace.
 
     Attributes:
-        line: that of the header, from 1; of the first text, if a file begins without a header.
-        header: the line without its `>`; None if there is none.
-        parts: number and letters of each line of the sequence; of a sequence that is too long, the
-            first lines.
+        line: number of the header line, from 1; without a header, that of the first line of text.
+        header: the header line without its `>`; None for text before the first header.
+        parts: number and letters of each line of the sequence; of a sequence that is too long, only
+            the first lines are kept.
         n_letters: of the whole sequence.
         is_refused: whether a line could not be read, which has been reported.
     """
@@ -57,7 +57,7 @@ def read_fasta(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
 
     The key of the document is the id of the record, the part of its header that the setting
     `fasta_id` chooses. Letters become capitals, and `*` at the end of a sequence is left out; with
-    `fasta_raw` every character is kept. A refused record takes its key with it. To find equal ids,
+    `fasta_raw` every character is kept. The key of a refused record is left out. To find equal ids,
     memory grows by about 130 bytes per record.
 
     Returns:
@@ -176,7 +176,7 @@ def _sequence_of(record: _Record, text: str, *, is_raw: bool) -> str:
 
 
 def _check_letters(letters: str, number: int) -> None:
-    """Raise a LineError for a line of a sequence with characters that are no residues."""
+    """Raise a LineError if a line of a sequence contains a character that is no residue."""
     if letters.startswith(_COMMENT):
         problem = "a comment within a record"
         hint = f"delete it: comments come before the first header; or {_RAW_HINT}"

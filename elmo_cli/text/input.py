@@ -132,7 +132,7 @@ def is_stream(path: str) -> bool:
 def format_of(name: str, settings: InputSettings) -> str:
     """The format of a file: that of the settings, or by the suffix of its name.
 
-    A file of plain text by its suffix is nevertheless read as FASTA if it begins like it.
+    A file that is plain text by its suffix is read as FASTA if it begins like FASTA.
     """
     if settings.format != "auto":
         return settings.format
@@ -197,7 +197,7 @@ def _numbered(
 
 
 def _format_of_content(reader: LineReader) -> str:
-    """The format of a file that is about to be read, by its first lines if its suffix is of no use.
+    """The format of a file that is about to be read; its first lines may show that it is FASTA.
 
     Raises:
         UsageError: settings that have no meaning for FASTA, which the file turns out to be.
@@ -214,22 +214,23 @@ def _checked(
     sentences: Iterable[Sentence], settings: InputSettings, report: InputReport
 ) -> Iterator[Sentence]:
     """The same sentences; what is noticed about each goes to the report."""
-    max_bytes = settings.max_characters - 2  # two characters mark the ends of a token
+    max_length = settings.max_characters - 2  # two characters mark the ends of a token
+    is_unicode = settings.is_unicode
     first: list[Sentence] = []
     n_tokens = 0
     is_checked = False
     for sentence in sentences:
         if sentence.tokens:
-            report.count_truncated(sentence, max_bytes)
+            report.count_truncated(sentence, max_length, is_unicode=is_unicode)
             if not is_checked:
                 first.append(sentence)
                 n_tokens += len(sentence.tokens)
                 if len(first) == N_CHECKED or n_tokens >= _TOKENS_CHECKED:
-                    warn_of_signs(first, report)
+                    warn_of_signs(first, report, any_script=is_unicode)
                     is_checked = True
         yield sentence
     if not is_checked:
-        warn_of_signs(first, report)
+        warn_of_signs(first, report, any_script=is_unicode)
 
 
 def _read_plain(reader: LineReader, key: int) -> Generator[Sentence, None, int]:

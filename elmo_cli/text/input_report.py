@@ -15,7 +15,7 @@ class InputReport:
 
     warnings: list[str] = field(default_factory=list)  # each kind once, with its first occurrence
     blank_lines: int = 0  # sentences without tokens, whether yielded or not
-    truncated_tokens: int = 0  # tokens with more bytes than a biLM reads; they lose their ends
+    truncated_tokens: int = 0  # tokens longer than a biLM reads; they lose their ends
     first_truncated: tuple[str, str, int] | None = None  # the token, shortened; source and line
     skipped: list[tuple[str, int, str]] = field(default_factory=list)  # source, line and reason
     residues: ResidueCounts = field(default_factory=ResidueCounts)  # of FASTA
@@ -30,11 +30,14 @@ class InputReport:
             self._kinds.add(kind)
             self.warnings.append(message)
 
-    def count_truncated(self, sentence: Sentence, max_bytes: int) -> None:
-        """Count the tokens of more than `max_bytes` bytes of UTF-8."""
-        # A character has at most four bytes, so most tokens need not be encoded.
-        for token in [token for token in sentence.tokens if 4 * len(token) > max_bytes]:
-            if len(token.encode()) > max_bytes:
+    def count_truncated(
+        self, sentence: Sentence, max_length: int, *, is_unicode: bool = False
+    ) -> None:
+        """Count the tokens of more than `max_length` bytes of UTF-8, or Unicode characters."""
+        # A character has at most four bytes of UTF-8, so most tokens need not be encoded.
+        most_units = 1 if is_unicode else 4  # of a character
+        for token in [token for token in sentence.tokens if most_units * len(token) > max_length]:
+            if is_unicode or len(token.encode()) > max_length:
                 self.truncated_tokens += 1
                 if self.first_truncated is None:
                     start = shortened(token, 60)

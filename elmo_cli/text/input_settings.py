@@ -29,15 +29,17 @@ class InputSettings:
             the end with -1 the last; None: column 2 of CoNLL-U, and detected in "conll".
         fasta_id: the id of a sequence in "fasta": the "first" word of its header, what is between
             its first two `|` ("uniprot"), or the whole "header".
-        fasta_raw: whether every character of a sequence in "fasta" is a token, as in SeqVec; only
-            letters and `*` are accepted otherwise, and `*` at the end is left out.
+        fasta_raw: whether every character of a sequence in "fasta" is a token, as in SeqVec.
+            Otherwise only letters and `*` are accepted, and `*` at the end is left out.
         blank: what a blank line of plain text is: "keep" a sentence without tokens, "skip" no
             sentence (its number is left out), "error" an InputError.
         max_tokens: tokens of the longest sentence that is accepted. Its vectors must fit in memory;
             language models read a text as windows, and need no limit.
         on_error: "stop" at the first line that can't be read, or "skip" and report such lines.
-        max_characters: ids of a token, two of which mark its ends; a token of more bytes of UTF-8
-            than the rest is reported as truncated.
+        max_characters: ids of a token, two of which mark its ends; a token that needs more ids than
+            the rest is reported as truncated.
+        is_unicode: whether these ids are those of Unicode characters, in a dictionary of the model
+            and in any script; otherwise they are those of bytes of UTF-8.
     """
 
     format: str = one_of(*FORMATS)
@@ -50,6 +52,7 @@ class InputSettings:
     max_tokens: int = within(1, MAX_TOKENS, MAX_TOKENS)
     on_error: str = one_of(*ON_ERROR)
     max_characters: int = within(3, MAX_TOKENS, 50)
+    is_unicode: bool = False
 
     def __post_init__(self) -> None:
         convert_integers(self)
@@ -74,8 +77,8 @@ class InputSettings:
             hint = "add `format='conll'` or `format='conllu'`, or leave out `column`"
             problem = f"{text_format} has no columns"
             raise UsageError(problem, hint, where=f"`column={self.column}`")
-        is_fasta_set = self.fasta_raw or self.fasta_id != FASTA_IDS[0]
-        if is_fasta_set and text_format != "fasta":
+        has_fasta_setting = self.fasta_raw or self.fasta_id != FASTA_IDS[0]
+        if has_fasta_setting and text_format != "fasta":
             setting = "fasta_raw=True" if self.fasta_raw else f"fasta_id={self.fasta_id}"
             hint = "add `format='fasta'` if the file holds sequences, or leave it out"
             problem = f"{text_format} has no sequences with headers"

@@ -14,7 +14,10 @@ _MAX_CHARACTERS = 100_000  # of a sentence; the patterns must not search a line 
 _N_LETTERS = 100  # at the beginning of a sentence
 # Two letters, so that initials do not count; not more, which would take quadratic time.
 _PUNCTUATED = re.compile(r"[^\W\d_]{2}(?:[,;?!](?:\s|\Z)|[.?!][\"'”’)\]]*\Z)")
-_BOUNDARIES = {"<S>", "</S>", "<s>", "</s>", "<PAD>", "<pad>", "[PAD]", "[CLS]", "[SEP]"}
+_BOUNDARIES = {
+    "<S>", "</S>", "<s>", "</s>", "<bos>", "<eos>", "<PAD>", "<pad>", "[PAD]", "[CLS]", "[SEP]",
+}  # fmt: skip
+_SCRIPT = "script"
 _RESIDUES = re.compile(r"[A-Z*-]{30,}")
 # `&apos;` and others of the Moses tokenizer, most of which are HTML too
 _ESCAPE = re.compile(r"&(?:amp|apos|quot|lt|gt|nbsp|#\d{1,4});")
@@ -38,9 +41,17 @@ class InputSign:
     warning: str
 
 
-def warn_of_signs(sentences: Sequence[Sentence], report: InputReport) -> None:
-    """Warn if sentences, the first ones with tokens, look like something else than a text."""
+def warn_of_signs(
+    sentences: Sequence[Sentence], report: InputReport, *, any_script: bool = False
+) -> None:
+    """Warn if sentences, the first ones with tokens, look like something else than a text.
+
+    Args:
+        any_script: whether the text may be in another script than Latin.
+    """
     for sign in _SIGNS:
+        if any_script and sign.kind == _SCRIPT:
+            continue
         showing = []
         for sentence in sentences:
             if sign.is_shown(sentence.text[:_MAX_CHARACTERS], sentence.tokens):
@@ -96,7 +107,7 @@ _SIGNS = (
         kind="boundary-tokens",
         is_shown=_has_boundary_tokens,
         fraction=0.0,
-        warning="boundary or padding tokens (<S>, <PAD>); the biLM adds its own",
+        warning="boundary or padding tokens (<S>, <bos>, <PAD>); the biLM adds its own",
     ),
     InputSign(
         kind="json",
@@ -112,7 +123,7 @@ _SIGNS = (
         "`format='fasta'` reads FASTA, which has a header before each sequence",
     ),
     InputSign(
-        kind="script",
+        kind=_SCRIPT,
         is_shown=_is_not_latin,
         fraction=0.5,
         warning="not in Latin script; use a model that was trained on its language",

@@ -101,7 +101,7 @@ class LineReader:
     def is_fasta(self) -> bool:
         """Whether the first two lines are those of FASTA; call it before `lines`, which has both.
 
-        A blank line is not waited for: no more of a pipe may come until it is answered.
+        Nothing is read after a blank first line: a pipe may keep the next one waiting.
         """
         head = list(islice(self._decoded, 1))
         if head:
@@ -263,7 +263,7 @@ class LineReader:
 
 
 def _kind_of_lines(head: Sequence[str | None]) -> FileType | None:
-    """What data of another format the first one or two lines belong to; None for text."""
+    """The type of other data that begin with these one or two lines; None for text."""
     texts = [line or "" for line in head]
     return identify_lines(*texts) if texts else None
 

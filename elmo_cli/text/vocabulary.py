@@ -101,7 +101,7 @@ class Vocabulary:
 
 
 def _content_of(path: str | Path) -> bytes:
-    """The bytes of a file, decompressed if it is named .gz; OSError if they are too many for it."""
+    """The bytes of a file, of a .gz file decompressed; an OSError if these are too many."""
     if not str(path).endswith(".gz"):
         return Path(path).read_bytes()
     limit = max_content(path)

@@ -20,14 +20,14 @@ from pathlib import Path
 
 from elmo_cli.errors import OutputError, ResumeError, UsageError
 from elmo_cli.files import FileLock, is_temporary, output_errors
-from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
-from elmo_cli.pretrained.model_files import (
-    CARD_FILE,
-    CHECKPOINT_FILE,
+from elmo_cli.model_folder import (
+    OPTIONS_FILE,
     SOFTMAX_FILE,
     STATE_FILE,
     VOCABULARY_FILE,
+    WEIGHTS_FILE,
 )
+from elmo_cli.pretrained.model_files import CARD_FILE, CHECKPOINT_FILE
 from elmo_cli.pretrained.parts_file import PARTS_FILE
 
 LOG_FILE = "log.jsonl"

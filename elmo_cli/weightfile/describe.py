@@ -18,14 +18,14 @@ from elmo_cli.files import StrPath
 from elmo_cli.hdf5 import dataset_names, open_dataset, open_hdf5, reading
 from elmo_cli.isolate import run_isolated
 from elmo_cli.regular_files import sha256_of_file
+from elmo_cli.weightfile.named_arrays import SOFTMAX_BIAS, SOFTMAX_WEIGHT, check_values
 from elmo_cli.weightfile.table import CHAR_EMBED, lstm_path
 
-_LARGEST = 1e6  # trained weights are far below; what is far above overflows in the first layer
 # A file with all arrays of one of these rows contains weights of this kind.
 _KINDS = (
     ("biLM", (f"{lstm_path(direction=0, layer=0)}/W_0",)),
     ("biLM", (CHAR_EMBED, "CNN/W_cnn_0")),
-    ("softmax", ("softmax/W", "softmax/b")),
+    ("softmax", (SOFTMAX_WEIGHT, SOFTMAX_BIAS)),
 )
 
 
@@ -91,11 +91,7 @@ def read_values(dataset: h5py.Dataset) -> Float32Array:
             raise WeightFileError(problem, "write the weights again as float32", where=path)
         with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
             array: Float32Array = hdf5.read_dataset(dataset).astype(np.float32)
-    largest = np.abs(array).max(initial=0)
-    if not largest <= _LARGEST:  # nor is NaN
-        problem = f"{name} has a value of {largest:.3g}; weights must be below {_LARGEST:g}"
-        hint = "it is corrupt or its training has diverged: get it again"
-        raise WeightFileError(problem, hint, where=path)
+    check_values(array, name, path)
     return array
 
 

@@ -1,25 +1,48 @@
-"""Open weight files, and their arrays, checked against options.json without importing torch."""
+"""Open weight files in HDF5, and their arrays, without importing torch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 
 import h5py
 
+from elmo_cli.arrays import Float32Array
 from elmo_cli.errors import WeightFileError
 from elmo_cli.files import StrPath
 from elmo_cli.hdf5 import dataset_names, max_content, open_dataset, open_hdf5, reading
 from elmo_cli.isolate import run_isolated
-from elmo_cli.messages import CORRUPT_HINT, format_bytes, plural
-from elmo_cli.model.options import N_CHARACTERS, Options
+from elmo_cli.messages import CORRUPT_HINT, format_bytes
 from elmo_cli.regular_files import check_regular
-from elmo_cli.weightfile.describe import find_dataset
-from elmo_cli.weightfile.table import CHAR_EMBED, WeightRow, lstm_path, rows
+from elmo_cli.weightfile.describe import find_dataset, read_values
 
-_MISMATCH_HINT = "options, weights, softmax layer, vocabulary and state must come from one model"
+
+class Hdf5Arrays:
+    """The arrays of an open HDF5 file, as `NamedArrays`."""
+
+    def __init__(self, file: h5py.File) -> None:
+        self._file = file
+
+    @property
+    def where(self) -> str:
+        """The path of the file."""
+        return str(self._file.filename)
+
+    def stored_name(self, name: str) -> str:
+        """The name itself."""
+        return name
+
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        """The shape of a data set; None if it is missing."""
+        dataset = find_dataset(self._file, name)
+        if dataset is None:
+            return None
+        return tuple(dataset.shape or ())
+
+    def read(self, name: str) -> Float32Array:
+        """Read a data set that exists; or WeightFileError."""
+        return read_values(find_dataset(self._file, name))
 
 
 def check_readable(paths: Sequence[StrPath | None]) -> None:
@@ -59,67 +82,10 @@ def _decompress_all(path: StrPath) -> None:
 
 
 @contextmanager
-def open_weights(path: StrPath) -> Iterator[h5py.File]:
+def open_weights(path: StrPath) -> Iterator[Hdf5Arrays]:
     """Open a weight file for reading; WeightFileError if it is missing or not HDF5."""
     check_regular(path, WeightFileError)
     with reading(path, WeightFileError):
         file = open_hdf5(path)
     with file:
-        yield file
-
-
-def find_arrays(
-    file: h5py.File, options: Options
-) -> tuple[Options, list[tuple[WeightRow, h5py.Dataset]]]:
-    """Find all arrays of a biLM, without reading their values.
-
-    Returns:
-        The options, which state the optional matrices in the file; each row with its array.
-    Raises:
-        WeightFileError: the file does not fit the options.
-    """
-    resolved = _resolve_optional_matrices(file, options)
-    datasets = [(row, dataset_of_shape(file, row.path, row.shape)) for row in rows(resolved)]
-    return resolved, datasets
-
-
-def dataset_of_shape(file: h5py.File, name: str, shape: tuple[int, ...]) -> h5py.Dataset:
-    """Return an array of a weight file; WeightFileError if it is missing or has another shape."""
-    dataset = find_dataset(file, name)
-    if dataset is None:
-        problem = f"{name} is missing, expected shape {shape}"
-        raise WeightFileError(problem, _MISMATCH_HINT, where=file.filename)
-    shapes = [shape]
-    if name == CHAR_EMBED:  # of 262 rows, the first means "no token here" and is not used
-        shapes.append((N_CHARACTERS + 1, *shape[1:]))
-    if dataset.shape not in shapes:
-        problem = f"{name} is of shape {dataset.shape}, expected shape {shape}"
-        raise WeightFileError(problem, _MISMATCH_HINT, where=file.filename)
-    return dataset
-
-
-def _resolve_optional_matrices(file: h5py.File, options: Options) -> Options:
-    """Return the options with the optional matrices of the file; both must be of one model."""
-    if find_dataset(file, CHAR_EMBED) is None:
-        problem = "no char_embed in it, so these are not biLM weights"
-        hint = "a biLM's weights hold char_embed, CNN, CNN_proj and RNN_0, RNN_1"
-        raise WeightFileError(problem, hint, where=file.filename)
-    # More LSTM layers than the options name are no contradiction: leaving the top layer out is a
-    # published practice. Other arrays must not be left unread.
-    n_filters = len(options.filters)
-    _refuse_array(file, f"CNN_high_{options.n_highway}/W_carry", f"n_highway {options.n_highway}")
-    _refuse_array(file, f"CNN/W_cnn_{n_filters}", plural(n_filters, "filter"))
-    has_cnn = find_dataset(file, "CNN_proj/W_proj") is not None
-    has_lstm = find_dataset(file, f"{lstm_path(0, 0)}/W_P_0") is not None
-    return replace(
-        options,
-        has_cnn_projection=has_cnn or options.n_filters != options.projection_dim,
-        has_lstm_projection=has_lstm or options.lstm_dim != options.projection_dim,
-    )
-
-
-def _refuse_array(file: h5py.File, name: str, stated: str) -> None:
-    """Raise a WeightFileError if the file has an array that the options leave out."""
-    if find_dataset(file, name) is not None:
-        problem = f"holds {name}, options.json says {stated}"
-        raise WeightFileError(problem, _MISMATCH_HINT, where=file.filename)
+        yield Hdf5Arrays(file)

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
+from elmo_cli.arrays import Float32Array
 from elmo_cli.files import StrPath
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax, State
 from elmo_cli.model.options import Options
-from elmo_cli.weightfile.describe import read_values
-from elmo_cli.weightfile.open_weights import dataset_of_shape, find_arrays, open_weights
+from elmo_cli.text.characters import TokenIds
+from elmo_cli.weightfile.named_arrays import (
+    SOFTMAX_BIAS,
+    SOFTMAX_WEIGHT,
+    NamedArrays,
+    check_shape,
+    read_parameters,
+    resolve_options,
+)
+from elmo_cli.weightfile.open_weights import open_weights
 
 
 def read_bilm(options: str | Path | Options, weights: StrPath) -> BiLM:
@@ -31,17 +40,28 @@ def read_bilm(options: str | Path | Options, weights: StrPath) -> BiLM:
     """
     if not isinstance(options, Options):
         options = Options.from_file(options)
-    with open_weights(weights) as file:
+    with open_weights(weights) as arrays:
         # Every shape is checked before the first byte of memory is taken.
-        options, datasets = find_arrays(file, options)
-        parameters: dict[str, torch.Tensor] = {}
-        for row, dataset in datasets:
-            arrays = row.to_parameters(read_values(dataset))
-            for name, array in arrays.items():
-                parameters[name] = torch.from_numpy(np.ascontiguousarray(array))
+        resolved = resolve_options(arrays, options)
+        return make_bilm(resolved, read_parameters(arrays, resolved))
+
+
+def make_bilm(
+    options: Options,
+    parameters: Iterable[tuple[str, Float32Array]],
+    token_ids: TokenIds | None = None,
+) -> BiLM:
+    """Make a biLM, ready for inference, of parameters by their names in `BiLM.state_dict`.
+
+    The tensors share the memory of the arrays, which must be contiguous and writable.
+
+    Args:
+        token_ids: None for bytes.
+    """
+    tensors = {name: torch.from_numpy(array) for name, array in parameters}
     with torch.device("meta"), _NoInitialization():
-        bilm = BiLM(options)
-    bilm.load_state_dict(parameters, assign=True)
+        bilm = BiLM(options, token_ids)
+    bilm.load_state_dict(tensors, assign=True)
     return bilm.eval().requires_grad_(False)
 
 
@@ -51,8 +71,14 @@ def read_softmax(path: StrPath, *, n_types: int, projection: int) -> NextTokenSo
     Raises:
         WeightFileError: corrupt, without a softmax layer, or of another size.
     """
-    shapes = {"softmax/W": (n_types, projection), "softmax/b": (n_types,)}
-    weight, bias = _read_tensors(path, shapes)
+    with open_weights(path) as arrays:
+        return softmax_of_arrays(arrays, n_types=n_types, projection=projection)
+
+
+def softmax_of_arrays(arrays: NamedArrays, *, n_types: int, projection: int) -> NextTokenSoftmax:
+    """Read the softmax layer that is among the arrays; errors as of `read_softmax`."""
+    shapes = {SOFTMAX_WEIGHT: (n_types, projection), SOFTMAX_BIAS: (n_types,)}
+    weight, bias = _read_tensors(arrays, shapes)
     with torch.device("meta"), _NoInitialization():
         softmax = NextTokenSoftmax(n_types, projection)
     softmax.load_state_dict({"weight": weight, "bias": bias}, assign=True)
@@ -67,15 +93,16 @@ def read_state(path: StrPath, options: Options) -> State:
     """
     h_shape = (options.n_layers, 2, 1, options.projection_dim)
     c_shape = (options.n_layers, 2, 1, options.lstm_dim)
-    h, c = _read_tensors(path, {"h": h_shape, "c": c_shape})
+    with open_weights(path) as arrays:
+        h, c = _read_tensors(arrays, {"h": h_shape, "c": c_shape})
     return State(h, c)
 
 
-def _read_tensors(path: StrPath, shapes: dict[str, tuple[int, ...]]) -> list[torch.Tensor]:
+def _read_tensors(arrays: NamedArrays, shapes: Mapping[str, tuple[int, ...]]) -> list[torch.Tensor]:
     """Read arrays, given the shape of each by its name."""
-    with open_weights(path) as file:
-        datasets = [dataset_of_shape(file, name, shape) for name, shape in shapes.items()]
-        return [torch.from_numpy(read_values(dataset)) for dataset in datasets]
+    for name, shape in shapes.items():
+        check_shape(arrays, name, shape)
+    return [torch.from_numpy(arrays.read(name)) for name in shapes]
 
 
 class _NoInitialization(TorchFunctionMode):

@@ -2,7 +2,7 @@
 
 A file holds matrices that are multiplied from the right (their rows are inputs); torch keeps
 (output, input). Gates keep the file's order (input, candidate, forget, output). The forget bias of
-1.0 is in no file; the LSTM adds it when it runs.
+1.0 is in no file of bilm-tf; the LSTM adds it when it runs.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from elmo_cli.arrays import Float32Array
-from elmo_cli.model.options import N_CHARACTERS, Options
+from elmo_cli.model.options import Options
 
-CHAR_EMBED = "char_embed"  # the only matrix with the same axes in torch
+# The matrices with the same axes in torch.
+CHAR_EMBED = "char_embed"
+WORD_EMBED = "word_embed"  # only of models that elmo alone reads
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,9 @@ class WeightRow:
 
     def to_parameters(self, array: Float32Array) -> dict[str, Float32Array]:
         """The parameters in an array of the file, by name."""
-        if self.path == CHAR_EMBED:
-            return {self.parameters[0]: array[-N_CHARACTERS:]}
+        if self.path in (CHAR_EMBED, WORD_EMBED):
+            n_rows, _ = self.shape
+            return {self.parameters[0]: array[-n_rows:]}
         parameters: dict[str, Float32Array] = {}
         parts = np.split(array, len(self.parameters))
         for name, part in zip(self.parameters, parts, strict=True):
@@ -43,7 +46,7 @@ class WeightRow:
 
     def to_array(self, parameters: Mapping[str, Float32Array]) -> Float32Array:
         """The array of the file; reverses `to_parameters` bit for bit."""
-        if self.path == CHAR_EMBED:
+        if self.path in (CHAR_EMBED, WORD_EMBED):
             return parameters[self.parameters[0]]
         parts = []
         for name in self.parameters:
@@ -56,7 +59,10 @@ class WeightRow:
 def rows(options: Options) -> list[WeightRow]:
     """List every array of a weight file of these sizes, in the order bilm-tf writes them."""
     embedding = "char_cnn.embedding.weight"
-    table = [_row(CHAR_EMBED, (N_CHARACTERS, options.char_dim), embedding)]
+    table = [_row(CHAR_EMBED, (options.n_characters, options.char_dim), embedding)]
+    if options.word_dim:
+        words_shape = (options.n_words, options.word_dim)
+        table.append(_row(WORD_EMBED, words_shape, "char_cnn.words.weight"))
     for i, (width, count) in enumerate(options.filters):
         shape = (1, width, options.char_dim, count)
         table.append(_row(f"CNN/W_cnn_{i}", shape, f"char_cnn.filters.{i}.weight"))
@@ -74,7 +80,7 @@ def rows(options: Options) -> list[WeightRow]:
         table += _linear_rows(
             group="CNN_proj",
             name="proj",
-            shape=(n_filters, options.projection_dim),
+            shape=(options.word_dim + n_filters, options.projection_dim),
             module="char_cnn.projection",
         )
     for direction, module in enumerate(("forward_lm", "backward_lm")):

@@ -14,6 +14,7 @@ from elmo_cli.arrays import Float32Array, FloatArray
 from elmo_cli.errors import OutputError
 from elmo_cli.files import new_file
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax, State
+from elmo_cli.weightfile.named_arrays import SOFTMAX_BIAS, SOFTMAX_WEIGHT
 from elmo_cli.weightfile.table import rows
 
 
@@ -32,8 +33,9 @@ def write_bilm(bilm: BiLM, path: str | Path, *, dtype: str = "float32") -> None:
 
 def write_softmax(softmax: NextTokenSoftmax, path: str | Path, *, dtype: str = "float32") -> None:
     """Write softmax/W (type, projection) and softmax/b (type,) as `write_bilm` does."""
-    arrays = [("softmax/W", _array(softmax.weight)), ("softmax/b", _array(softmax.bias))]
-    _write(path, arrays, dtype)
+    weight = _array(softmax.weight)
+    bias = _array(softmax.bias)
+    _write(path, [(SOFTMAX_WEIGHT, weight), (SOFTMAX_BIAS, bias)], dtype)
 
 
 def write_state(state: State, path: str | Path) -> None:

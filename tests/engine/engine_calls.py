@@ -11,6 +11,7 @@ from tolerance import ATOL_ORDER
 from elmo_cli.engine.engines import Engine
 from elmo_cli.model.bilm import BiLM, State
 from elmo_cli.text.batching import Batch, TypeNumbers
+from elmo_cli.text.characters import CharacterIds
 
 CPU = torch.device("cpu")
 SENTENCES = ["the cat", "", "Zoë saw the cat that saw Zoë", "a", "", "saw the cat on the mat ."]
@@ -25,7 +26,7 @@ SHARED_PREFIXES = [
 
 def batch_of(sentences: Sequence[str]) -> tuple[Batch, list[str]]:
     """The rows of sentences in the order given, and their types."""
-    types = TypeNumbers()
+    types = TypeNumbers(CharacterIds())
     rows = tuple(types.numbers_of(sentence.split()) for sentence in sentences)
     return Batch(rows, np.arange(len(rows))), types.types
 

@@ -25,7 +25,7 @@ N_ROWS = DeviceTuning.of(CPU).types_per_product
 class Spelling:
     """A character CNN whose vectors are the spelling of the type: bytes 1 to 8.
 
-    `by_row` is the half of it, "maxima" or "vectors", in which a row's position changes its bits;
+    `by_row` is the half of it, "features" or "vectors", in which a row's position changes its bits;
     with "blocks" it does so for most types, in every other block of eight rows.
     """
 
@@ -37,16 +37,16 @@ class Spelling:
         self.by_row = by_row
         self.n_types = 0
 
-    def max_over_windows(self, ids: Tensor, bucket: int) -> Tensor:
+    def features(self, ids: Tensor, bucket: int) -> Tensor:
         assert len(ids) == N_ROWS
         filled = ids[ids.any(1)]
         assert (filled[:, bucket:] == PADDING).all()
-        return self._by_row("maxima", ids[:, 1:9].float())
+        return self._by_row("features", ids[:, 1:9].float())
 
-    def from_filters(self, maxima: Tensor) -> Tensor:
-        assert len(maxima) == N_ROWS
-        self.n_types += int(maxima.any(1).sum())
-        return self._by_row("vectors", maxima)
+    def from_features(self, features: Tensor) -> Tensor:
+        assert len(features) == N_ROWS
+        self.n_types += int(features.any(1).sum())
+        return self._by_row("vectors", features)
 
     def _by_row(self, half: str, rows: Tensor) -> Tensor:
         numbers = torch.arange(len(rows))
@@ -69,9 +69,9 @@ def test_same_bits_alone_and_among_others(n_threads: int, tiny_bilm: BiLM) -> No
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(n_threads)
-        among = TypeCache(FastCharCNN(tiny_bilm.char_cnn), CPU).vectors(many)
+        among = TypeCache(FastCharCNN(tiny_bilm.char_cnn), CharacterIds(), CPU).vectors(many)
         for n in (0, 1, 2, 7, 30, 31, 32, 62, N_ROWS - 1, N_ROWS, 100, 333, 400):
-            alone = TypeCache(FastCharCNN(tiny_bilm.char_cnn), CPU)
+            alone = TypeCache(FastCharCNN(tiny_bilm.char_cnn), CharacterIds(), CPU)
             assert torch.equal(alone.vectors([many[n]])[0], among[n])
         assert torch.get_num_threads() == n_threads
     finally:
@@ -87,7 +87,7 @@ def test_any_history_gives_the_vectors_of_the_types(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_CAPACITY", capacity)
-        cache = TypeCache(Spelling(), CPU)
+        cache = TypeCache(Spelling(), CharacterIds(), CPU)
         for types in history:
             vectors = cache.vectors(types)
             assert vectors.shape == (len(types), 8)
@@ -95,12 +95,12 @@ def test_any_history_gives_the_vectors_of_the_types(
                 assert bytes(vector.to(torch.uint8).tolist()).startswith(t.encode())
 
 
-@pytest.mark.parametrize("by_row", ["", "maxima", "vectors", "blocks"])
+@pytest.mark.parametrize("by_row", ["", "features", "vectors", "blocks"])
 def test_types_are_cached_where_a_row_s_position_does_not_matter(by_row: str) -> None:
     """Elsewhere each block computes its types again, and a resumed run equals a complete one."""
-    alone = TypeCache(Spelling(by_row), CPU).vectors(["a", "b", "c"])
+    alone = TypeCache(Spelling(by_row), CharacterIds(), CPU).vectors(["a", "b", "c"])
     char_cnn = Spelling(by_row)
-    cache = TypeCache(char_cnn, CPU)
+    cache = TypeCache(char_cnn, CharacterIds(), CPU)
     cache.vectors(["c", "d", "a"])
     before = char_cnn.n_types
     for _ in range(2):
@@ -115,7 +115,7 @@ def test_eviction(others: int, n_recomputed: int, monkeypatch: pytest.MonkeyPatc
     """Types in every block stay in the cache; what is evicted comes back with the same bits."""
     monkeypatch.setattr(module, "_CAPACITY", 300)
     char_cnn = Spelling()
-    cache = TypeCache(char_cnn, CPU)
+    cache = TypeCache(char_cnn, CharacterIds(), CPU)
     types = some_types(50)
     first = cache.vectors(types)
     before = char_cnn.n_types
@@ -130,7 +130,7 @@ def test_eviction(others: int, n_recomputed: int, monkeypatch: pytest.MonkeyPatc
 def test_the_cache_has_no_more_rows_than_its_capacity(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where each block has new types, as numbers do; doubling would allocate twice as many."""
     monkeypatch.setattr(module, "_CAPACITY", 300)
-    cache = TypeCache(Spelling(), CPU)
+    cache = TypeCache(Spelling(), CharacterIds(), CPU)
     n_rows = []
     for block in range(20):
         cache.vectors(some_types(45, f"block{block}-"))
@@ -149,5 +149,5 @@ def test_each_bucket_equals_the_character_cnn(shape: str, paired: MakePair) -> N
     expected = bilm.char_cnn(ids)
     for bucket in fast.buckets:
         fitting = torch.from_numpy((spelled != PADDING).sum(1) <= bucket)
-        vectors = fast.from_filters(fast.max_over_windows(ids[fitting], bucket))
+        vectors = fast.from_features(fast.features(ids[fitting], bucket))
         torch.testing.assert_close(vectors, expected[fitting], rtol=0, atol=2e-6)

@@ -10,6 +10,10 @@ import zlib
 from functools import cache
 from random import Random
 
+from families.checkpoint_files import table_bytes
+
+from elmo_cli.families.sorted_table import read_table
+
 _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?")
 _HUGE = (b"-1", b"0", b"1e999", b"16777216", b"9" * 20, b"1.5", b"null", b"[]", b"NaN")
 # Numbers at which sizes and offsets of a binary format go wrong.
@@ -92,6 +96,18 @@ def _number(made: bytearray, at: int, random: Random) -> None:
 _DAMAGES = (_byte, _byte, _size, _size, _copy_over, _cut, _insert, _number, _number)
 
 
+def reordered(seed: bytes, random: Random) -> bytes:
+    """The content with two stretches of equal length exchanged, which leaves its size as it is."""
+    made = bytearray(seed)
+    length = random.randrange(1, max(2, len(made) // 4))
+    first = random.randrange(max(1, len(made) // 2 - length))
+    second = random.randrange(len(made) // 2, max(len(made) // 2 + 1, len(made) - length))
+    stretch = made[first : first + length]
+    made[first : first + length] = made[second : second + length]
+    made[second : second + length] = stretch
+    return bytes(made)
+
+
 def mutated_log(seed: bytes, random: Random) -> bytes:
     """The log of an unfinished output, damaged, with the right checksums, as an attacker has it."""
     signed = b""
@@ -99,6 +115,21 @@ def mutated_log(seed: bytes, random: Random) -> bytes:
         content, _, _ = line.rpartition(b" ")
         signed += b"%s %08x\n" % (content, zlib.crc32(content))
     return signed
+
+
+def mutated_table(seed: bytes, random: Random) -> bytes:
+    """An index of a checkpoint with one damaged entry, and the right checksums."""
+    made = {}
+    entries = read_table(seed)
+    chosen = random.choice(list(entries))
+    for key, value in entries.items():
+        if key != chosen:
+            made[key] = value
+        elif random.random() < 0.8:
+            made[key] = mutated(value, random)
+        else:
+            made[mutated(key, random)] = value
+    return table_bytes(made)
 
 
 def mutated_zip(seed: bytes, random: Random) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import tarfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -25,6 +26,7 @@ from elmo_cli.tasks.task import load_task
 from elmo_cli.tasks.train import TaskData, train_task
 from elmo_cli.training.reporter import SILENT
 
+_GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 # The smallest biLM that has every part.
 OPTIONS = options_of(filters=[[1, 2], [2, 3]], char_dim=2, cell=3, projection=2, n_layers=1)
 N_TYPES = 5
@@ -194,3 +196,39 @@ def task_model() -> dict[str, bytes]:
 
 def task_file(name: str) -> bytes:
     return task_model()[name]
+
+
+@cache
+def checkpoint_files() -> dict[str, bytes]:
+    """Of a TensorFlow checkpoint."""
+    return _files(_GOLDEN / "tf_checkpoint" / "full")
+
+
+@cache
+def saved_model_files() -> dict[str, bytes]:
+    """Of a SavedModel with the same weights."""
+    options = (_GOLDEN / "tf_checkpoint" / "full" / "options.json").read_bytes()
+    return {**_files(_GOLDEN / "tf_checkpoint" / "savedmodel"), "options.json": options}
+
+
+@cache
+def allennlp_archive() -> bytes:
+    """A model of AllenNLP."""
+    return (_GOLDEN / "allennlp_archive" / "model.tar.gz").read_bytes()
+
+
+@cache
+def allennlp_files() -> dict[str, bytes]:
+    """The files in it, and its options."""
+    files = {"options.json": (_GOLDEN / "allennlp_archive" / "options.json").read_bytes()}
+    with tarfile.open(fileobj=io.BytesIO(allennlp_archive())) as archive:
+        for name in ("config.json", "weights.th"):
+            member = archive.extractfile(name)
+            assert member is not None
+            files[name] = member.read()
+    return files
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}

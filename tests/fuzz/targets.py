@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,7 +12,8 @@ from pathlib import Path
 from random import Random
 
 import seeds
-from mutations import mutated, mutated_log, mutated_zip
+from families import manylangs_models
+from mutations import mutated, mutated_log, mutated_table, mutated_zip, reordered
 from store import writer_runs
 
 from elmo_cli.analysis.neighbors import nearest, read_queries
@@ -22,6 +24,7 @@ from elmo_cli.isolate import run_isolated
 from elmo_cli.lm.checkpoint import load_corpora, read_checkpoint
 from elmo_cli.lm.pretrain_config import PretrainConfig
 from elmo_cli.model.options import Options
+from elmo_cli.pretrained.load import load
 from elmo_cli.pretrained.parts_file import PartsFile
 from elmo_cli.store.convert import convert
 from elmo_cli.store.inspection import describe, kind_of_file, python_example, verify
@@ -209,6 +212,25 @@ def _task_model(name: str) -> Callable[[Path, bytes], None]:
     return read
 
 
+def _of_folder(name: str, files: Callable[[], dict[str, bytes]]) -> Callable[[Path, bytes], None]:
+    """The reader of a model in a folder, one file of which is damaged."""
+
+    def read(folder: Path, content: bytes) -> None:
+        os.environ["ELMO_HOME"] = str(folder / "home")  # of this child process
+        for path, valid in files().items():
+            (folder / "model" / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / "model" / path).write_bytes(content if path == name else valid)
+        load(folder / "model")
+
+    return read
+
+
+def _archived(folder: Path, content: bytes) -> None:
+    os.environ["ELMO_HOME"] = str(folder / "home")  # of this child process
+    path = _file(folder, "model.tar.gz", content)
+    load(path, options=_file(folder, "o.json", seeds.allennlp_files()["options.json"]))
+
+
 def _word_vectors(name: str) -> Callable[[Path, bytes], None]:
     def read(folder: Path, content: bytes) -> None:
         found = WordVectors.read(str(_file(folder, name, content)))
@@ -216,6 +238,14 @@ def _word_vectors(name: str) -> Callable[[Path, bytes], None]:
         WordVectors.read(str(folder / "again.npz"))
 
     return read
+
+
+def _manylangs_target(
+    name: str, model: str, file: str, signed: Callable[[bytes, Random], bytes] = reordered
+) -> Target:
+    seed = (manylangs_models.FIXTURES / model / file).read_bytes
+    read = _of_folder(file, partial(manylangs_models.contents, model))
+    return Target(name, _made_by(seed), read, signed=signed)
 
 
 def _left_by_kill(way: str, ending: str) -> bytes:
@@ -250,7 +280,7 @@ _SHARD = partial(seeds.embeddings, "allennlp", shard="1/1")
 _READ_BILM = partial(read_bilm, _SIZES)
 _READ_SOFTMAX = partial(read_softmax, n_types=seeds.N_TYPES, projection=_SIZES.projection_dim)
 _READ_STATE = partial(read_state, options=_SIZES)
-_TARGETS = (
+_TARGETS: tuple[Target, ...] = (
     Target("options", _made_by(seeds.options), _options),
     Target("recipe", _made_by(seeds.recipe), _recipe),
     Target("checkpoint", _made_by(seeds.checkpoint), _checkpoint),
@@ -278,7 +308,38 @@ _TARGETS = (
     Target("convert", _own_and_foreign, _converted, in_child=True),
     Target("neighbors", _own_and_foreign, _neighbors, in_child=True),
     Target("merge", _made_by(_SHARD), _merged, in_child=True),
+    _manylangs_target("manylangs-config", "cnn-char", manylangs_models.CONFIGURATION),
+    _manylangs_target("manylangs-characters", "cnn-char", "char.dic"),
+    _manylangs_target("manylangs-words", "cnn-both-clip", "word.dic"),
+    _manylangs_target("manylangs-old-tensors", "cnn-char", "token_embedder.pkl"),
+    _manylangs_target("manylangs-zip-tensors", "cnn-both-clip", "encoder.pkl", signed=mutated_zip),
     Target("resume-part", _made_by(_PART), _resumed(".part", "allennlp")),
     Target("resume-log", _made_by(_INT8_LOG), _resumed(".part.log", "int8"), signed=mutated_log),
+)
+_TARGETS += (
+    Target(
+        "checkpoint-index",
+        lambda: [seeds.checkpoint_files()["model.ckpt-60.index"]],
+        _of_folder("model.ckpt-60.index", seeds.checkpoint_files),
+        signed=mutated_table,
+    ),
+    Target(
+        "checkpoint-data",
+        lambda: [seeds.checkpoint_files()["model.ckpt-60.data-00000-of-00001"]],
+        _of_folder("model.ckpt-60.data-00000-of-00001", seeds.checkpoint_files),
+    ),
+    Target(
+        "saved-model-index",
+        lambda: [seeds.saved_model_files()["variables/variables.index"]],
+        _of_folder("variables/variables.index", seeds.saved_model_files),
+        signed=mutated_table,
+    ),
+    Target(
+        "allennlp-state",
+        lambda: [seeds.allennlp_files()["weights.th"]],
+        _of_folder("weights.th", seeds.allennlp_files),
+        in_child=True,
+    ),
+    Target("allennlp-archive", _made_by(seeds.allennlp_archive), _archived, in_child=True),
 )
 TARGETS = {target.name: target for target in _TARGETS}

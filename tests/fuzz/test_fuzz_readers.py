@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -48,6 +49,19 @@ def test_a_damaged_file_is_read_or_refused(name: str, damage: int, tmp_path: Pat
     """Anything but an ElmoError, a crash outside elmo's own child, or more memory fails here."""
     target = TARGETS[name]
     target.faces(tmp_path, target.damaged(Random(f"{name} {damage}")))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["manylangs"])
+def test_five_hundred_damages_of_the_files_of_a_model(family: str, tmp_path: Path) -> None:
+    """Each in less than 20 seconds, and with the memory that elmo says is enough."""
+    targets = [target for name, target in TARGETS.items() if name.startswith(family)]
+    for number in range(500):
+        random = Random(f"{family} {number}")
+        target = random.choice(targets)
+        start_s = time.monotonic()
+        target.faces(tmp_path, target.damaged(random))
+        assert time.monotonic() - start_s < 20
 
 
 # -- files that fuzzing found ---------------------------------------------------------------------

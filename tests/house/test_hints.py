@@ -26,7 +26,7 @@ TRAIN_LM = {"pretrain", "finetune"}
 READ_TEXT = {"embed", "finetune", "inspect", "perplexity", "predict", "pretrain", "vocab"}
 READ_LABELS = {"probe", "plot senses"}
 USE_MODEL = {"embed", "evaluate", "finetune", "inspect", "neighbors", "perplexity", "predict"}
-USE_MODEL |= {"models random", "models show", "pretrain", "train"}
+USE_MODEL |= {"models convert", "models random", "models show", "pretrain", "train"}
 # Path -> the commands that print its messages; the longest path that fits is used. None: messages
 # of the library alone, which name its parameters.
 PRINTED_BY: dict[str, set[str] | None] = {
@@ -44,13 +44,15 @@ PRINTED_BY: dict[str, set[str] | None] = {
     "embed/verify_sample.py": {"inspect"},
     "engine/": {name for name in COMMANDS if "device" in parameters_of(COMMANDS[name])},
     "engine/engines.py": EMBED,  # of the precisions that only `embed` has
+    "families/": USE_MODEL,
     "files.py": {name for name in COMMANDS if "overwrite" in parameters_of(COMMANDS[name])},
     "fit.py": {*TRAIN_LM, "perplexity"},
     "lm/": TRAIN_LM,
+    "lm/converted_model.py": {"models convert"},
     "lm/distributed.py": PRETRAIN,
     "lm/evaluation.py": {*TRAIN_LM, "perplexity"},
     "lm/finetune/": FINETUNE,
-    "lm/language_model.py": {*TRAIN_LM, "models random", "perplexity"},
+    "lm/language_model.py": {*TRAIN_LM, "models convert", "models random", "perplexity"},
     "lm/pretrain.py": PRETRAIN,
     "lm/pretrain_config.py": PRETRAIN,
     "model/": None,

@@ -44,6 +44,8 @@ REFUSED = [
     ("lstm", "cell_clip", True, "lstm.cell_clip is true, not null or a positive number"),
     ("lstm", "proj_clip", math.inf, "lstm.proj_clip is Infinity, not null or a positive number"),
     ("lstm", "proj_clip", 10**400, "lstm.proj_clip is 1000"),
+    ("lstm", "forget_bias", 0.5, "lstm.forget_bias is 0.5, not 0 or 1"),
+    ("lstm", "forget_bias", False, "lstm.forget_bias is false, not 0 or 1"),
     ("lstm", "use_skip_connections", 1, "lstm.use_skip_connections is 1, not true or false"),
     ("char_cnn", "activation", "gelu", 'char_cnn.activation is "gelu", not relu or tanh'),
     ("char_cnn", "n_highway", -1, "char_cnn.n_highway is -1, not a whole number from 0 to 1000"),
@@ -107,6 +109,8 @@ TAKEN = [
     ("lstm", "proj_clip", ..., "proj_clip", None),
     ("lstm", "proj_clip", 0, "proj_clip", None),
     ("lstm", "proj_clip", 0.75, "proj_clip", 0.75),
+    ("lstm", "forget_bias", None, "forget_bias", 1),
+    ("lstm", "forget_bias", 0, "forget_bias", 0),
     ("char_cnn", "n_highway", None, "n_highway", 0),
     ("char_cnn", "n_highway", ..., "n_highway", 0),
     ("lstm", "use_skip_connections", None, "residual", False),
@@ -141,6 +145,50 @@ def test_sizes_that_follow() -> None:
     for shape, expected in shapes.items():
         options = Options.from_dict(SHAPES[shape])
         assert (options.has_cnn_projection, options.has_lstm_projection) == expected
+
+
+def unicode_content(*, with_words: bool = True) -> OptionsJson:
+    """The options of tiny for a model that reads Unicode characters."""
+    content = changed("char_cnn", "n_characters", ...)
+    content["char_cnn"]["characters"] = "characters.txt"
+    content["family"] = "elmoformanylangs"
+    if with_words:
+        content["words"] = {"dim": 10, "file": "words.txt"}
+    return content
+
+
+def test_unicode_characters_are_stated_by_their_dictionaries() -> None:
+    """Other programs require `n_characters`: without it, they fail instead of reading bytes."""
+    content = unicode_content()
+    options = Options.from_dict(content)
+    assert (options.is_unicode, options.word_dim) == (True, 10)
+    assert options.has_cnn_projection
+    assert options.to_dict() == content
+    without_words = Options.from_dict(unicode_content(with_words=False))
+    assert (without_words.is_unicode, without_words.word_dim) == (True, 0)
+    assert without_words.to_dict() == unicode_content(with_words=False)
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "value", "problem"),
+    [
+        ("char_cnn", "characters", "../x.txt", 'characters is "../x.txt", not characters.txt'),
+        ("char_cnn", "characters", ..., "words is {"),
+        ("words", "dim", 0, "words.dim is 0"),
+        ("words", "file", "w.txt", 'words.file is "w.txt", not words.txt'),
+        ("words", "dims", 3, 'unknown key "dims" in words'),
+    ],
+)
+def test_impossible_dictionaries_are_refused(
+    part: str, name: str, value: Any, problem: str
+) -> None:
+    content = unicode_content()
+    content[part][name] = value
+    if value is ...:
+        del content[part][name]
+    with pytest.raises(OptionsError) as caught:
+        Options.from_dict(content)
+    assert problem in caught.value.message
 
 
 JSON = st.recursive(

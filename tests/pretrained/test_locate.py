@@ -145,7 +145,7 @@ class Bomb:
 
 PICKLE = pickle.dumps(Bomb())
 FOREIGN: dict[str, tuple[dict[str, bytes], str]] = {
-    "ELMoForManyLangs": ({"char.dic": b"", "encoder.pkl": PICKLE}, "an ELMoForManyLangs model"),
+    "ELMoForManyLangs": ({"encoder.pkl": PICKLE}, "an ELMoForManyLangs model without"),
     "SavedModel": ({"saved_model.pb": b"\x08\x01"}, "a TensorFlow model"),
     "checkpoint": ({"checkpoint": b"", "options.json": b"{}", CHECKPOINT: b""}, "a TensorFlow mod"),
     "BERT": ({"config.json": b"{}", "pytorch_model.bin": b""}, "found config.json, pytorch_model"),

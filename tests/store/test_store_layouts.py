@@ -21,6 +21,7 @@ from elmo_cli.hdf5 import dataset_names
 from elmo_cli.store.digests import tokens_digest, tokens_sha256
 from elmo_cli.store.layouts import LAYOUTS, UniqueNames, layout_of_spec
 from elmo_cli.store.layouts.line_tokens import LineCheck, split_line, split_line_by_digest
+from elmo_cli.store.layouts.spool import SpooledText
 from elmo_cli.store.quantization import dequantize, quantize
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.store.spec import FileSpec
@@ -173,8 +174,14 @@ def test_flat_columns(tmp_path: Path) -> None:
 REPEATED = ["b a", 'é\t\x01 "q" \\', "b a", "", "😀 x", "a\ud800", "b a", "", "99"]
 
 
-def test_sentence_map(tmp_path: Path) -> None:
-    """`json.loads(file["sentence_to_index"][0])` is how every reader of AllenNLP's files begins."""
+@pytest.mark.parametrize("takes_spools", [True, False])
+def test_sentence_map(takes_spools: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`json.loads(file["sentence_to_index"][0])` is how every reader of AllenNLP's files begins.
+
+    An h5py that takes the `str` for the text, instead of what it encodes, gets the text itself.
+    """
+    if not takes_spools:
+        monkeypatch.setattr(SpooledText, "encode", str.encode)
     made = [sentence(key, line) for key, line in enumerate(REPEATED)]
     path = write(tmp_path / "a.hdf5", made, layout="allennlp")
     expected = {line: str(key) for key, line in enumerate(REPEATED)}

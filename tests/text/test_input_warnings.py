@@ -33,6 +33,14 @@ def test_truncated_tokens_are_counted_in_bytes_of_utf8(text: Path) -> None:
     assert shown == ("b" * 60 + "…", str(text), 1)
 
 
+def test_tokens_of_a_unicode_model_are_cut_after_characters(text: Path) -> None:
+    """Such a model has a script of its own, so no script is suspicious."""
+    content = " ".join(["猫" * 48, "猫" * 49, "a" * 49]) + "\n"
+    report = report_on(text, content, is_unicode=True)
+    assert report.truncated_tokens == 2
+    assert report.warnings == []
+
+
 TOKENIZED = "The cat , which sat on the mat , slept .\n" * 10
 
 # name -> (text, line that the warning names, words of the warning)
@@ -40,6 +48,7 @@ SUSPICIOUS = {
     "untokenized": ("The cat, which sat on the mat, slept.\n" * 10, 1, "`tokenize=True`"),
     "full stops alone": ("The cat sat on the mat.\n" * 10, 1, "untokenized"),
     "boundaries": (TOKENIZED + "<S> The cat </S>\n", 11, "<S>"),
+    "boundaries of another model": (TOKENIZED + "a <bos> b <eos>\n", 11, "the biLM adds its own"),
     "residues": ("MKVLAAGIVGLLLAQPSSAAAEELKKLEGRM\n" * 2, 1, "FASTA"),
     "Moses escapes": ("a b\nThey &apos;re &quot; here &quot; .\n" * 5, 2, "Moses"),
     "Moses brackets": ("See &#91; 1 &#93; &#124; .\n", 1, "Moses"),

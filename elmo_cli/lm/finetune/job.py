@@ -10,7 +10,7 @@ import torch
 
 from elmo_cli.errors import SettingError
 from elmo_cli.lm.corpus import Corpus
-from elmo_cli.lm.language_model import load_language_model, softmax_of
+from elmo_cli.lm.language_model import load_language_model, refuse_unicode, softmax_of
 from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.messages import plural
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
@@ -19,9 +19,10 @@ from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.text.input import InputSettings
 from elmo_cli.text.vocabulary import Vocabulary
 
-# From short runs. bilm-tf continues Adagrad at 0.2 with its sums of squared gradients, which no
-# weight file contains; with new sums 0.2 would undo what the model has learned.
+# From short runs. bilm-tf continues Adagrad at 0.2 with its sums of squared gradients, which only a
+# checkpoint contains; with new sums 0.2 would undo what the model has learned.
 LEARNING_RATES = {"adamw": 1e-3, "adagrad": 0.05}
+_CONTINUED_RATE = 0.2  # of Adagrad, with the sums of a checkpoint
 SOFTMAX_TOKENS = 300_000  # that a softmax is fitted on
 _FULL_RATE_STEPS = 1000  # in fewer steps AdamW at the full rate spoils the model for other text
 _EVALUATIONS_PER_EPOCH = 10
@@ -72,9 +73,21 @@ class Source:
     vocabulary: Vocabulary | None
     warning: str = ""
 
+    def continues_adagrad(self, job: FinetuneJob) -> bool:
+        """Whether the run continues with the accumulators of Adagrad in the files of the model.
+
+        They belong to the softmax layer of the model, so it must be used.
+        """
+        has_own_softmax = self.softmax is not None and job.softmax is None and not job.fit_softmax
+        if not has_own_softmax or job.settings.optimizer != "adagrad":
+            return False
+        with self.files.open() as model:
+            return model.optimizer == "adagrad"
+
 
 def load_source(job: FinetuneJob, files: ModelFiles) -> Source:
     """Load the model of `files`; raises a SettingError for a setting without effect."""
+    refuse_unicode(files)
     softmax = job.softmax or softmax_of(files)
     vocabulary = job.vocabulary or files.vocabulary
     predicts_other_types = (
@@ -144,7 +157,9 @@ def _limits_in_words(settings: TrainSettings) -> str:
     return f"for at most {', '.join(limits)}"
 
 
-def finetune_settings(settings: TrainSettings, corpus: Corpus) -> TrainSettings:
+def finetune_settings(
+    settings: TrainSettings, corpus: Corpus, *, continues_adagrad: bool = False
+) -> TrainSettings:
     """Return settings for a trained model: a lower learning rate, the best weights kept.
 
     Evaluations are counted in steps, so that a resumed run evaluates where an uninterrupted one
@@ -152,12 +167,16 @@ def finetune_settings(settings: TrainSettings, corpus: Corpus) -> TrainSettings:
     the speed, which each part of a run measures. The warmup is a twentieth of an epoch. The default
     learning rate of AdamW is proportional to the square root of the number of steps, up to 1,000
     steps.
+
+    Args:
+        continues_adagrad: as `Source.continues_adagrad`.
     """
     epoch_steps = corpus.n_predictions // (settings.n_streams * settings.bptt)
     interval = max(epoch_steps // _EVALUATIONS_PER_EPOCH, min(_MIN_STEPS, epoch_steps), 1)
+    default_rate = _CONTINUED_RATE if continues_adagrad else _default_rate(settings, epoch_steps)
     return replace(
         settings,
-        learning_rate=settings.learning_rate or _default_rate(settings, epoch_steps),
+        learning_rate=settings.learning_rate or default_rate,
         warmup_steps=min(_MAX_WARMUP, epoch_steps // 20 + 1),
         keep_best=True,
         eval_steps=settings.eval_steps or interval,

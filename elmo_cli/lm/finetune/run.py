@@ -44,13 +44,9 @@ from elmo_cli.lm.step import TrainStep
 from elmo_cli.lm.stream import check_long_enough
 from elmo_cli.messages import plural, shorten_list
 from elmo_cli.model.bilm import NextTokenSoftmax
+from elmo_cli.model_folder import STATE_FILE, VOCABULARY_FILE
 from elmo_cli.pretrained.load import locate
-from elmo_cli.pretrained.model_files import (
-    CARD_FILE,
-    STATE_FILE,
-    VOCABULARY_FILE,
-    ModelFiles,
-)
+from elmo_cli.pretrained.model_files import CARD_FILE, ModelFiles
 from elmo_cli.pretrained.warm_state import write_warm_state
 from elmo_cli.text.input import InputReport, check_inputs
 from elmo_cli.training.reporter import SILENT, Reporter
@@ -158,7 +154,10 @@ class FinetuneRun:
         self._text_fingerprint = domain.fingerprint
         validation = domain.validation.sample_evenly(_EVALUATED_TOKENS)
         self._domain = replace(domain, validation=validation)
-        self._settings = finetune_settings(job.settings, domain.train)
+        self._continues_adagrad = source.continues_adagrad(job)
+        self._settings = finetune_settings(
+            job.settings, domain.train, continues_adagrad=self._continues_adagrad
+        )
         self._fits_softmax = job.fit_softmax or source.softmax is None
         self._vocabulary = source.vocabulary or domain.train.vocabulary(
             min_count=job.min_count or _MIN_COUNT,
@@ -258,6 +257,10 @@ class FinetuneRun:
         path = self._folder.path
         group = ProcessGroup(device=self._job.device)
         step = TrainStep(model, self._domain.train, self._settings, group)
+        if self._continues_adagrad:
+            self._reporter.message("Adagrad continues with the accumulators of the model")
+            with self._source.files.open() as source:
+                step.start_from(source.accumulators(), loss_tokens=source.loss_tokens)
         trainer = Trainer(step, self._domain.validation, self._folder, self._reporter)
         if self._folder.has_progress:
             trainer.resume()

@@ -50,7 +50,7 @@ from elmo_cli.store.layouts.sentence_datasets import (
     NameLayout,
 )
 from elmo_cli.store.layouts.sentence_map import SentenceMap
-from elmo_cli.store.layouts.spool import SpooledText
+from elmo_cli.store.layouts.spool import Spool, SpooledText
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence, Tokens
 
@@ -81,15 +81,43 @@ class SentenceMapWriter(DatasetWriter):
             return attributes
         kind = h5py.string_dtype("utf-8")
         dataset = self.file.create_dataset(SENTENCE_MAP, (1,), kind, track_times=False)
-        dataset[0] = SpooledText.of(self._map.json)
+        takes_spools = _write_text(dataset, self._map.json)
+        repeated = self._map.repeated_lines
         attributes["text_is_tokens"] = self._check.are_tokens
         attributes["sentence_map_crc32"] = self._map.json_crc32()
-        attributes["repeated_lines"] = SpooledText.of(self._map.repeated_lines)
+        if takes_spools:
+            attributes["repeated_lines"] = SpooledText.of(repeated)
+        else:
+            attributes["repeated_lines"] = json.loads(repeated.content())
         self.line_check = self._check
         return attributes
 
     def close(self) -> None:
         self._map.close()
+
+
+def _write_text(dataset: h5py.Dataset, text: Spool) -> bool:
+    """Write a text as the only string of a new data set.
+
+    Returns:
+        Whether this h5py reads a `SpooledText` from its spool. One that does not gets a copy.
+    """
+    dataset[0] = SpooledText.of(text)
+    takes_spools = _stored_length(dataset) == len(text)
+    if not takes_spools:
+        dataset[0] = text.content()
+    return takes_spools
+
+
+def _stored_length(dataset: h5py.Dataset) -> int:
+    """The number of bytes of the only string of a data set, without reading it.
+
+    The data set contains a reference to the string, which begins with its length.
+    """
+    dataset.file.flush()
+    with open(dataset.file.filename, "rb") as file:
+        file.seek(dataset.id.get_offset())
+        return int.from_bytes(file.read(4), "little")
 
 
 class LineNameWriter(DatasetWriter):

@@ -27,9 +27,8 @@ from elmo_cli.store.layouts.base import (
     StoredSentence,
     ValueSink,
 )
-from elmo_cli.store.layouts.documents import document_and_place
 from elmo_cli.store.layouts.sentence_datasets import DatasetReader, DatasetWriter, NameLayout
-from elmo_cli.store.layouts.seqvec import no_id
+from elmo_cli.store.layouts.seqvec import ids_of_key, no_id
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.input_settings import MAX_TOKENS
 from elmo_cli.text.sentence import Sentence
@@ -57,14 +56,12 @@ class SequenceWriter(DatasetWriter):
 
 
 class SequenceReader(DatasetReader):
-    """The sequences of such a file; a key is the MD5 of a sequence, its letters, or its id."""
+    """The sequences of such a file; a key is the MD5 of a sequence, its residues, or its id."""
 
     def names_for(self, key: Key) -> Iterator[str]:
         yield from self.layout.names_for(key)
-        position = document_and_place(key)
-        ids = [key, position[0]] if position is not None and position[1] == 0 else [key]
-        for original_id in ids:
-            if isinstance(original_id, str) and original_id in self._name_of_id:
+        for original_id in ids_of_key(key):
+            if original_id in self._name_of_id:
                 yield self._name_of_id[original_id]
 
     def info(self, handle: Handle) -> SentenceInfo:
@@ -121,7 +118,7 @@ class BioEmbeddings(NameLayout):
     metadata_bytes = (540, 0)
 
     def dataset_name(self, sentence: Sentence) -> str:
-        """The MD5 of the sequence; the text where it was read from a file of this layout."""
+        """The MD5 of the sequence, which is the text of a sentence from a file of this layout."""
         if sentence.document is None:
             raise no_id(self, sentence)
         sequence = "".join(sentence.tokens)
@@ -139,7 +136,8 @@ class BioEmbeddings(NameLayout):
         if isinstance(key, str):
             yield key
         elif isinstance(key, tuple):
-            yield self.dataset_name(Sentence(tuple(map(str, key)), 0, document=""))
+            residues = tuple(map(str, key))
+            yield self.dataset_name(Sentence(residues, 0, document=""))
 
     def matches(self, file: h5py.File, sample: SampledDatasets) -> bool:
         return all(_ORIGINAL_ID in dataset.attrs for _, dataset in sample)

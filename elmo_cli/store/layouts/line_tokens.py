@@ -8,7 +8,7 @@ from elmo_cli.text.sentence import Sentence, Tokens
 
 
 def _ways_to_split(line: str) -> tuple[Tokens, Tokens]:
-    """The parts of a line that is split at white space, and at single spaces."""
+    """The parts of a line that is split at whitespace, and at single spaces."""
     by_white_space = tuple(line.split())
     by_single_spaces = tuple(line.split(" "))
     return by_white_space, by_single_spaces
@@ -18,7 +18,7 @@ def split_line(line: str, n_tokens: int | None) -> Tokens | None:
     """The tokens of a line; None if neither way to split it gives `n_tokens` of them.
 
     Args:
-        n_tokens: None if it is unknown; the line is then split at white space.
+        n_tokens: None if it is unknown; the line is then split at whitespace.
     """
     for tokens in _ways_to_split(line):
         if n_tokens is None or len(tokens) == n_tokens:

@@ -287,8 +287,9 @@ class DatasetLayout(Layout):
     def to_file(self, array: AnyArray, *, pooled: bool) -> AnyArray:
         if not self.layers_last:
             return array
-        has_layers = array.ndim == (2 if pooled else 3)
-        return np.moveaxis(array, 0, -1) if has_layers else array[..., np.newaxis]
+        if not has_layers(array, pooled=pooled):
+            return array[..., np.newaxis]
+        return np.moveaxis(array, 0, -1)
 
     def from_file(self, values: AnyArray, *, pooled: bool) -> AnyArray:
         if not self.layers_last:
@@ -306,3 +307,8 @@ class NameLayout(DatasetLayout):
 
     def key_of_name(self, name: str) -> str:
         return name
+
+
+def has_layers(array: AnyArray, *, pooled: bool) -> bool:
+    """Whether an array has an axis of layers."""
+    return array.ndim == (2 if pooled else 3)

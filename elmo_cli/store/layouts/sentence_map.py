@@ -22,7 +22,7 @@ from elmo_cli.store.layouts.spool import Spool
 _DIGEST_BYTES = 16  # so that two different lines never have the same digest
 _DIGEST = np.dtype(f"S{_DIGEST_BYTES}")
 _SENTENCE = np.dtype([("key", "<i8"), ("digest", _DIGEST)])  # the digest is that of its line
-_MAX_PENDING = 1 << 18  # bytes in memory
+_MAX_PENDING = 1 << 18  # bytes in memory, before they are moved to the disk
 
 
 class SentenceMap:
@@ -41,7 +41,7 @@ class SentenceMap:
         self.json = Spool(folder, "u1")
         self.repeated_lines = Spool(folder, "u1")
         self._lines = Spool(folder, "u1")  # each as a JSON string, and a line end
-        self._sentences = Spool(folder, "u1")  # of `_SENTENCE`
+        self._sentences = Spool(folder, "u1")  # records of the type `_SENTENCE`
 
     def add(self, line: str, key: int) -> None:
         """Add the line of the next sentence, whose key is larger than those before it."""
@@ -62,8 +62,9 @@ class SentenceMap:
         for sentences in self._sentence_chunks():
             keys = sentences["key"]
             first_keys, last_keys = repeated.first_and_last_keys(keys, sentences["digest"])
-            columns = (keys.tolist(), first_keys.tolist(), last_keys.tolist())
-            for key, first_key, last_key, line in zip(*columns, lines, strict=False):
+            # `lines` comes last: at the end of a chunk, `zip` must not have taken one more line.
+            rows = zip(keys.tolist(), first_keys.tolist(), last_keys.tolist(), lines, strict=False)
+            for key, first_key, last_key, line in rows:
                 if key == first_key:
                     map_entries.add(b'%b: "%d"' % (line[:-1], last_key))
                 if key != last_key:
@@ -100,7 +101,7 @@ class SentenceMap:
             begin += len(sentences)
         digests.sort()
         equals_previous = digests[1:] == digests[:-1]
-        is_second = equals_previous.copy()  # of equal ones
+        is_second = equals_previous.copy()  # among equal digests
         is_second[1:] &= ~equals_previous[:-1]
         repeated: AnyArray = digests[1:][is_second]
         return repeated

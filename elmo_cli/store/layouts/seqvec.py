@@ -1,7 +1,7 @@
 """seqvec: data sets named by the ids of sequences, layers side by side, as SeqVec writes them.
 
 The arrays of a sentence go to the writer as (token, layer, dim), whose bytes are those of the data
-set (token, layer * dim). How many layers that are is an attribute of the file.
+set (token, layer * dim). The number of layers is an attribute of the file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,12 @@ from elmo_cli.store.layouts.base import (
 )
 from elmo_cli.store.layouts.documents import document_and_place
 from elmo_cli.store.layouts.line_tokens import split_line
-from elmo_cli.store.layouts.sentence_datasets import DatasetReader, DatasetWriter, NameLayout
+from elmo_cli.store.layouts.sentence_datasets import (
+    DatasetReader,
+    DatasetWriter,
+    NameLayout,
+    has_layers,
+)
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence
 
@@ -40,12 +45,12 @@ class SideBySideWriter(DatasetWriter):
         self._n_layers = 1
 
     def add(self, stored: StoredSentence) -> None:
-        if _has_layers(stored.values, pooled=self.spec.pooled):
+        if has_layers(stored.values, pooled=self.spec.pooled):
             self._n_layers = stored.values.shape[-2]
         super().add(stored)
 
     def dataset_shape(self, values: AnyArray) -> tuple[int, ...]:
-        if not _has_layers(values, pooled=self.spec.pooled):
+        if not has_layers(values, pooled=self.spec.pooled):
             return super().dataset_shape(values)
         *tokens, n_layers, dim = values.shape
         return (*tokens, n_layers * dim)
@@ -57,7 +62,7 @@ class SideBySideWriter(DatasetWriter):
 class SideBySideReader(DatasetReader):
     """The sentences of such a file, with an axis of layers if there are several.
 
-    A file of another program does not say how many layers are side by side, so it has one.
+    A file of another program does not state how many layers are side by side, and is read as one.
     """
 
     @cached_property
@@ -108,20 +113,16 @@ class SeqVec(NameLayout):
         return sentence.document
 
     def names_for(self, key: Key) -> Iterator[str]:
-        if isinstance(key, str):
-            yield key
-        position = document_and_place(key)
-        if position is not None and position[1] == 0:
-            yield position[0]
+        yield from ids_of_key(key)
 
     def sentence_info(self, name: str) -> SentenceInfo:
         return SentenceInfo(document=name)
 
     def to_file(self, array: AnyArray, *, pooled: bool) -> AnyArray:
-        return np.moveaxis(array, 0, -2) if _has_layers(array, pooled=pooled) else array
+        return np.moveaxis(array, 0, -2) if has_layers(array, pooled=pooled) else array
 
     def from_file(self, values: AnyArray, *, pooled: bool) -> AnyArray:
-        if not _has_layers(values, pooled=pooled):
+        if not has_layers(values, pooled=pooled):
             return values
         is_single = values.shape[-2] == 1
         array = values[..., 0, :] if is_single else np.moveaxis(values, -2, 0)
@@ -136,6 +137,18 @@ class SeqVec(NameLayout):
         return any(split_line(name, dataset.shape[0]) is None for name, dataset in sample)
 
 
+def ids_of_key(key: Key) -> Iterator[str]:
+    """The ids of sequences that a key may mean: the key itself, or `doc` of ("doc", 0)."""
+    if isinstance(key, str):
+        yield key
+    position = document_and_place(key)
+    if position is None:
+        return
+    document, number = position
+    if number == 0:
+        yield document
+
+
 def no_id(layout: Layout, sentence: Sentence) -> UsageError:
     """The error for a sentence without an id, which a layout needs."""
     return UsageError(
@@ -143,7 +156,3 @@ def no_id(layout: Layout, sentence: Sentence) -> UsageError:
         "give FASTA, or JSON lines with `doc_key` and one list in `sentences`",
         where=sentence.where,
     )
-
-
-def _has_layers(array: AnyArray, *, pooled: bool) -> bool:
-    return array.ndim == (2 if pooled else 3)

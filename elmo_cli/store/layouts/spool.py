@@ -91,8 +91,8 @@ class Spool:
 class SpooledText(str):
     """The text in a spool of bytes in UTF-8, which is read when h5py encodes it.
 
-    h5py copies the encoded text for HDF5, and HDF5 copies it into the file later. So memory holds
-    two copies of it, where a text that its owner keeps would be a third one.
+    h5py copies the encoded text for HDF5, and HDF5 copies it once more until it is in the file. So
+    memory holds two copies of the text; an ordinary string would be a third one.
     """
 
     _spool: Spool

@@ -1,0 +1,1 @@
+"""The families of model files, with one reader each."""

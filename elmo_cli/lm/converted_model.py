@@ -1,0 +1,123 @@
+"""Convert a model of any family to a model folder, which bilm-tf, AllenNLP and others read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from elmo_cli.errors import ModelError
+from elmo_cli.files import StrPath, write_text
+from elmo_cli.lm.language_model import (
+    make_new_folder,
+    read_own_softmax,
+    softmax_of,
+    write_options,
+)
+from elmo_cli.messages import plural
+from elmo_cli.model.bilm import BiLM
+from elmo_cli.model_folder import SOFTMAX_FILE, STATE_FILE, VOCABULARY_FILE, WEIGHTS_FILE
+from elmo_cli.pretrained.load import ModelSource, load_files, locate
+from elmo_cli.pretrained.model_files import ModelFiles, check_parts, write_parts
+from elmo_cli.text.vocabulary import Vocabulary
+from elmo_cli.weightfile.write import write_bilm, write_softmax, write_state
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvertedModel:
+    """A model folder that was written.
+
+    Attributes:
+        family: of the source, with an article.
+        sha256: of the source and of the converted model, as `model_sha256` in an embeddings file.
+        n_parameters: of the biLM.
+        n_types: of the softmax layer; 0 if the source has none.
+        has_vocabulary: whether vocab.txt was written.
+        assumed: the options that the source does not state, by their paths in an options.json.
+        is_read_by_others: whether bilm-tf and AllenNLP read such a model too.
+    """
+
+    family: str
+    sha256: str
+    n_parameters: int
+    n_types: int
+    has_vocabulary: bool
+    assumed: Mapping[str, Any]
+    is_read_by_others: bool
+
+
+def write_converted(source: ModelSource | StrPath, output: Path) -> ConvertedModel:
+    """Write a model as a folder with options.json, weights.hdf5 and parts.json.
+
+    The folder also contains softmax.hdf5, vocab.txt, state.hdf5 and the dictionaries of characters
+    and words, as far as the model has them.
+
+    Args:
+        output: a folder that is new or empty.
+    Raises:
+        ModelError, OptionsError, WeightFileError: as `load`, or a vocabulary of another size.
+        InputError: the vocabulary cannot be read.
+        OutputError: the folder has content or cannot be written to.
+    """
+    files = locate(source)
+    with files.open() as model:
+        assumed = model.assumed
+        dictionaries = model.dictionaries
+    check_parts(files, {"softmax": files.softmax, "vocabulary": files.vocabulary})
+    n_types = _n_types(files)
+    make_new_folder(output)
+    bilm = load_files(files)
+    write_options(bilm.options, output)
+    for name, dictionary in dictionaries.items():
+        write_text(output / name, [dictionary.text], durable=True)
+    if n_types:
+        _write_softmax(files, bilm, output, n_types)
+    has_vocabulary = _write_vocabulary(files, output)
+    if bilm.warm_state is not None:
+        write_state(bilm.warm_state, output / STATE_FILE)
+    write_bilm(bilm, output / WEIGHTS_FILE)
+    write_parts(output, tensors=files.identity)
+    return ConvertedModel(
+        family=files.family.name,
+        sha256=bilm.sha256,
+        n_parameters=sum(values.numel() for values in bilm.parameters()),
+        n_types=n_types,
+        has_vocabulary=has_vocabulary,
+        assumed=assumed,
+        is_read_by_others=not bilm.options.is_unicode,
+    )
+
+
+def _n_types(files: ModelFiles) -> int:
+    """The number of types that a model predicts, 0 if it has no softmax layer.
+
+    Raises:
+        ModelError: the vocabulary next to it has another number.
+    """
+    shape = files.softmax_shape()
+    if shape is None:
+        return 0
+    n_types = shape[0]
+    if files.vocabulary is not None:
+        n_lines = len(Vocabulary.read(files.vocabulary))
+        if n_lines != n_types:
+            problem = f"has {plural(n_lines, 'type')}, the softmax layer {n_types:,}"
+            hint = "replace it by the vocabulary that the model was trained with, or remove it"
+            raise ModelError(problem, hint, where=files.vocabulary)
+    return n_types
+
+
+def _write_softmax(files: ModelFiles, bilm: BiLM, output: Path, n_types: int) -> None:
+    path = softmax_of(files)
+    assert path is not None
+    softmax = read_own_softmax(path, files, bilm.options, n_types=n_types)
+    write_softmax(softmax, output / SOFTMAX_FILE)
+
+
+def _write_vocabulary(files: ModelFiles, output: Path) -> bool:
+    """Write the types of the vocabulary; return whether there is one."""
+    if files.vocabulary is None:
+        return False
+    Vocabulary.read(files.vocabulary).write(output / VOCABULARY_FILE)
+    return True

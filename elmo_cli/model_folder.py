@@ -1,0 +1,8 @@
+"""The names of the files in a model folder."""
+
+OPTIONS_FILE = "options.json"
+WEIGHTS_FILE = "weights.hdf5"
+SOFTMAX_FILE = "softmax.hdf5"
+VOCABULARY_FILE = "vocab.txt"
+STATE_FILE = "state.hdf5"
+HDF5_SUFFIXES = (".hdf5", ".h5")

@@ -1,0 +1,102 @@
+"""`elmo inspect` of folders, prefixes, archives and names."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import documented, elmo, made, refused
+from families.checkpoint_files import DATA, INDEX, PREFIX, checkpoint
+
+from elmo_cli.pretrained.load import load
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Path:
+    return checkpoint("full", tmp_path / "full")
+
+
+def facts_of(*words: object) -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads(made("inspect", *words, "--json").out)
+    return facts
+
+
+def test_a_checkpoint(full: Path) -> None:
+    facts = facts_of(full)
+    assert all(f"`{key}`" in documented("inspect") for key in facts)
+    assert (facts["kind"], facts["family"], facts["name"]) == ("model", "tf-checkpoint", "full")
+    assert (facts["layers"], facts["dim"], facts["optimizer"]) == (3, 16, "adagrad")
+    assert facts["options"]["lstm"]["cell_clip"] == 0.6
+    assert facts["assumed"] == {"lstm.forget_bias": 1.0}
+    assert facts["softmax"] == {"file": INDEX, "types": 41}
+    assert facts["vocabulary"] == {"file": "vocab.txt", "types": 41}
+    assert facts["sha256"] is None
+    assert facts["problems"] == []
+    assert facts["next"][0] == f"elmo embed TEXT -m {full} -o OUT.hdf5"
+    for path in (full / PREFIX, full / INDEX):
+        assert facts_of(path)["dim"] == 16
+
+
+def test_verify_reads_all_weights(full: Path) -> None:
+    facts = facts_of(full, "--verify")
+    bilm = load(full)
+    assert facts["sha256"] == bilm.sha256
+    assert facts["parameters"] == sum(values.numel() for values in bilm.parameters())
+    content = bytearray((full / DATA).read_bytes())
+    content[30_000] ^= 1
+    (full / DATA).write_bytes(content)
+    assert facts_of(full)["problems"] == []
+    done = elmo("inspect", full, "--verify")
+    refused(done, 1, str(full / DATA), "copy all of its files again")
+    assert b"its values have changed" in done.out
+
+
+def test_lines_for_people(full: Path) -> None:
+    lines = made("inspect", full).out.decode().splitlines()
+    rows = {}
+    for line in lines[1 : lines.index("")]:
+        name, row = line.strip().split("  ", 1)
+        rows[name] = row.strip()
+    assert rows["family"] == "a TensorFlow checkpoint"
+    assert "char_cnn.n_highway 2" in rows["options"]
+    assert rows["assumed"] == "lstm.forget_bias 1.0"
+    assert rows["problems"] == "none"
+    assert f"    elmo perplexity TEXT -m {full}" in lines
+    assert f"    elmo models convert {full} -o FOLDER" in lines
+
+
+@pytest.mark.parametrize("kind", ["folder", "archive"])
+def test_weights_in_hdf5(kind: str, tiny: Path, tmp_path: Path) -> None:
+    source = folder = shutil.copytree(tiny, tmp_path / "mine")
+    if kind == "archive":
+        source = Path(shutil.make_archive(str(tmp_path / "mine"), "zip", folder))
+    facts = facts_of(source, "--verify")
+    assert (facts["family"], facts["name"], facts["softmax"]) == ("bilm-tf", "mine", None)
+    assert facts["sha256"] == load(folder).sha256
+    assert facts_of("elmo-en")["where"] == "bundled"
+
+
+def test_what_is_wrong_is_listed(full: Path, tmp_path: Path) -> None:
+    """Two errors of one folder; the first is printed as well."""
+    types = (full / "vocab.txt").read_text("utf-8")
+    (full / "vocab.txt").write_text(types.replace("<UNK>\n", ""), "utf-8")
+    options = json.loads((full / "options.json").read_text())
+    options["lstm"]["projection_dim"] = 9
+    (full / "options.json").write_text(json.dumps(options))
+    done = elmo("inspect", full, "--json")
+    facts = json.loads(done.out)
+    assert (facts["problem_count"], facts["next"]) == (2, [])
+    assert "is of shape" in facts["problems"][0]
+    assert "<UNK> is not among the types" in facts["problems"][1]
+    refused(done, 1, facts["problems"][0], "must come from one model")
+
+
+def test_unknown_folders_and_options_of_files(full: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    done = elmo("inspect", tmp_path / "empty")
+    refused(done, 1, f"{tmp_path / 'empty'}: not an ELMo model", "a TensorFlow checkpoint (")
+    refused(elmo("inspect", full, "--recompute", "2"), 2, "--recompute: has no effect", "leave")
+    refused(elmo("inspect", tmp_path / "nothing"), 1, f"{tmp_path / 'nothing'}: no such file", "")

@@ -1,0 +1,126 @@
+"""Training that goes on from a checkpoint, against the steps that bilm-tf made."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from command_line import made
+from families.checkpoint_files import GOLDEN, INDEX, checkpoint
+
+from elmo_cli.families.tensor_bundle import TensorBundle
+from elmo_cli.lm.corpus import Corpus
+from elmo_cli.lm.distributed import ProcessGroup
+from elmo_cli.lm.language_model import load_language_model
+from elmo_cli.lm.settings import TrainSettings
+from elmo_cli.lm.step import LOSS_SCALE, TrainStep
+from elmo_cli.lm.stream import StreamBatch
+from elmo_cli.pretrained.load import ModelSource, locate
+from elmo_cli.text.vocabulary import Vocabulary
+
+N_STEPS = 4
+
+
+def start_step(folder: Path, vocabulary: Path, corpus: Corpus, unroll_steps: int) -> TrainStep:
+    """A step that continues the training of a checkpoint."""
+    settings = TrainSettings(
+        batch_size=4,
+        bptt=unroll_steps,
+        optimizer="adagrad",
+        learning_rate=0.2,
+        dropout=0.0,
+        max_grad_norm=0.5 * LOSS_SCALE / unroll_steps,
+        negative_samples=0,
+    )
+    files = locate(ModelSource(folder))
+    model = load_language_model(files, vocabulary=vocabulary)
+    group = ProcessGroup(device=torch.device("cpu"))
+    step = TrainStep(model, corpus, settings, group)
+    with files.open() as opened:
+        assert opened.loss_tokens == unroll_steps
+        step.start_from(opened.accumulators(), loss_tokens=opened.loss_tokens)
+    return step
+
+
+@pytest.mark.reference
+def test_four_steps_of_bilm_tf(reference: Path) -> None:
+    """Losses, weights and accumulators, on the windows that bilm-tf read."""
+    folder = reference / "tf_checkpoint" / "restart"
+    vocabulary = reference / "tf_checkpoint" / "vocab.txt"
+    with np.load(folder / "batches.npz") as windows:
+        corpus = corpus_of_windows(Vocabulary.read(vocabulary), dict(windows))
+    step = start_step(folder / "start", vocabulary, corpus, 3)
+    perplexities = json.loads((folder / "expected.json").read_text())["train_perplexity_per_step"]
+    state = step.new_state(4)
+    with np.load(folder / "batches.npz") as windows:
+        for number in range(N_STEPS):
+            directions = []
+            for suffix in ("", "_reverse"):
+                inputs = numbers_of(corpus, windows[f"tokens_characters{suffix}_{number}"])
+                targets = windows[f"next_token_id{suffix}_{number}"].astype(np.int32)
+                directions.append((inputs.T, targets.T))
+            batch = StreamBatch(
+                inputs=np.stack([inputs for inputs, _ in directions], 1),
+                targets=np.stack([targets for _, targets in directions], 1),
+                epoch=0,
+                index=number,
+                n_batches=N_STEPS,
+            )
+            loss, state = step(batch, state, 0.2)
+            assert math.exp(loss) == pytest.approx(perplexities[number], rel=1e-6)
+    files = locate(ModelSource(folder / "end", folder / "start" / "options.json"))
+    with files.open() as end:
+        for name, array in end.parameters():
+            found = step.model.bilm.state_dict()[name]
+            np.testing.assert_allclose(found, array, rtol=0, atol=1e-6)
+        sums = dict(end.accumulators())
+    scale = (LOSS_SCALE / 3) ** 2
+    saved = step.state_dict()["optimizer"]["state"]
+    for number, (name, _) in enumerate(step._modules.named_parameters()):
+        np.testing.assert_allclose(saved[number]["sum"] / scale, sums[name], rtol=1e-6, atol=1e-6)
+
+
+def corpus_of_windows(vocabulary: Vocabulary, windows: dict[str, np.ndarray]) -> Corpus:
+    """The types of a vocabulary, which are targets, then all that is read, by its characters."""
+    n_characters = windows["tokens_characters_0"].shape[-1]
+    read = [rows for name, rows in windows.items() if name.startswith("tokens_characters")]
+    rows = np.unique(np.concatenate([row.reshape(-1, n_characters) for row in read]), axis=0)
+    targets = np.zeros((len(vocabulary), n_characters), np.int16)
+    return Corpus(
+        tokens=np.zeros(0, np.int32),
+        starts=np.zeros(1, np.int64),
+        types=(*vocabulary.types, *(f"row {number}" for number in range(len(rows)))),
+        characters=np.concatenate([targets, rows.astype(np.int16)]),
+        documents=np.zeros(1, np.int64),
+    )
+
+
+def numbers_of(corpus: Corpus, characters: np.ndarray) -> np.ndarray:
+    """The numbers of types, given their characters: (stream, token, char) to (stream, token)."""
+    is_equal = (characters[:, :, np.newaxis] == corpus.characters).all(-1)
+    return is_equal.argmax(-1).astype(np.int32)
+
+
+@pytest.mark.slow
+def test_finetuning_continues_with_the_accumulators(tmp_path: Path) -> None:
+    """Where the optimizer is the same, and the softmax is that of the checkpoint."""
+    folder = checkpoint("full", tmp_path / "full")
+    bundle = TensorBundle(folder / INDEX)
+    text = tmp_path / "text.txt"
+    lines = (GOLDEN / "heldout.txt").read_text("utf-8").splitlines()
+    text.write_text("".join(f"{line} {number}\n" for number in range(6) for line in lines))
+    words = ["finetune", "--domain", text, "-m", folder, "--max-steps", "1"]
+    words += ["--batch-size", "1", "--device", "cpu"]
+    note = "Adagrad continues with the accumulators of the model"
+    done = made(*words, "-o", tmp_path / "a", "--optimizer", "adagrad")
+    assert note in done.err
+    saved = torch.load(tmp_path / "a" / "checkpoint.pt", weights_only=True)
+    found = saved["optimizer"]["state"][0]["sum"].numpy()
+    start = bundle.of_any_size().read("lm/char_embed/Adagrad")
+    scale = (LOSS_SCALE / 3) ** 2  # the checkpoint was trained on windows of 3 tokens
+    assert (found >= start * scale * (1 - 1e-6)).all()
+    assert note not in made(*words, "-o", tmp_path / "b", "--optimizer", "adamw").err
