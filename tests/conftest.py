@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import pytest
 import torch
+from hdf5_arrays import read_arrays
 from hypothesis import settings
 from make_weights import MODELS, weight_arrays, write_model
 from model_pairs import MakePair
@@ -102,15 +102,7 @@ def oracle() -> Callable[[dict[str, Any], Path], Oracle]:
     """From options and a weight file to their oracle."""
 
     def made(options: dict[str, Any], weights: Path) -> Oracle:
-        arrays: dict[str, Any] = {}
-
-        def add(name: str, item: Any) -> None:
-            if isinstance(item, h5py.Dataset):
-                arrays[name] = item[...]
-
-        with h5py.File(weights) as file:
-            file.visititems(add)
-        return Oracle(options, arrays)
+        return Oracle(options, read_arrays(weights))
 
     return made
 

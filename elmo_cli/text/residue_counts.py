@@ -80,5 +80,5 @@ class ResidueCounts:
             problem = f"`*` at the end of a sequence was left out: {self.final_stops}"
             yield "final stops", f"{self.final_stops.first}: {problem}"
         if self.inner_stops.letters:
-            problem = f"`*` within a sequence is read as a residue: {self.inner_stops}"
+            problem = f"`*` is read as a residue: {self.inner_stops}"
             yield "inner stops", f"{self.inner_stops.first}: {problem}"

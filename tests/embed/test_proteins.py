@@ -11,6 +11,7 @@ import h5py
 import numpy as np
 import pytest
 from command_line import elmo, made, only_tiny
+from hdf5_arrays import read_arrays
 
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.model.bilm import State
@@ -38,19 +39,6 @@ def uniprot(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     only_tiny(monkeypatch, model)
     monkeypatch.chdir(tmp_path)
     return model / "uniprot.fasta"
-
-
-def read_arrays(path: Path) -> Arrays:
-    """All data sets of a file by their paths."""
-    arrays: Arrays = {}
-
-    def add(name: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset):
-            arrays[name] = item[...]
-
-    with h5py.File(path) as file:
-        file.visititems(add)
-    return arrays
 
 
 def check_equal(found: Arrays, expected: Arrays) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import h5py
 import torch
+from hdf5_arrays import read_arrays
 
 from elmo_cli.arrays import FloatArray
 from elmo_cli.model.bilm import BiLM
@@ -24,15 +24,7 @@ SENTENCES: list[list[str]] = json.loads((FIXTURES / "sentences.json").read_text(
 
 def expected_layers(path: Path) -> dict[str, FloatArray]:
     """The layers of sentences, (layer, token, dim) float64, by their names in a file."""
-    arrays: dict[str, FloatArray] = {}
-
-    def add(name: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset):
-            arrays[name] = item[...]
-
-    with h5py.File(path) as file:
-        file.visititems(add)
-    return arrays
+    return read_arrays(path)
 
 
 def layers_in_float64(bilm: BiLM, tokens: list[str]) -> FloatArray:

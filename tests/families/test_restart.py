@@ -1,4 +1,4 @@
-"""Training that goes on from a checkpoint, against the steps that bilm-tf made."""
+"""Training that continues from a checkpoint, compared with the steps that bilm-tf made."""
 
 from __future__ import annotations
 

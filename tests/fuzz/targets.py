@@ -240,12 +240,29 @@ def _word_vectors(name: str) -> Callable[[Path, bytes], None]:
     return read
 
 
+def _file_target(
+    name: str,
+    files: Callable[[], dict[str, bytes]],
+    file: str,
+    *,
+    in_child: bool = False,
+    signed: Callable[[bytes, Random], bytes] = mutated,
+) -> Target:
+    """One of the files of a model in a folder."""
+    return Target(
+        name=name,
+        seeds=lambda: [files()[file]],
+        read=_of_folder(file, files),
+        in_child=in_child,
+        signed=signed,
+    )
+
+
 def _manylangs_target(
     name: str, model: str, file: str, signed: Callable[[bytes, Random], bytes] = reordered
 ) -> Target:
-    seed = (manylangs_models.FIXTURES / model / file).read_bytes
-    read = _of_folder(file, partial(manylangs_models.contents, model))
-    return Target(name, _made_by(seed), read, signed=signed)
+    files = partial(manylangs_models.contents, model)
+    return _file_target(name, files, file, signed=signed)
 
 
 def _left_by_kill(way: str, ending: str) -> bytes:
@@ -315,31 +332,17 @@ _TARGETS: tuple[Target, ...] = (
     _manylangs_target("manylangs-zip-tensors", "cnn-both-clip", "encoder.pkl", signed=mutated_zip),
     Target("resume-part", _made_by(_PART), _resumed(".part", "allennlp")),
     Target("resume-log", _made_by(_INT8_LOG), _resumed(".part.log", "int8"), signed=mutated_log),
-)
-_TARGETS += (
-    Target(
-        "checkpoint-index",
-        lambda: [seeds.checkpoint_files()["model.ckpt-60.index"]],
-        _of_folder("model.ckpt-60.index", seeds.checkpoint_files),
-        signed=mutated_table,
+    _file_target(
+        "checkpoint-index", seeds.checkpoint_files, "model.ckpt-60.index", signed=mutated_table
     ),
-    Target(
-        "checkpoint-data",
-        lambda: [seeds.checkpoint_files()["model.ckpt-60.data-00000-of-00001"]],
-        _of_folder("model.ckpt-60.data-00000-of-00001", seeds.checkpoint_files),
-    ),
-    Target(
+    _file_target("checkpoint-data", seeds.checkpoint_files, "model.ckpt-60.data-00000-of-00001"),
+    _file_target(
         "saved-model-index",
-        lambda: [seeds.saved_model_files()["variables/variables.index"]],
-        _of_folder("variables/variables.index", seeds.saved_model_files),
+        seeds.saved_model_files,
+        "variables/variables.index",
         signed=mutated_table,
     ),
-    Target(
-        "allennlp-state",
-        lambda: [seeds.allennlp_files()["weights.th"]],
-        _of_folder("weights.th", seeds.allennlp_files),
-        in_child=True,
-    ),
+    _file_target("allennlp-state", seeds.allennlp_files, "weights.th", in_child=True),
     Target("allennlp-archive", _made_by(seeds.allennlp_archive), _archived, in_child=True),
 )
 TARGETS = {target.name: target for target in _TARGETS}

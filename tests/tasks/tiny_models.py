@@ -75,8 +75,8 @@ def train_on(
     """Take steps of Adam on all examples; the model is then in evaluation mode.
 
     Args:
-        steps: at most so many.
-        is_enough: whether no more are needed; called after every tenth, in evaluation mode.
+        steps: the largest number of steps.
+        is_enough: whether no more steps are needed; called after every tenth, in evaluation mode.
     """
     optimizer = torch.optim.Adam(model.parameters(), learning_rate)
     for step in range(steps):

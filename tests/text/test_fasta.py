@@ -171,7 +171,7 @@ def test_changes_are_counted_in_one_warning_of_each_kind(fasta: Path) -> None:
     assert report.warnings == [
         f"{first}, line 3: lower-case letters were read as capitals: 4 in 2 sequences",
         f"{first}, line 5: `*` at the end of a sequence was left out: 4 in 3 sequences",
-        f"{first}, line 7: `*` within a sequence is read as a residue: 1 in 1 sequence",
+        f"{first}, line 7: `*` is read as a residue: 1 in 1 sequence",
     ]
     assert report.residues.others == {"*": 1, "J": 1}
     plain = InputReport()
