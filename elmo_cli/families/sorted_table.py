@@ -19,6 +19,7 @@ _PLAIN = 0
 _SNAPPY = 1
 _MAX_CONTENT = 1 << 25  # bytes of all blocks; the index of a checkpoint has a few thousand
 _MAX_ENTRIES = 200_000
+_MAX_KEY = 1 << 10  # bytes; keys share prefixes, so a small block may hold gigabytes of them
 
 
 def read_table(content: bytes) -> dict[bytes, bytes]:
@@ -82,6 +83,8 @@ def _entries_of(block: bytes) -> Iterator[tuple[bytes, bytes]]:
         end_of_value = end_of_key + n_value
         if n_shared > len(key) or end_of_value > end:
             raise ValueError("an entry is longer than its block")
+        if n_shared + n_unshared > _MAX_KEY:
+            raise ValueError(f"a key has {n_shared + n_unshared} bytes, more than {_MAX_KEY}")
         key = key[:n_shared] + block[position:end_of_key]
         yield key, block[end_of_key:end_of_value]
         position = end_of_value

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from elmo_cli.errors import ModelError
 from elmo_cli.files import StrPath, write_text
 from elmo_cli.lm.language_model import (
     make_new_folder,
@@ -15,11 +14,15 @@ from elmo_cli.lm.language_model import (
     softmax_of,
     write_options,
 )
-from elmo_cli.messages import plural
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model_folder import SOFTMAX_FILE, STATE_FILE, VOCABULARY_FILE, WEIGHTS_FILE
 from elmo_cli.pretrained.load import ModelSource, load_files, locate
-from elmo_cli.pretrained.model_files import ModelFiles, check_parts, write_parts
+from elmo_cli.pretrained.model_files import (
+    ModelFiles,
+    check_parts,
+    check_vocabulary_size,
+    write_parts,
+)
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.weightfile.write import write_bilm, write_softmax, write_state
 
@@ -101,10 +104,7 @@ def _n_types(files: ModelFiles) -> int:
     n_types = shape[0]
     if files.vocabulary is not None:
         n_lines = len(Vocabulary.read(files.vocabulary))
-        if n_lines != n_types:
-            problem = f"has {plural(n_lines, 'type')}, the softmax layer {n_types:,}"
-            hint = "replace it by the vocabulary that the model was trained with, or remove it"
-            raise ModelError(problem, hint, where=files.vocabulary)
+        check_vocabulary_size(files.vocabulary, n_lines, n_types)
     return n_types
 
 

@@ -25,6 +25,7 @@ from elmo_cli.errors import ModelError
 from elmo_cli.families.family import Family
 from elmo_cli.families.model_paths import ModelPaths, head_of, not_a_model, reading
 from elmo_cli.families.registry import FAMILIES
+from elmo_cli.messages import plural
 from elmo_cli.model.options import CHARACTERS_FILE, WORDS_FILE, Options
 from elmo_cli.model_folder import SOFTMAX_FILE, STATE_FILE, VOCABULARY_FILE, WEIGHTS_FILE
 from elmo_cli.pretrained.parts_file import PARTS_FILE, PartsFile, check_digest
@@ -166,6 +167,14 @@ def is_prefix(path: Path) -> bool:
     if path.exists() or not path.name or not folder.is_dir():
         return False
     return any(family.find(path) is not None for family in FAMILIES)
+
+
+def check_vocabulary_size(vocabulary: Path, n_lines: int, n_types: int) -> None:
+    """Raise a ModelError if a vocabulary has another number of types than the softmax layer."""
+    if n_lines != n_types:
+        problem = f"has {plural(n_lines, 'type')}, the softmax layer {n_types:,}"
+        hint = "replace it by the vocabulary that the model was trained with, or remove it"
+        raise ModelError(problem, hint, where=vocabulary)
 
 
 def write_parts(folder: Path, *, tensors: str = "") -> None:

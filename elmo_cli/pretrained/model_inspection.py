@@ -12,11 +12,15 @@ from typing import Any
 from elmo_cli.errors import ElmoError, ModelError
 from elmo_cli.families.hdf5_weights import Hdf5Weights
 from elmo_cli.families.registry import FAMILIES
-from elmo_cli.messages import plural
 from elmo_cli.pretrained.archive import is_archive
 from elmo_cli.pretrained.catalogue import find_model
 from elmo_cli.pretrained.load import ModelSource, find
-from elmo_cli.pretrained.model_files import ModelFiles, check_parts, is_prefix
+from elmo_cli.pretrained.model_files import (
+    ModelFiles,
+    check_parts,
+    check_vocabulary_size,
+    is_prefix,
+)
 from elmo_cli.regular_files import is_regular
 from elmo_cli.text.vocabulary import Vocabulary
 
@@ -148,13 +152,8 @@ def _check_vocabulary(files: ModelFiles, facts: dict[str, Any]) -> None:
     """Raise a ModelError if softmax and vocabulary are of different sizes."""
     vocabulary = facts["vocabulary"]
     softmax = facts["softmax"]
-    if vocabulary is None or softmax is None or vocabulary["types"] == softmax["types"]:
-        return
-    assert files.vocabulary is not None
-    n_types = plural(vocabulary["types"], "type")
-    problem = f"has {n_types}, the softmax layer {softmax['types']:,}"
-    hint = "replace it by the vocabulary that the model was trained with"
-    raise ModelError(problem, hint, where=files.vocabulary)
+    if files.vocabulary is not None and softmax is not None:
+        check_vocabulary_size(files.vocabulary, vocabulary["types"], softmax["types"])
 
 
 def _count_values(files: ModelFiles) -> int:

@@ -244,3 +244,10 @@ def test_a_damaged_table_is_refused(
     index = write_bundle(tmp_path / PREFIX, {"a": ARRAY})
     index.write_bytes(damage(index.read_bytes()))
     assert problem in refused(index)
+
+
+def test_keys_that_could_fill_the_memory_are_refused(tmp_path: Path) -> None:
+    """A thousand keys may share a prefix of a megabyte, which is in the file once."""
+    key = b"a" * 1025
+    assert "a key has 1025 bytes" in refused(written(tmp_path, {key: WHOLE}))
+    assert TensorBundle(written(tmp_path, {key[1:]: WHOLE})).names == [key[1:].decode()]
