@@ -209,11 +209,14 @@ def test_a_pipe_gets_the_first_predictions_before_the_text_ends(put_model: PutMo
 
 @pytest.mark.parametrize("name", ["text", "data"])
 def test_memory_does_not_grow_with_the_text(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The objects of chunks, whose number would grow with the rows."""
+    """The objects of chunks: if they stayed, ten times the rows would take ten times the memory.
+
+    Between the two runs the peak varies by a third, with the moment of garbage collection.
+    """
     monkeypatch.setattr("elmo_cli.tasks.chunks._MOST_TOKENS", 1_000)
     task = load_task("classification")
     peaks = []
-    for n_rows in (4_000, 20_000):
+    for n_rows in (4_000, 40_000):
         Path("a.txt").write_text("Anna slept in Oslo\n\n" * (n_rows // 2))
         split = Split("a.txt")
         rows = read_rows(task, split, labelled=False)
@@ -224,7 +227,7 @@ def test_memory_does_not_grow_with_the_text(name: str, monkeypatch: pytest.Monke
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
         assert n_read == n_rows
-    assert peaks[1] < 1.2 * peaks[0]
+    assert peaks[1] < 2 * peaks[0]
 
 
 def test_chunks_begin_small_and_end_where_reading_would_wait() -> None:
