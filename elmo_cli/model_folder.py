@@ -5,4 +5,5 @@ WEIGHTS_FILE = "weights.hdf5"
 SOFTMAX_FILE = "softmax.hdf5"
 VOCABULARY_FILE = "vocab.txt"
 STATE_FILE = "state.hdf5"
+OPTIMIZER_FILE = "optimizer.hdf5"
 HDF5_SUFFIXES = (".hdf5", ".h5")

@@ -18,6 +18,7 @@ from elmo_cli.cli.click_options import (
     MODEL_OR_FILE,
     GroupedCommand,
     argument,
+    flag,
     output_option,
     value,
 )
@@ -188,6 +189,7 @@ class ConvertModelOptions:
 
     path: str
     options: str | None
+    optimizer_state: bool
     output: str
 
 
@@ -199,6 +201,11 @@ class ConvertModelOptions:
     "options.json of the model, if it is not next to the weights.",
     "options",
     type=FILE,
+)
+@flag(
+    "Model",
+    "--optimizer-state",
+    "Also write the accumulators of Adagrad in a checkpoint, with which `finetune` continues.",
 )
 @output_option("DIR", "New or empty folder for the model.", required=True, type=FOLDER)
 @quiet_option
@@ -216,6 +223,7 @@ def convert_model(**values: Any) -> None:
     Examples:
       elmo models convert checkpoint/ -o model/
       elmo models convert checkpoint/model.ckpt-60 -o model/
+      elmo models convert checkpoint/ -o model/ --optimizer-state
     """
     from elmo_cli.cli.inspect_model import print_model
     from elmo_cli.lm.converted_model import write_converted
@@ -223,14 +231,15 @@ def convert_model(**values: Any) -> None:
 
     chosen = ConvertModelOptions(**values)
     source = ModelSource(chosen.path, chosen.options)
-    converted = write_converted(source, Path(chosen.output))
+    converted = write_converted(source, Path(chosen.output), optimizer_state=chosen.optimizer_state)
     for name, option in converted.assumed.items():
         console.note(f"assumed: {name} {json.dumps(option)}")
     softmax = f"softmax of {converted.n_types:,} types" if converted.n_types else "no softmax"
     vocabulary = "vocabulary" if converted.has_vocabulary else "no vocabulary"
+    state = ", state of Adagrad" if converted.has_optimizer_state else ""
     console.note(
         f"{chosen.output}: {converted.n_parameters:,} weights of {converted.family}, {softmax}, "
-        f"{vocabulary}"
+        f"{vocabulary}{state}"
     )
     if not converted.is_read_by_others:
         console.note("only elmo reads this folder: other programs have no Unicode characters")

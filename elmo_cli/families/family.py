@@ -8,7 +8,7 @@ whose arrays are those of bilm-tf under other names implements `NamedArrays` and
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import MappingProxyType
@@ -23,10 +23,12 @@ from elmo_cli.weightfile.named_arrays import (
     SOFTMAX_BIAS,
     SOFTMAX_WEIGHT,
     NamedArrays,
+    check_shape,
     digest_arrays,
     read_parameters,
     resolve_options,
 )
+from elmo_cli.weightfile.table import LOSS_TOKENS
 
 if TYPE_CHECKING:
     from elmo_cli.arrays import Float32Array
@@ -50,7 +52,7 @@ class OpenModel(ABC):
     options: Options
     assumed: Mapping[str, Any]
     optimizer: str = ""
-    loss_tokens: int = 20
+    loss_tokens: int = LOSS_TOKENS
     layer_mix: str = ""
     token_ids: TokenIds | None = None
     dictionaries: Mapping[str, Dictionary] = MappingProxyType({})
@@ -77,12 +79,15 @@ class OpenModel(ABC):
     def digest(self) -> str:
         """A SHA-256 that identifies the weights; see `digest_arrays`."""
 
-    def accumulators(self) -> Iterator[tuple[str, Float32Array]]:
+    def accumulators(self, n_types: int) -> Iterator[tuple[str, Float32Array]]:
         """Read the accumulators of Adagrad, which are sums of squared gradients.
 
         Call it only if `optimizer` is "adagrad". The accumulators of the biLM have the names of
-        `BiLM.state_dict` after "bilm."; those of the softmax layer are "softmax.weight" and
-        "softmax.bias".
+        `BiLM.state_dict` after "bilm."; those of the softmax layer, which predicts `n_types`, are
+        "softmax.weight" and "softmax.bias".
+
+        Raises:
+            WeightFileError: an accumulator is missing, corrupt or of another shape.
         """
         raise NotImplementedError
 
@@ -111,7 +116,8 @@ class ArraysModel(OpenModel):
         dictionaries: Mapping[str, Dictionary] | None = None,
     ) -> None:
         self.arrays = arrays
-        self.accumulator_arrays: NamedArrays | None = None  # under the names of `arrays`
+        # Opens the accumulators, which have the names of `arrays`.
+        self.open_accumulators: Callable[[], AbstractContextManager[NamedArrays]] | None = None
         self.assumed = assumed
         self.options = resolve_options(arrays, options)
         if dictionaries:
@@ -122,14 +128,15 @@ class ArraysModel(OpenModel):
         """Read the parameters, array by array."""
         return read_parameters(self.arrays, self.options)
 
-    def accumulators(self) -> Iterator[tuple[str, Float32Array]]:
+    def accumulators(self, n_types: int) -> Iterator[tuple[str, Float32Array]]:
         """Read the accumulators, array by array."""
-        accumulators = self.accumulator_arrays
-        assert accumulators is not None
-        resolve_options(accumulators, self.options)
-        for name, array in read_parameters(accumulators, self.options):
-            yield f"bilm.{name}", array
-        if self.softmax_shape() is not None:
+        assert self.open_accumulators is not None
+        with self.open_accumulators() as accumulators:
+            resolve_options(accumulators, self.options)
+            check_shape(accumulators, SOFTMAX_WEIGHT, (n_types, self.options.projection_dim))
+            check_shape(accumulators, SOFTMAX_BIAS, (n_types,))
+            for name, array in read_parameters(accumulators, self.options):
+                yield f"bilm.{name}", array
             yield "softmax.weight", accumulators.read(SOFTMAX_WEIGHT)
             yield "softmax.bias", accumulators.read(SOFTMAX_BIAS)
 

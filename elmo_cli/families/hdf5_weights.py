@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,12 +31,15 @@ from elmo_cli.filetypes import HDF5, identify, identify_foreign_model
 from elmo_cli.model.options import CHARACTERS_FILE, WORDS_FILE, Options
 from elmo_cli.model_folder import (
     HDF5_SUFFIXES,
+    OPTIMIZER_FILE,
     OPTIONS_FILE,
     SOFTMAX_FILE,
     STATE_FILE,
     WEIGHTS_FILE,
 )
 from elmo_cli.regular_files import sha256_of_file
+from elmo_cli.weightfile.named_arrays import LARGEST_SUM
+from elmo_cli.weightfile.table import ADAGRAD_GROUP
 
 if TYPE_CHECKING:
     from elmo_cli.weightfile.named_arrays import NamedArrays
@@ -43,6 +47,11 @@ if TYPE_CHECKING:
 _USUAL_WEIGHTS = (WEIGHTS_FILE, "model.hdf5")
 # In the weights that bilm-tf writes of a model of one layer, which it cannot read itself.
 _ONE_LAYER = ArrayNames(prefix="", lstm="RNN_{direction}/RNN/LSTMCell/{array}")
+# In optimizer.hdf5, the accumulators have the names of the weights in a group.
+_ACCUMULATORS = ArrayNames(
+    prefix=f"{ADAGRAD_GROUP}/",
+    lstm="RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell/{array}",
+)
 
 
 class Hdf5Weights(Family):
@@ -86,7 +95,7 @@ class Hdf5Weights(Family):
             arrays: NamedArrays = stored
             if stored.shape("RNN_0/RNN/LSTMCell/W_0") is not None:
                 arrays = RenamedArrays(stored, _ONE_LAYER)
-            yield ArraysModel(
+            model = ArraysModel(
                 options,
                 arrays,
                 assumed=assumed_options(paths.options, options),
@@ -96,6 +105,10 @@ class Hdf5Weights(Family):
                     words=paths.options.with_name(WORDS_FILE),
                 ),
             )
+            if paths.optimizer_state is not None:
+                model.optimizer = "adagrad"
+                model.open_accumulators = partial(_open_accumulators, paths.optimizer_state)
+            yield model
 
     def read_options(self, paths: ModelPaths) -> Options:
         """Read options.json, without opening the weights."""
@@ -122,7 +135,8 @@ def possible_weights(names: Sequence[str]) -> list[str]:
         return usual
     others = []
     for name in names:
-        if name.endswith(HDF5_SUFFIXES) and "softmax" not in name and name != STATE_FILE:
+        is_other_part = "softmax" in name or name in (STATE_FILE, OPTIMIZER_FILE)
+        if name.endswith(HDF5_SUFFIXES) and not is_other_part:
             others.append(name)
     named = [name for name in others if "weights" in name]
     return named if named else others
@@ -150,7 +164,18 @@ def _paths_of(weights: Path, options: Path | None) -> ModelPaths:
         softmax=find_file(folder, softmax_names, "*softmax*.hdf5"),
         vocabulary=find_vocabulary(folder),
         warm_state=find_file(folder, (STATE_FILE,)),
+        optimizer_state=find_file(folder, (OPTIMIZER_FILE,)),
     )
+
+
+@contextmanager
+def _open_accumulators(path: Path) -> Iterator[NamedArrays]:
+    """Open the accumulators of Adagrad that `write_accumulators` has written."""
+    from elmo_cli.weightfile.open_weights import check_readable, open_weights
+
+    check_readable([path])
+    with open_weights(path, largest=LARGEST_SUM) as stored:
+        yield RenamedArrays(stored, _ACCUMULATORS)
 
 
 def _is_hdf5(weights: Path) -> bool:

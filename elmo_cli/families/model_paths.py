@@ -29,7 +29,8 @@ class ModelPaths:
         weights: the file that identifies the model.
         options: the file that states the sizes; None if the weights state them.
         others: files that are read together with `weights`, such as the shards of a checkpoint.
-        softmax, vocabulary, warm_state: next to the weights; None if there is no such file.
+        softmax, vocabulary, warm_state, optimizer_state: next to the weights; None if there is no
+            such file.
         notes: what a user should know about the choice of the files, one sentence each.
     """
 
@@ -40,6 +41,7 @@ class ModelPaths:
     softmax: Path | None = None
     vocabulary: Path | None = None
     warm_state: Path | None = None
+    optimizer_state: Path | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -51,7 +53,7 @@ class ModelPaths:
     @property
     def paths(self) -> tuple[Path, ...]:
         """All files that exist."""
-        optional = (self.softmax, self.vocabulary, self.warm_state)
+        optional = (self.softmax, self.vocabulary, self.warm_state, self.optimizer_state)
         return (*self.required, *(path for path in optional if path is not None))
 
 

@@ -31,7 +31,7 @@ from elmo_cli.families.bundle_entries import (
 from elmo_cli.families.crc32c import as_bytes, crc32c, masked
 from elmo_cli.families.sorted_table import read_table
 from elmo_cli.regular_files import check_regular
-from elmo_cli.weightfile.named_arrays import LARGEST_WEIGHT, check_values
+from elmo_cli.weightfile.named_arrays import LARGEST_SUM, LARGEST_WEIGHT, check_values
 
 INDEX_SUFFIX = ".index"
 _DTYPES = {1: "<f4", 2: "<f8", 19: "<f2"}  # of tensors that can be weights
@@ -115,7 +115,7 @@ class TensorBundle:
     def of_any_size(self) -> TensorBundle:
         """The same tensors, of which any finite value is accepted, such as a sum of squares."""
         others = copy(self)
-        others._largest = float(np.finfo(np.float32).max)
+        others._largest = LARGEST_SUM
         return others
 
     def _read(self, name: str, entry: BundleEntry) -> AnyArray:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,10 +28,10 @@ from elmo_cli.families.sorted_table import TABLE_MAGIC
 from elmo_cli.families.tensor_bundle import INDEX_SUFFIX, TensorBundle
 from elmo_cli.model_folder import OPTIONS_FILE
 from elmo_cli.regular_files import read_json
+from elmo_cli.weightfile.table import LOSS_TOKENS
 
 CHECKPOINT_LIST = "checkpoint"  # the file that names the newest checkpoint of a folder
 _ADAGRAD = "/Adagrad"  # ends the names of the accumulators
-_UNROLL_STEPS = 20  # in the training of the published models
 _FILE_OF_CHECKPOINT = re.compile(r"(.+)\.(?:index|meta|data-\d{5}-of-\d{5})")
 _NEWEST = re.compile(rb'^model_checkpoint_path: "(?:[^"\n]*/)?([^"/\n]+)"$', re.MULTILINE)
 _MAX_LIST_BYTES = 1 << 20
@@ -97,7 +97,7 @@ class TfCheckpoint(Family):
         if accumulators.shape("char_embed") is not None:
             model.optimizer = "adagrad"
             model.loss_tokens = _unroll_steps(paths.options)
-            model.accumulator_arrays = accumulators
+            model.open_accumulators = lambda: nullcontext(accumulators)
         yield model
 
 
@@ -105,7 +105,7 @@ def _unroll_steps(options: Path) -> int:
     """The number of tokens in a window of the training, over which bilm-tf sums the loss."""
     hint = "give the options.json of the training"
     content = read_json(options, OptionsError, hint)
-    steps = content.get("unroll_steps", _UNROLL_STEPS)
+    steps = content.get("unroll_steps", LOSS_TOKENS)
     if type(steps) is not int or not 0 < steps < 1_000_000:
         raise OptionsError(f"unroll_steps is {steps!r}, not a whole number", hint, where=options)
     return steps

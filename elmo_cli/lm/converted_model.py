@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from elmo_cli.errors import ModelError
 from elmo_cli.files import StrPath, write_text
 from elmo_cli.lm.language_model import (
     make_new_folder,
@@ -15,7 +16,13 @@ from elmo_cli.lm.language_model import (
     write_options,
 )
 from elmo_cli.model.bilm import BiLM
-from elmo_cli.model_folder import SOFTMAX_FILE, STATE_FILE, VOCABULARY_FILE, WEIGHTS_FILE
+from elmo_cli.model_folder import (
+    OPTIMIZER_FILE,
+    SOFTMAX_FILE,
+    STATE_FILE,
+    VOCABULARY_FILE,
+    WEIGHTS_FILE,
+)
 from elmo_cli.pretrained.load import ModelSource, load_files, locate
 from elmo_cli.pretrained.model_files import (
     ModelFiles,
@@ -24,7 +31,7 @@ from elmo_cli.pretrained.model_files import (
     write_parts,
 )
 from elmo_cli.text.vocabulary import Vocabulary
-from elmo_cli.weightfile.write import write_bilm, write_softmax, write_state
+from elmo_cli.weightfile.write import write_accumulators, write_bilm, write_softmax, write_state
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +44,7 @@ class ConvertedModel:
         n_parameters: of the biLM.
         n_types: of the softmax layer; 0 if the source has none.
         has_vocabulary: whether vocab.txt was written.
+        has_optimizer_state: whether optimizer.hdf5 was written.
         assumed: the options that the source does not state, by their paths in an options.json.
         is_read_by_others: whether bilm-tf and AllenNLP read such a model too.
     """
@@ -46,11 +54,14 @@ class ConvertedModel:
     n_parameters: int
     n_types: int
     has_vocabulary: bool
+    has_optimizer_state: bool
     assumed: Mapping[str, Any]
     is_read_by_others: bool
 
 
-def write_converted(source: ModelSource | StrPath, output: Path) -> ConvertedModel:
+def write_converted(
+    source: ModelSource | StrPath, output: Path, *, optimizer_state: bool = False
+) -> ConvertedModel:
     """Write a model as a folder with options.json, weights.hdf5 and parts.json.
 
     The folder also contains softmax.hdf5, vocab.txt, state.hdf5 and the dictionaries of characters
@@ -58,8 +69,10 @@ def write_converted(source: ModelSource | StrPath, output: Path) -> ConvertedMod
 
     Args:
         output: a folder that is new or empty.
+        optimizer_state: also write the accumulators of Adagrad, with which `finetune` continues.
     Raises:
-        ModelError, OptionsError, WeightFileError: as `load`, or a vocabulary of another size.
+        ModelError, OptionsError, WeightFileError: as `load`, a vocabulary of another size, or a
+            model without the state that `optimizer_state` asks for.
         InputError: the vocabulary cannot be read.
         OutputError: the folder has content or cannot be written to.
     """
@@ -69,6 +82,8 @@ def write_converted(source: ModelSource | StrPath, output: Path) -> ConvertedMod
         dictionaries = model.dictionaries
     check_parts(files, {"softmax": files.softmax, "vocabulary": files.vocabulary})
     n_types = _n_types(files)
+    if optimizer_state:
+        _check_optimizer_state(files, n_types)
     make_new_folder(output)
     bilm = load_files(files)
     write_options(bilm.options, output)
@@ -79,6 +94,8 @@ def write_converted(source: ModelSource | StrPath, output: Path) -> ConvertedMod
     has_vocabulary = _write_vocabulary(files, output)
     if bilm.warm_state is not None:
         write_state(bilm.warm_state, output / STATE_FILE)
+    if optimizer_state:
+        _write_optimizer_state(files, output, n_types)
     write_bilm(bilm, output / WEIGHTS_FILE)
     write_parts(output, tensors=files.identity)
     return ConvertedModel(
@@ -87,6 +104,7 @@ def write_converted(source: ModelSource | StrPath, output: Path) -> ConvertedMod
         n_parameters=sum(values.numel() for values in bilm.parameters()),
         n_types=n_types,
         has_vocabulary=has_vocabulary,
+        has_optimizer_state=optimizer_state,
         assumed=assumed,
         is_read_by_others=not bilm.options.is_unicode,
     )
@@ -113,6 +131,27 @@ def _write_softmax(files: ModelFiles, bilm: BiLM, output: Path, n_types: int) ->
     assert path is not None
     softmax = read_own_softmax(path, files, bilm.options, n_types=n_types)
     write_softmax(softmax, output / SOFTMAX_FILE)
+
+
+def _check_optimizer_state(files: ModelFiles, n_types: int) -> None:
+    """Refuse a model without accumulators, or without the softmax layer that they are also of."""
+    with files.open() as model:
+        has_state = model.optimizer == "adagrad" and n_types > 0
+    if not has_state:
+        problem = "has no accumulators of Adagrad with a softmax layer"
+        hint = "leave out `optimizer_state`; checkpoints of bilm-tf have them"
+        raise ModelError(problem, hint, where=files.weights, parameters=("optimizer_state",))
+
+
+def _write_optimizer_state(files: ModelFiles, output: Path, n_types: int) -> None:
+    check_parts(files, {"optimizer": files.optimizer_state})
+    with files.open() as model:
+        write_accumulators(
+            dict(model.accumulators(n_types)),
+            model.options,
+            output / OPTIMIZER_FILE,
+            loss_tokens=model.loss_tokens,
+        )
 
 
 def _write_vocabulary(files: ModelFiles, output: Path) -> bool:

@@ -1,8 +1,10 @@
 """ModelFiles: which files are a model, of which family, and the hashes that tie them together.
 
-parts.json states which softmax layer, vocabulary and warm state belong to the weights:
+parts.json states which softmax layer, vocabulary, warm state and state of an optimizer belong to
+the weights:
 
-    {"weights": SHA256, "softmax": SHA256, "vocabulary": SHA256, "state": SHA256}
+    {"weights": SHA256, "softmax": SHA256, "vocabulary": SHA256, "state": SHA256,
+     "optimizer": SHA256}
 
 A model that reads Unicode characters also has "characters" and "words", its dictionaries.
 
@@ -27,7 +29,13 @@ from elmo_cli.families.model_paths import ModelPaths, head_of, not_a_model, read
 from elmo_cli.families.registry import FAMILIES
 from elmo_cli.messages import plural
 from elmo_cli.model.options import CHARACTERS_FILE, WORDS_FILE, Options
-from elmo_cli.model_folder import SOFTMAX_FILE, STATE_FILE, VOCABULARY_FILE, WEIGHTS_FILE
+from elmo_cli.model_folder import (
+    OPTIMIZER_FILE,
+    SOFTMAX_FILE,
+    STATE_FILE,
+    VOCABULARY_FILE,
+    WEIGHTS_FILE,
+)
 from elmo_cli.pretrained.parts_file import PARTS_FILE, PartsFile, check_digest
 from elmo_cli.regular_files import sha256_of_file
 from elmo_cli.weightfile.named_arrays import SOFTMAX_WEIGHT
@@ -42,6 +50,7 @@ _PARTS = {  # the names in parts.json
     "softmax": SOFTMAX_FILE,
     "vocabulary": VOCABULARY_FILE,
     "state": STATE_FILE,
+    "optimizer": OPTIMIZER_FILE,
     "characters": CHARACTERS_FILE,
     "words": WORDS_FILE,
 }
@@ -75,6 +84,7 @@ class ModelFiles(ModelPaths):
             softmax=paths.softmax,
             vocabulary=paths.vocabulary,
             warm_state=paths.warm_state,
+            optimizer_state=paths.optimizer_state,
             notes=paths.notes,
         )
 
@@ -199,8 +209,8 @@ def _recorded_digests(files: ModelPaths) -> dict[str, Any]:
 
 
 def check_parts(files: ModelFiles, used: Mapping[str, Path | None]) -> str:
-    """Compare the weights, and what is used as "softmax", "vocabulary" or "state", with the
-    parts.json of their model; ModelError if they differ.
+    """Compare the weights, and what is used as another part, such as "softmax", with the parts.json
+    of their model; ModelError if they differ.
 
     Returns a warning about files of which only the sizes can be checked, or "".
     """
@@ -212,6 +222,7 @@ def check_parts(files: ModelFiles, used: Mapping[str, Path | None]) -> str:
         "softmax": files.softmax,
         "vocabulary": files.vocabulary,
         "state": files.warm_state,
+        "optimizer": files.optimizer_state,
     }
     parts_path = files.weights.with_name(PARTS_FILE)
     unrecorded: list[str] = []

@@ -75,11 +75,13 @@ def inspect_model(source: ModelSource, *, verify: bool) -> ModelInspection:
     if verify and not errors:
         with _collecting(errors):
             facts["parameters"] = _count_values(files)
+            _check_accumulators(files, facts)
             facts["sha256"] = files.sha256
             used = {
                 "softmax": files.softmax,
                 "vocabulary": files.vocabulary,
                 "state": files.warm_state,
+                "optimizer": files.optimizer_state,
             }
             check_parts(files, used)
     facts["problems"] = [error.message for error in errors]
@@ -160,6 +162,14 @@ def _count_values(files: ModelFiles) -> int:
     """Read all weights of the biLM; return how many there are."""
     with files.open() as model:
         return sum(array.size for _, array in model.parameters())
+
+
+def _check_accumulators(files: ModelFiles, facts: dict[str, Any]) -> None:
+    """Read all accumulators, which belong to the biLM and its softmax layer; or WeightFileError."""
+    if facts["optimizer"] and facts["softmax"] is not None:
+        with files.open() as model:
+            for _ in model.accumulators(facts["softmax"]["types"]):
+                pass
 
 
 def _next_commands(source: ModelSource, files: ModelFiles, facts: dict[str, Any]) -> Iterator[str]:

@@ -18,7 +18,12 @@ from elmo_cli.files import StrPath
 from elmo_cli.hdf5 import dataset_names, open_dataset, open_hdf5, reading
 from elmo_cli.isolate import run_isolated
 from elmo_cli.regular_files import sha256_of_file
-from elmo_cli.weightfile.named_arrays import SOFTMAX_BIAS, SOFTMAX_WEIGHT, check_values
+from elmo_cli.weightfile.named_arrays import (
+    LARGEST_WEIGHT,
+    SOFTMAX_BIAS,
+    SOFTMAX_WEIGHT,
+    check_values,
+)
 from elmo_cli.weightfile.table import CHAR_EMBED, lstm_path
 
 # A file with all arrays of one of these rows contains weights of this kind.
@@ -77,9 +82,11 @@ def weight_problems(file: h5py.File) -> Iterator[str]:
                 yield error.problem
 
 
-def read_values(dataset: h5py.Dataset) -> Float32Array:
+def read_values(dataset: h5py.Dataset, *, largest: float = LARGEST_WEIGHT) -> Float32Array:
     """Read all values of an array of an open weight file as float32.
 
+    Args:
+        largest: values beyond it are refused.
     Raises:
         WeightFileError: not floats; NaN, infinite or absurdly large values; or corrupt.
     """
@@ -91,7 +98,7 @@ def read_values(dataset: h5py.Dataset) -> Float32Array:
             raise WeightFileError(problem, "write the weights again as float32", where=path)
         with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
             array: Float32Array = hdf5.read_dataset(dataset).astype(np.float32)
-    check_values(array, name, path)
+    check_values(array, name, path, largest=largest)
     return array
 
 

@@ -19,6 +19,7 @@ SOFTMAX_WEIGHT = "softmax/W"  # (type, projection)
 SOFTMAX_BIAS = "softmax/b"  # (type,)
 # Trained weights are far below; what is far above overflows in the first layer.
 LARGEST_WEIGHT = 1e6
+LARGEST_SUM = float(np.finfo(np.float32).max)  # of squared gradients: any finite value
 _MISMATCH_HINT = "options, weights, softmax layer, vocabulary and state must come from one model"
 
 

@@ -16,13 +16,19 @@ from elmo_cli.isolate import run_isolated
 from elmo_cli.messages import CORRUPT_HINT, format_bytes
 from elmo_cli.regular_files import check_regular
 from elmo_cli.weightfile.describe import find_dataset, read_values
+from elmo_cli.weightfile.named_arrays import LARGEST_WEIGHT
 
 
 class Hdf5Arrays:
-    """The arrays of an open HDF5 file, as `NamedArrays`."""
+    """The arrays of an open HDF5 file, as `NamedArrays`.
 
-    def __init__(self, file: h5py.File) -> None:
+    Args:
+        largest: values beyond it are refused.
+    """
+
+    def __init__(self, file: h5py.File, *, largest: float = LARGEST_WEIGHT) -> None:
         self._file = file
+        self._largest = largest
 
     @property
     def where(self) -> str:
@@ -42,7 +48,7 @@ class Hdf5Arrays:
 
     def read(self, name: str) -> Float32Array:
         """Read a data set that exists; or WeightFileError."""
-        return read_values(find_dataset(self._file, name))
+        return read_values(find_dataset(self._file, name), largest=self._largest)
 
 
 def check_readable(paths: Sequence[StrPath | None]) -> None:
@@ -82,10 +88,14 @@ def _decompress_all(path: StrPath) -> None:
 
 
 @contextmanager
-def open_weights(path: StrPath) -> Iterator[Hdf5Arrays]:
-    """Open a weight file for reading; WeightFileError if it is missing or not HDF5."""
+def open_weights(path: StrPath, *, largest: float = LARGEST_WEIGHT) -> Iterator[Hdf5Arrays]:
+    """Open a weight file for reading; WeightFileError if it is missing or not HDF5.
+
+    Args:
+        largest: values beyond it are refused.
+    """
     check_regular(path, WeightFileError)
     with reading(path, WeightFileError):
         file = open_hdf5(path)
     with file:
-        yield Hdf5Arrays(file)
+        yield Hdf5Arrays(file, largest=largest)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import h5py
@@ -14,8 +14,9 @@ from elmo_cli.arrays import Float32Array, FloatArray
 from elmo_cli.errors import OutputError
 from elmo_cli.files import new_file
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax, State
+from elmo_cli.model.options import Options
 from elmo_cli.weightfile.named_arrays import SOFTMAX_BIAS, SOFTMAX_WEIGHT
-from elmo_cli.weightfile.table import rows
+from elmo_cli.weightfile.table import ADAGRAD_GROUP, LOSS_TOKENS, rows
 
 
 def write_bilm(bilm: BiLM, path: str | Path, *, dtype: str = "float32") -> None:
@@ -41,6 +42,31 @@ def write_softmax(softmax: NextTokenSoftmax, path: str | Path, *, dtype: str = "
 def write_state(state: State, path: str | Path) -> None:
     """Write a state of one row as `write_bilm` does."""
     _write(path, [("h", _array(state.h)), ("c", _array(state.c))], "float32")
+
+
+def write_accumulators(
+    accumulators: Mapping[str, Float32Array],
+    options: Options,
+    path: str | Path,
+    *,
+    loss_tokens: int,
+) -> None:
+    """Write the accumulators of Adagrad as `write_bilm` does.
+
+    They have the names of the weights, in a group that keeps them from being read as weights, and
+    are scaled to a loss that is summed over `LOSS_TOKENS`.
+
+    Args:
+        accumulators: by the names of `families.OpenModel.accumulators`.
+        loss_tokens: over how many tokens the training summed the loss.
+    """
+    of_bilm = {name.removeprefix("bilm."): array for name, array in accumulators.items()}
+    arrays = [(row.path, row.to_array(of_bilm)) for row in rows(options)]
+    arrays.append((SOFTMAX_WEIGHT, accumulators["softmax.weight"]))
+    arrays.append((SOFTMAX_BIAS, accumulators["softmax.bias"]))
+    factor = (LOSS_TOKENS / loss_tokens) ** 2
+    scaled = ((f"{ADAGRAD_GROUP}/{name}", array * factor) for name, array in arrays)
+    _write(path, scaled, "float32")
 
 
 def _array(tensor: torch.Tensor) -> Float32Array:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import torch
-from command_line import made
+from command_line import elmo, made, refused
 from families.checkpoint_files import GOLDEN, INDEX, checkpoint
 
+from elmo_cli.errors import WeightFileError
 from elmo_cli.families.tensor_bundle import TensorBundle
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.distributed import ProcessGroup
@@ -41,8 +45,8 @@ def start_step(folder: Path, vocabulary: Path, corpus: Corpus, unroll_steps: int
     group = ProcessGroup(device=torch.device("cpu"))
     step = TrainStep(model, corpus, settings, group)
     with files.open() as opened:
-        assert opened.loss_tokens == unroll_steps
-        step.start_from(opened.accumulators(), loss_tokens=opened.loss_tokens)
+        accumulators = opened.accumulators(len(model.vocabulary))
+        step.start_from(accumulators, loss_tokens=opened.loss_tokens)
     return step
 
 
@@ -77,7 +81,7 @@ def test_four_steps_of_bilm_tf(reference: Path) -> None:
         for name, array in end.parameters():
             found = step.model.bilm.state_dict()[name]
             np.testing.assert_allclose(found, array, rtol=0, atol=1e-6)
-        sums = dict(end.accumulators())
+        sums = dict(end.accumulators(len(step.model.vocabulary)))
     scale = (LOSS_SCALE / 3) ** 2
     saved = step.state_dict()["optimizer"]["state"]
     for number, (name, _) in enumerate(step._modules.named_parameters()):
@@ -124,3 +128,108 @@ def test_finetuning_continues_with_the_accumulators(tmp_path: Path) -> None:
     scale = (LOSS_SCALE / 3) ** 2  # the checkpoint was trained on windows of 3 tokens
     assert (found >= start * scale * (1 - 1e-6)).all()
     assert note not in made(*words, "-o", tmp_path / "b", "--optimizer", "adamw").err
+
+
+@pytest.fixture(scope="module")
+def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint, and beside it the folder that it is converted to."""
+    folder = tmp_path_factory.mktemp("restart")
+    full = checkpoint("full", folder / "full")
+    words = ["models", "convert", full, "-o", folder / "copy", "--optimizer-state"]
+    assert "vocabulary, state of Adagrad\n" in made(*words).err
+    return folder
+
+
+def first_step(folder: Path, corpus: Corpus) -> dict[str, torch.Tensor]:
+    """The weights and accumulators after one step of training that continues from a folder."""
+    step = start_step(folder, folder / "vocab.txt", corpus, 3)
+    rng = np.random.default_rng(0)
+    n_types = len(step.model.vocabulary)
+    batch = StreamBatch(
+        inputs=rng.integers(3, n_types, (3, 2, 4)).astype(np.int32),
+        targets=rng.integers(3, n_types, (3, 2, 4)).astype(np.int32),
+        epoch=0,
+        index=0,
+        n_batches=1,
+    )
+    step(batch, step.new_state(4), 0.2)
+    state = step.state_dict()["optimizer"]["state"]
+    sums = {f"sum {number}": values["sum"] for number, values in state.items()}
+    return {**step.model.bilm.state_dict(), **step.model.softmax.state_dict(), **sums}
+
+
+def test_training_continues_from_a_converted_folder_as_from_the_checkpoint(
+    converted: Path, tmp_path: Path
+) -> None:
+    """Also if it is converted twice: the same weights and accumulators, bit for bit."""
+    second = tmp_path / "second"
+    made("models", "convert", converted / "copy", "-o", second, "--optimizer-state", "-q")
+    types = Vocabulary.read(GOLDEN / "vocab.txt").types
+    corpus = Corpus.read([types[3:]])
+    expected = first_step(converted / "full", corpus)
+    for folder in (converted / "copy", second):
+        found = first_step(folder, corpus)
+        assert found.keys() == expected.keys()
+        for name, values in expected.items():
+            assert torch.equal(found[name], values), name
+
+
+def test_the_state_of_the_optimizer_is_no_other_part_of_the_model(
+    converted: Path, tmp_path: Path
+) -> None:
+    """Its file is not read as weights, and not used with other weights."""
+    folder = shutil.copytree(converted / "copy", tmp_path / "copy")
+    state = folder / "optimizer.hdf5"
+    facts = json.loads(made("inspect", folder, "--json", "--verify").out)
+    assert (facts["optimizer"], facts["problems"]) == ("adagrad", [])
+    assert state.name in [file["name"] for file in facts["files"]]
+    refused(elmo("models", "show", state), 1, f"{state}: no char_embed in it", "weights hold")
+    with h5py.File(state, "r+") as file:
+        file["adagrad/softmax/b"][0] += 1
+    refused(elmo("inspect", folder, "--verify"), 1, f"{state}: its sha256 is not", "parts.json")
+    again = ["models", "convert", folder, "-o", tmp_path / "again"]
+    refused(elmo(*again, "--optimizer-state"), 1, f"{state}: its sha256 is not", "parts.json")
+    state.unlink()
+    shutil.rmtree(tmp_path / "again")
+    message = f"{folder / 'weights.hdf5'}: has no accumulators of Adagrad"
+    refused(elmo(*again, "--optimizer-state"), 1, message, "leave out `--optimizer-state`")
+    assert not (tmp_path / "again").exists()
+
+
+def without_softmax(group: h5py.Group) -> None:
+    del group["softmax"]
+
+
+def of_fewer_types(group: h5py.Group) -> None:
+    bias = group["softmax/b"][1:]
+    del group["softmax/b"]
+    group["softmax/b"] = bias
+
+
+def of_other_sizes(group: h5py.Group) -> None:
+    del group["char_embed"]
+    group["char_embed"] = np.ones((261, 3), np.float32)
+
+
+def not_finite(group: h5py.Group) -> None:
+    group["softmax/b"][0] = np.nan
+
+
+@pytest.mark.parametrize("damage", [without_softmax, of_fewer_types, of_other_sizes, not_finite])
+def test_accumulators_that_do_not_fit_the_model_are_refused(
+    damage: Callable[[h5py.Group], None], converted: Path, tmp_path: Path
+) -> None:
+    """A bias of another size would otherwise be stretched to that of the model."""
+    folder = shutil.copytree(converted / "copy", tmp_path / "copy")
+    with h5py.File(folder / "optimizer.hdf5", "r+") as file:
+        file["adagrad/softmax/b"][1] = 1e7  # sums may be larger than weights
+    (folder / "parts.json").unlink()
+    files = locate(folder)
+    n_types = len(Vocabulary.read(folder / "vocab.txt"))
+    with files.open() as model:
+        assert len(list(model.accumulators(n_types))) > 2
+    with h5py.File(folder / "optimizer.hdf5", "r+") as file:
+        damage(file["adagrad"])
+    with files.open() as model, pytest.raises(WeightFileError) as caught:
+        list(model.accumulators(n_types))
+    assert caught.value.where == str(folder / "optimizer.hdf5")

@@ -46,7 +46,7 @@ from elmo_cli.messages import plural, shorten_list
 from elmo_cli.model.bilm import NextTokenSoftmax
 from elmo_cli.model_folder import STATE_FILE, VOCABULARY_FILE
 from elmo_cli.pretrained.load import locate
-from elmo_cli.pretrained.model_files import CARD_FILE, ModelFiles
+from elmo_cli.pretrained.model_files import CARD_FILE, ModelFiles, check_parts
 from elmo_cli.pretrained.warm_state import write_warm_state
 from elmo_cli.text.input import InputReport, check_inputs
 from elmo_cli.training.reporter import SILENT, Reporter
@@ -259,8 +259,7 @@ class FinetuneRun:
         step = TrainStep(model, self._domain.train, self._settings, group)
         if self._continues_adagrad:
             self._reporter.message("Adagrad continues with the accumulators of the model")
-            with self._source.files.open() as source:
-                step.start_from(source.accumulators(), loss_tokens=source.loss_tokens)
+            self._start_from_accumulators(step)
         trainer = Trainer(step, self._domain.validation, self._folder, self._reporter)
         if self._folder.has_progress:
             trainer.resume()
@@ -274,6 +273,15 @@ class FinetuneRun:
             trainer.settings = with_evaluations_in_time(self._settings, estimate.rate)
         trainer.train()
         return trainer.progress
+
+    def _start_from_accumulators(self, step: TrainStep) -> None:
+        files = self._source.files
+        warning = check_parts(files, {"optimizer": files.optimizer_state})
+        if warning:
+            self._reporter.message(f"warning: {warning}")
+        with files.open() as source:
+            accumulators = source.accumulators(len(self._vocabulary))
+            step.start_from(accumulators, loss_tokens=source.loss_tokens)
 
     def finish(self, progress: TrainingProgress) -> FinetuneResult:
         """Measure the model in the folder, which is the source if no step was better."""
