@@ -166,11 +166,11 @@ def embed(**values: Any) -> None:
     _refuse_without_effect(chosen)
     job = _job(chosen)
     if chosen.ray:
-        _check_for_ray(job)
+        ray_job = _job_for_ray(job)
         from elmo_cli.cli.embed_jobs import write_shards
 
         write_shards(
-            job,
+            ray_job,
             address=chosen.ray_address,
             workers=chosen.workers,
             threads=chosen.threads or 1,
@@ -343,8 +343,9 @@ def _check_folder(output: str) -> None:
             TemporaryFile(dir=resolve(output).parent).close()
 
 
-def _check_for_ray(job: EmbedJob) -> None:
-    """Refuse, before Ray is imported, settings that cannot work on a cluster."""
+def _job_for_ray(job: EmbedJob) -> EmbedJob:
+    """Refuse, before Ray is imported, settings that cannot work on a cluster; return the job with
+    the limits of its model."""
     from elmo_cli.cluster.shard_folder import open_shard_folder, without_secrets
     from elmo_cli.files import is_folder, is_url
     from elmo_cli.pretrained.catalogue import find_model, installed_dir
@@ -368,5 +369,6 @@ def _check_for_ray(job: EmbedJob) -> None:
     name = job.model.name_or_path
     published = find_model(str(name)) if name else None
     is_only_with_workers = published is not None and installed_dir(published) is None
-    if not is_only_with_workers:
-        job.locate_model()
+    if is_only_with_workers:
+        return job  # the limits of published models are the defaults
+    return job.for_model(job.locate_model().read_options())

@@ -220,9 +220,11 @@ def _cluster_facts(output: str, result: ClusterResult, seconds: float) -> dict[s
         "computed_tokens": sum(piece.n_tokens for piece in pieces if piece.worker),
         "seconds": round(seconds, 1),
         "workers": sorted({piece.worker for piece in pieces if piece.worker}),
+        "blank_lines": result.report.blank_lines,
         "fit": fit_facts(result.fit),
+        "truncated_tokens": result.report.truncated_tokens,
         "skipped": result.report.skipped,
-        "warnings": result.report.warnings,
+        "warnings": list(result.warnings),
     }
 
 

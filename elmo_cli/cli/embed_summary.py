@@ -69,7 +69,7 @@ def _summary_facts(summary: RunSummary) -> dict[str, Any]:
         "fit": fit_facts(summary.fit),
         "truncated_tokens": report.truncated_tokens,
         "skipped": report.skipped,
-        "warnings": report.warnings,
+        "warnings": list(summary.warnings),
     }
 
 

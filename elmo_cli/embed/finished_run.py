@@ -57,4 +57,5 @@ def summary_if_finished(job: EmbedJob, files: ModelFiles) -> RunSummary | None:
         computed=0,
         bytes=Path(job.output).stat().st_size,
         report=report,
+        warnings=tuple(report.warnings),
     )

@@ -82,18 +82,28 @@ def run_job(
     for path in (job.output, job.skipped_list):
         check_distinct(path, embedder.bilm.files, what="a file of the model")
     job = job.for_model(embedder.bilm.options)
-    # Level 4 is the caller of `embed_file` for a warning that comes from `EmbedRun.write`.
-    warn = warn or partial(warnings.warn, stacklevel=4)
+    # Level 5 is the caller of `embed_file` for a warning that comes from `EmbedRun.write`.
+    pass_on = warn or partial(warnings.warn, stacklevel=5)
+    given: list[str] = []
+
+    def keep_and_pass_on(message: str) -> None:
+        given.append(message)
+        pass_on(message)
+
     scan = _scan_if_needed(job)
-    starts_warm = embedder.start is not None
-    if starts_warm and embedder.bilm.warm_state_warning:
-        warn(embedder.bilm.warm_state_warning)
+    warn_of_start(embedder, keep_and_pass_on)
     report = InputReport()
     on_progress = progress or _ignore_progress
-    run = EmbedRun(job, embedder, scan, report, on_progress=on_progress, warn=warn)
+    run = EmbedRun(job, embedder, scan, report, on_progress=on_progress, warn=keep_and_pass_on)
     summary = run.write(read_blocks(job, report))
     update_skipped_list(job, report)
-    return summary
+    return replace(summary, warnings=tuple(given))
+
+
+def warn_of_start(embedder: Embedder, warn: Warn) -> None:
+    """Warn if sentences start from a warm state that may be of another model."""
+    if embedder.start is not None and embedder.bilm.warm_state_warning:
+        warn(embedder.bilm.warm_state_warning)
 
 
 def _scan_if_needed(job: EmbedJob) -> TextScan | None:

@@ -27,6 +27,7 @@ class RunSummary:
         report: what the readers reported.
         fit: how the first tokens fit the vocabulary of the model; empty if the model has none, or
             if the file was complete before.
+        warnings: all that the run gave, those of the report among them.
     """
 
     output: str
@@ -37,6 +38,7 @@ class RunSummary:
     bytes: int
     report: InputReport
     fit: tuple[FitPoint, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def update_skipped_list(job: EmbedJob, report: InputReport) -> None:

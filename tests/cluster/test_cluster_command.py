@@ -13,8 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from command_line import Done, documented, elmo, made
 from fake_ray import Deaths
+from families.manylangs_models import change_configuration, copied
+
+from elmo_cli.model.bilm import State
+from elmo_cli.pretrained.load import load
+from elmo_cli.weightfile.write import write_state
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +75,45 @@ def test_a_text_in_another_language_is_reported_once(scene: Any) -> None:
         assert done.err.count("first tokens in the model's vocabulary: 0 of 18 (0.0%)") == 1
         point = json.loads(done.out)["fit"]["first_tokens_in_vocabulary"]
         assert (point["fitting"], point["of"]) == (0, 18)
+
+
+def test_the_text_is_read_with_the_limits_of_the_model(scene: Any) -> None:
+    """A token of 30 letters has 60 bytes; a model that reads bytes would cut it."""
+    text = f"{'я' * 30} {'s' * 19}\n"
+    Path("one.txt").write_text(text, encoding="utf-8")
+    Path("two.txt").write_text(text, encoding="utf-8")
+    unicode_model = copied("cnn-char", Path("unicode"))
+    change_configuration(unicode_model, "token_embedder", {"max_characters_per_token": 50})
+    shutil.copytree(scene.job.model.name_or_path, "short-tokens")
+    options = json.loads(Path("short-tokens/options.json").read_text())
+    options["char_cnn"]["max_characters_per_token"] = 20
+    Path("short-tokens/options.json").write_text(json.dumps(options))
+    for model, n_truncated in ((unicode_model, 0), ("short-tokens", 4)):
+        for output in (("-o", "shards/", "--ray"), ("-o", "whole.hdf5", "--overwrite")):
+            done = made("embed", "one.txt", "two.txt", "-m", model, "--json", *output)
+            assert json.loads(done.out)["truncated_tokens"] == n_truncated
+            assert ("the first is `яяя" in done.err) == (n_truncated > 0)
+
+
+def test_warnings_of_the_model_are_in_the_result(scene: Any) -> None:
+    """As without Ray: of its warm state, its vocabulary and the text, in this order."""
+    model = Path(shutil.copytree(scene.job.model.name_or_path, "no-parts"))
+    bilm = load(model)
+    state = State.zeros(bilm.options, 1, device=torch.device("cpu"), dtype=torch.float32)
+    write_state(state, model / "state.hdf5")
+    (model / "vocab.txt").write_text("not a vocabulary\n")
+    for name in ("one.txt", "two.txt"):
+        Path(name).write_text("A sentence, not tokenized.\n" * 20)
+    words = ("embed", "one.txt", "two.txt", "-m", model, "--state", "warm", "--json")
+    warnings = []
+    for output in (("-o", "shards/", "--ray"), ("-o", "whole.hdf5")):
+        done = made(*words, *output)
+        warnings.append(json.loads(done.out)["warnings"])
+        n_printed = sum(line.startswith("warning: ") for line in done.err.splitlines())
+        assert len(warnings[-1]) == n_printed == 3
+    assert warnings[0] == warnings[1]
+    assert "state.hdf5" in warnings[0][0]
+    assert "vocab.txt" in warnings[0][1]
 
 
 def test_missing_shards_are_reported(scene: Any) -> None:
