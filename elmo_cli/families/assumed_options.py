@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,20 +24,5 @@ def assumed_options(path: Path, options: Options) -> dict[str, Any]:
     Args:
         options: as they were read from the file.
     """
-    stated = read_json(path, OptionsError, "give an options.json")
-    assumed: dict[str, Any] = {}
-    if "forget_bias" not in stated["lstm"]:
-        assumed[FORGET_BIAS] = 1.0
-    _add_assumed(assumed, stated, options.to_dict(), "")
-    return assumed
-
-
-def _add_assumed(
-    assumed: dict[str, Any], stated: Mapping[str, Any], full: Mapping[str, Any], parent: str
-) -> None:
-    """Add what an object of an options.json lacks, with the objects in it."""
-    for key, value in full.items():
-        if isinstance(value, Mapping):
-            _add_assumed(assumed, stated[key], value, f"{parent}{key}.")
-        elif key not in stated:
-            assumed[f"{parent}{key}"] = value
+    content = read_json(path, OptionsError, "give an options.json")
+    return options.not_stated_in(content)

@@ -94,6 +94,20 @@ class Options:
             has_lstm_projection=values["lstm_dim"] != values["projection_dim"],
         )
 
+    def not_stated_in(self, content: Any) -> dict[str, Any]:
+        """Those of these options that the parsed JSON of an options.json does not state, by their
+        paths, such as "lstm.n_layers"; errors as of `from_dict`."""
+        full = self.to_dict()
+        full["lstm"]["forget_bias"] = self.forget_bias
+        own = _sections(full, "options")
+        stated = _sections(content, "options")
+        not_stated: dict[str, Any] = {}
+        for field in _FIELDS:
+            section = own[field.section]
+            if field.key in section and not field.is_stated(stated):
+                not_stated[field.path] = section[field.key]
+        return not_stated
+
     def to_dict(self) -> dict[str, Any]:
         """The content of an options.json.
 
@@ -142,6 +156,12 @@ class _Field:
     @property
     def path(self) -> str:
         return f"{self.section}.{self.key}" if self.section else self.key
+
+    def is_stated(self, sections: Mapping[str, Mapping[str, Any]]) -> bool:
+        """Whether a file has a value: null is one only where it means "none", as for a clip."""
+        section = sections[self.section]
+        is_none_a_value = self.default is None
+        return self.key in section and (section[self.key] is not None or is_none_a_value)
 
     def read(self, sections: Mapping[str, Mapping[str, Any]], where: str) -> Any:
         value = sections[self.section].get(self.key)

@@ -283,6 +283,13 @@ REFUSED_FILES: dict[str, tuple[Callable[[Path], object], type[ElmoError], str]] 
         with_config('{"config_path": "a\\u0000b"}'), ModelError, "is missing",
     ),
     "no sizes": (configured("encoder", "dim", ...), OptionsError, "lstm.dim is missing"),
+    "a null for layers": (
+        configured("encoder", "n_layers", None), OptionsError, "encoder.n_layers is missing",
+    ),
+    "a null for tokens": (
+        configured("token_embedder", "max_characters_per_token", None), OptionsError,
+        "token_embedder.max_characters_per_token is missing",
+    ),
     "huge sizes": (configured("encoder", "dim", 10**9), OptionsError, "lstm.dim is 1000000000"),
     "a huge model": (configured("encoder", "dim", 1 << 24), WeightFileError, "expected shape"),
     "tiny tokens": (

@@ -130,6 +130,23 @@ def test_values_are_read_as_by_bilm_tf(
     assert vars(options) == vars(TINY) | {attribute: read}
 
 
+@pytest.mark.parametrize(("part", "name", "value", "attribute", "read"), TAKEN)
+def test_what_a_file_does_not_state_is_known(
+    part: str, name: str, value: Any, attribute: str, read: Any
+) -> None:
+    """Null states nothing, except that there is no clip."""
+    content = changed(part, name, value)
+    not_stated = Options.from_dict(content).not_stated_in(content)
+    is_clip = name in ("cell_clip", "proj_clip")
+    is_stated = value is not ... and (value is not None or is_clip)
+    expected = {"lstm.forget_bias": 1.0}
+    if is_stated:
+        expected.pop(f"{part}.{name}", None)
+    elif name != "forget_bias":
+        expected[f"{part}.{name}"] = 262 if name == "n_characters" else read
+    assert not_stated == expected
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_to_dict_says_the_same_again(shape: str) -> None:
     """A trained model is read back as itself; keys of training make no difference."""
