@@ -123,15 +123,22 @@ class ModelFiles(ModelPaths):
     def identity(self) -> str:
         """`weights_sha256`, or in a converted model that of the weights it was converted from.
 
-        `check_parts` refuses weights that are not those that parts.json states.
+        `check_parts` refuses weights that are not those that parts.json states. If it does not
+        state what a model with dictionaries was converted from, they are part of the identity: it
+        is the SHA-256 of a line for each part, with its name and its SHA-256.
         """
-        digests = _recorded_digests(self)
-        is_recorded = digests.get("weights") == self.weights_sha256
-        for part, path in _dictionaries(self).items():
-            is_recorded = is_recorded and digests.get(part) == sha256_of(path)
-        if _TENSORS in digests and is_recorded:
-            return str(digests[_TENSORS])
-        return self.weights_sha256
+        recorded = _recorded_digests(self)
+        own = {"weights": self.weights_sha256}
+        if self.read_options().is_unicode:
+            for part, path in _dictionaries(self).items():
+                own[part] = sha256_of(path)
+        are_recorded = all(recorded.get(part) == sha256 for part, sha256 in own.items())
+        if _TENSORS in recorded and are_recorded:
+            return str(recorded[_TENSORS])
+        if len(own) == 1:
+            return self.weights_sha256
+        lines = "".join(f"{part} {sha256}\n" for part, sha256 in own.items())
+        return hashlib.sha256(lines.encode()).hexdigest()
 
     def softmax_shape(self) -> tuple[int, ...] | None:
         """The shape (type, projection) of the softmax layer, None without one; or

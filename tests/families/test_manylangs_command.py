@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import h5py
@@ -10,6 +11,9 @@ import numpy as np
 import pytest
 from command_line import elmo, made, refused
 from manylangs_models import FIXTURES
+
+from elmo_cli.lm.converted_model import write_converted
+from elmo_cli.pretrained.load import locate
 
 MODEL = FIXTURES / "cnn-both-clip"
 KNOWN = "The dog saw the cats .\nthe dog runs .\n" * 10
@@ -104,6 +108,26 @@ def test_a_converted_model_gives_the_same_vectors() -> None:
     Path("converted/words.txt").unlink()
     done = elmo("embed", "known.txt", "-m", "converted", "-o", "c.hdf5")
     refused(done, 1, "converted/words.txt: cannot be read", "check the path")
+
+
+def test_dictionaries_are_part_of_the_identity_of_a_converted_model(tiny: Path) -> None:
+    """Also without parts.json: with other words, the same weights give other vectors."""
+    write_converted(MODEL, Path("converted"))
+    Path("converted/parts.json").unlink()
+    hashes = [locate("converted/").sha256]
+    write_converted("converted/", Path("again"))
+    assert locate("again/").sha256 == hashes[0]
+    for name in ("words.txt", "characters.txt"):
+        entries = Path("converted", name).read_text(encoding="utf-8").splitlines()
+        (first, first_number), (second, second_number) = (line.split("\t") for line in entries[-2:])
+        entries[-2:] = [f"{first}\t{second_number}", f"{second}\t{first_number}"]
+        Path("converted", name).write_text("\n".join(entries), encoding="utf-8")
+        hashes.append(locate("converted/").sha256)
+    assert len(set(hashes)) == 3
+    of_bytes = shutil.copytree(tiny, "of-bytes")
+    expected = locate(tiny).sha256
+    Path(of_bytes, "words.txt").write_text("not read\n")
+    assert locate(Path(of_bytes)).sha256 == expected
 
 
 def test_inspect_says_what_a_folder_is() -> None:
