@@ -110,8 +110,9 @@ def numbers_of(corpus: Corpus, characters: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.slow
-def test_finetuning_continues_with_the_accumulators(tmp_path: Path) -> None:
-    """Where the optimizer is the same, and the softmax is that of the checkpoint."""
+def test_finetuning_continues_with_the_accumulators(converted: Path, tmp_path: Path) -> None:
+    """Where the optimizer is the same, and the softmax is that of the checkpoint; and from the
+    converted folder as from the checkpoint, byte for byte."""
     folder = checkpoint("full", tmp_path / "full")
     bundle = TensorBundle(folder / INDEX)
     text = tmp_path / "text.txt"
@@ -128,6 +129,10 @@ def test_finetuning_continues_with_the_accumulators(tmp_path: Path) -> None:
     scale = (LOSS_SCALE / 3) ** 2  # the checkpoint was trained on windows of 3 tokens
     assert (found >= start * scale * (1 - 1e-6)).all()
     assert note not in made(*words, "-o", tmp_path / "b", "--optimizer", "adamw").err
+    words[words.index("-m") + 1] = converted / "copy"
+    assert note in made(*words, "-o", tmp_path / "c", "--optimizer", "adagrad").err
+    for name in ("weights.hdf5", "softmax.hdf5"):
+        assert (tmp_path / "c" / name).read_bytes() == (tmp_path / "a" / name).read_bytes()
 
 
 @pytest.fixture(scope="module")
