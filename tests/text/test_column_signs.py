@@ -54,6 +54,7 @@ SEPARATED = {
     "narrow spaces": ("EU\u202fB-ORG\nrejects\u202fO\n", "U+202F"),
     "em spaces": ("# a comment\nEU\u2003B-ORG\nrejects\u2003O\n", "U+2003"),
     "unit separators": ("EU\x1fB-ORG\nrejects\x1fO\n", "U+001F"),
+    "in half of the rows as often": ("EU,O\nGerman,NNP,O\n", "`,`"),
     "a comma as a token": ("EU,NNP,O\n,,,,O\nGermany,NNP,O\nran,VB,O\n", "`,`"),
 }
 
@@ -86,6 +87,7 @@ def test_another_separator_is_refused(
         "a\tN|Sing\nb\tV|Past\n",
         "New York\tB-LOC\n, and\tO\n",
         "a\u00a0b\tO\nc\u00a0d\tO\n",
+        "a b\nc\td\n",  # a tab in half of the rows, not in the first one
     ],
 )
 def test_true_columns_are_read(tmp_path: Path, content: str) -> None:
@@ -134,6 +136,7 @@ def test_a_row_of_column_names_is_refused(
         "Word word\ncat word\n12 number\n",  # labels
         "EU\tO\n\ntoken\tlabel\n",  # not the first row
         "# form lemma pos\nEU O\nran O\n",  # a comment, by its number of columns
+        "tag tag\nEU NNP\n",  # a word and its label
     ],
 )
 def test_a_first_row_that_holds_a_token_is_read(tmp_path: Path, content: str) -> None:
@@ -175,6 +178,25 @@ def test_csv_is_no_text(tmp_path: Path, content: str) -> None:
         read(write(tmp_path / "a.csv", content))
 
 
-@pytest.mark.parametrize("content", ['"No," he said, "now."\n' * 9, "words, words\n" * 9, "text\n"])
+def test_at_most_five_names_of_columns_are_shown(tmp_path: Path) -> None:
+    names = ["id", "form", "lemma", "upos", "xpos", "feats"]
+    error = refused(write(tmp_path / "a.conll", " ".join(names) + "\n" + "x " * 6 + "\n"))
+    shown = "`id`, `form`, `lemma`, `upos`, `xpos`"
+    problem = f"the row names the columns ({shown}) and is not a token"
+    assert error.message == f"{tmp_path / 'a.conll'}, line 1: {problem}"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '"No," he said, "now."\n' * 9,
+        "words, words\n" * 9,
+        "text\n",
+        "text,text\n",
+        "Tokens, labels\n",  # a space follows the comma
+        '"Yes","No"\n',  # a single line
+        '"Yes","No"\n' * 8 + "He said so .\n",  # 8 of 9 lines
+    ],
+)
 def test_a_text_with_commas_is_no_csv(tmp_path: Path, content: str) -> None:
     assert tokens(write(tmp_path / "a.txt", content))

@@ -92,8 +92,10 @@ def test_a_sentence_over_max_tokens_is_refused(
     conll: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(conll, "a\nb\n\n" + "c\n" * 5)
-    message = refused(conll, max_tokens=2).message
-    assert message == f"{conll}, line 4: a sentence of more than 2 tokens"
+    error = refused(conll, max_tokens=2)
+    assert error.message == f"{conll}, line 4: a sentence of more than 2 tokens"
+    assert error.hint == "is a blank line missing? otherwise raise the limit (`max_tokens`)"
+    assert error.parameters == ("max_tokens",)
     assert tokens(conll, max_tokens=4, on_error="skip") == ["a b"]
     assert tokens(conll, max_tokens=5) == ["a b", "c c c c c"]
     monkeypatch.setattr("elmo_cli.text.row_groups._MAX_COMMENTS", 1)
@@ -166,6 +168,9 @@ READABLE = {
     ),
     "metadata, as wide": ReadableColumns(
         f"# sent_id = 1\n{CONLL_2003}", ["EU rejects", "Peter ran"]
+    ),
+    "-DOCSTART- in column 2": ReadableColumns(
+        "1 -DOCSTART- O\n\n1 Yes O\n2 it O\n", ["Yes it"], column=2
     ),
     "MultiCoNER": ReadableColumns(
         "# id 5-3\tdomain=en\nrob _ _ B-PER\nran _ _ O\n\n# id 5-4\tdomain=en\n# _ _ O\n",

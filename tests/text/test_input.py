@@ -110,8 +110,9 @@ def test_raw_text_becomes_sentences_with_consecutive_keys(text: Path) -> None:
     ]
     assert (report.n_keys, report.blank_lines) == (4, 1)
     for settings in ({"tokenize": True}, {}):
-        message = refused(text, blank="error", **settings).message
-        assert message == f"{text}, line 2: blank, a sentence without tokens"
+        error = refused(text, blank="error", **settings)
+        assert error.message == f"{text}, line 2: blank, a sentence without tokens"
+        assert error.parameters == ("blank",)
     assert refused(text, max_tokens=5).message == f"{text}, line 1: more than 5 tokens"
 
 

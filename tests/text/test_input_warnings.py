@@ -71,6 +71,48 @@ def test_a_suspicious_text_causes_one_warning(text: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "token",
+    ["<S>", "</S>", "<s>", "</s>", "<bos>", "<eos>", "<PAD>", "<pad>", "[PAD]", "[CLS]", "[SEP]"],
+)
+def test_each_boundary_token_is_warned_of(text: Path, token: str) -> None:
+    (warning,) = report_on(text, f"The cat {token}\n").warnings
+    assert warning.startswith(f"{text}, line 1: boundary or padding tokens")
+
+
+@pytest.mark.parametrize("name", ["amp", "apos", "quot", "lt", "gt", "nbsp", "#39", "#8217"])
+def test_each_escape_is_warned_of(text: Path, name: str) -> None:
+    (warning,) = report_on(text, f"It &{name}; is\n").warnings
+    assert warning.startswith(f"{text}, line 1: escapes such as")
+
+
+@pytest.mark.parametrize(
+    "line", ["ab, c", "ab; c", "ab? c", "ab! c", "c ab.", 'c ab."', "c ab.\u2019)", "c ab,"]
+)
+def test_punctuation_at_a_word_is_warned_of(text: Path, line: str) -> None:
+    (warning,) = report_on(text, f"{line}\n").warnings
+    assert "looks untokenized" in warning
+
+
+# name -> (a line that shows the sign, the most of 10 such lines that are not warned of)
+FRACTIONS = {
+    "untokenized": ("It slept.\n", 3),
+    "JSON": ('[ "a" ]\n', 5),
+    "FASTA": ("M" * 30 + "\n", 3),
+    "script": ("猫 坐\n", 5),
+}
+
+
+@pytest.mark.parametrize("name", FRACTIONS)
+def test_a_few_lines_that_show_a_sign_are_no_reason_to_warn(text: Path, name: str) -> None:
+    """A text may quote other data; more of them are a mistake."""
+    line, n_most = FRACTIONS[name]
+    harmless = "It slept .\n" * (10 - n_most)
+    assert report_on(text, line * n_most + harmless).warnings == []
+    suspicious = line * (n_most + 1) + harmless.removesuffix("It slept .\n")
+    assert len(report_on(text, suspicious).warnings) == 1
+
+
+@pytest.mark.parametrize(
     "harmless",
     [
         TOKENIZED,
@@ -82,6 +124,7 @@ def test_a_suspicious_text_causes_one_warning(text: Path, name: str) -> None:
         "M K L\nV V A\n" * 20,
         "AT & T <s3>\n" * 10,
         "[ The cat ]\n{ sat }\n",
+        "M" * 29 + "\n",
         "<S>\n</S>\n<UNK>\nthe\ncat\n",  # a vocabulary, for `layout='bilm-types'`
         "Con mèo đã ngồi trên tấm thảm tiếng Việt .\n",
         "b" * 5_000_000,  # in linear time

@@ -34,6 +34,16 @@ def test_tokens_and_texts(jsonl: Path) -> None:
     assert [s.key for s in read(jsonl, blank="skip")] == [0, 1]
 
 
+def test_the_first_member_that_counts_wins(jsonl: Path) -> None:
+    """Files often keep the raw text next to its tokens."""
+    write(
+        jsonl,
+        {"text": "a-b", "tokens": ["a", "-", "b"]},
+        {"text": "c-d", "tokens": ["c-d"], "sentences": [["c"], ["d"]], "doc_key": "x"},
+    )
+    assert tokens(jsonl) == ["a - b", "c", "d"]
+
+
 def test_documents_have_the_keys_of_e2e_coref_and_lsgn(jsonl: Path) -> None:
     """Otherwise coreference and SRL models look for sentences under other names."""
     write(
@@ -110,6 +120,7 @@ def test_raw_texts_are_documents_of_sentences(jsonl: Path) -> None:
         ('{"sentences": ["a"], "doc_key": "d"}', '"sentences[0]" is not a list'),
         ('{"sentences": [], "doc_key": "d", "sent_offset": -1}', '"sent_offset" is not'),
         ('{"sentences": [], "doc_key": "d", "sent_offset": true}', '"sent_offset" is not'),
+        (f'{{"sentences": [], "doc_key": "d", "sent_offset": {1 << 53}}}', '"sent_offset" is not'),
     ],
 )
 def test_refused_lines(jsonl: Path, line: str, message: str) -> None:

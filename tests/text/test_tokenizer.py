@@ -66,6 +66,37 @@ def test_hard_sentences(text: str) -> None:
     assert [" ".join(sentence) for sentence in TOKENIZER.sentences(text)] == HARD[text]
 
 
+@pytest.mark.parametrize(
+    "title",
+    "Mr Mrs Ms Messrs Mme Mlle Dr Drs Prof Rev Hon Gen Col Maj Capt Lt Sgt Cpl Gov Sen Rep "
+    "Supt".split(),
+)
+def test_a_title_belongs_to_the_name_after_it(title: str) -> None:
+    assert TOKENIZER.sentences(f"They met {title}. Brown.") == [
+        ["They", "met", f"{title}.", "Brown", "."]
+    ]
+    assert TOKENIZER.sentences(f"They met the {title}.")[0][-1] == f"{title}."
+
+
+@pytest.mark.parametrize(
+    "word",
+    "no No nos Nos art Art arts Arts fig Fig figs Figs sec Sec secs Secs Chap chap para Para paras "
+    "Paras p pp vol Vol vols Vols eq Eq eqs Eqs".split(),
+)
+def test_an_abbreviation_belongs_to_the_number_after_it(word: str) -> None:
+    for number in ("12", "(3", "IV", "V"):
+        assert len(TOKENIZER.sentences(f"They read {word}. {number} of it.")) == 1
+
+
+@pytest.mark.parametrize(
+    "word",
+    "Ph.D. M.Sc. B.Sc. etc. vs. approx. Jr. Sr. Esq. Inc. Ltd. Co. Corp. Bros. St. Ave. Blvd. Jan. "
+    "Feb. Aug. Sept. Oct. Nov. Dec.".split(),
+)
+def test_an_abbreviation_keeps_its_full_stop_at_the_end(word: str) -> None:
+    assert TOKENIZER.sentences(f"They met {word}") == [["They", "met", word]]
+
+
 @given(st.text(st.sampled_from("ab AB .,!?'\"`’“”()[]…-—1$&@:/\n\u00a0\u2028é"), max_size=60))
 @settings(deadline=None, max_examples=200)
 def test_tokens_are_the_text_without_white_space(text: str) -> None:

@@ -97,3 +97,20 @@ def test_entries_and_rows_are_compared_and_both_are_named(tmp_path: Path) -> Non
     assert "has 7 entries, m.pkl 8 rows; 2 of its lines have the same blank" in caught.value.message
     with pytest.raises(ModelError, match=r"has the number 7, m\.pkl 7 rows"):
         dictionary.check_rows(7, matrix="m.pkl")
+    path.write_text(MARK_LINES + "a\t-1\n")
+    with pytest.raises(ModelError, match=r"'a' has the number -1, m\.pkl 7 rows"):
+        read_characters(path).check_rows(7, matrix="m.pkl")
+
+
+def test_a_dictionary_of_more_bytes_than_any_has_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is given in its place may be as large as the memory."""
+    path = tmp_path / "char.dic"
+    path.write_text(MARK_LINES)
+    n_bytes = len(MARK_LINES)
+    monkeypatch.setattr("elmo_cli.text.unicode_characters._MAX_BYTES", n_bytes)
+    assert len(read_characters(path).ids) == len(MARKS)
+    monkeypatch.setattr("elmo_cli.text.unicode_characters._MAX_BYTES", n_bytes - 1)
+    with pytest.raises(ModelError, match=f"has {n_bytes} bytes, too many for a dictionary"):
+        read_characters(path)

@@ -85,6 +85,8 @@ def test_a_program_may_embed_tokens_with_control_characters() -> None:
         (b"\x81\n", "cp1252", "`encoding='latin-1'` or"),
         ("a\x93b\n".encode(), "utf-8", "cp1252"),
         (b"a\x1b[31m\n", "utf-8", "`tr -d"),
+        (b"a\rb\n", "utf-8", "in old Mac files it ends lines: `tr '\\r'"),
+        (b"a\0b\n", "utf-8", "`encoding='latin-1'` or `encoding='utf-16'`"),
         ("ab\ufeffc\n".encode(), "utf-8", "`sed 's/\\xEF\\xBB\\xBF//g'"),
     ],
 )
@@ -92,7 +94,9 @@ def test_the_hint_names_the_likely_encoding(
     text: Path, content: bytes, encoding: str, hint: str
 ) -> None:
     """A hint that is followed must not lead to other silent damage."""
-    assert hint in refused(write(text, content), encoding=encoding).hint
+    error = refused(write(text, content), encoding=encoding)
+    assert hint in error.hint
+    assert error.parameters == (("encoding",) if "`encoding=" in error.hint else ())
 
 
 def test_next_line_is_white_space_in_unicode_only(text: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_cli.errors import InputError
+from elmo_cli.errors import InputError, UsageError
 from elmo_cli.text.vocabulary import SPECIALS, TypeCounts, Vocabulary
 
 HEAD = "<S>\n</S>\n<UNK>\n"
@@ -70,6 +70,24 @@ def test_types_are_sorted_by_count_then_alphabet_and_rare_ones_left_out() -> Non
     tokens = ["a", "a", "a", "b", "b", "c", "c", "d"]
     assert types_of(tokens, min_count=2) == ("a", "b", "c")
     assert types_of(tokens, max_types=5) == ("a", "b")
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_type(tmp_path: Path) -> None:
+    path = tmp_path / "vocab.txt"
+    path.write_text(f"\ufeff{HEAD}the\n", encoding="utf-8")
+    assert Vocabulary.read(path).types == (*SPECIALS, "the")
+
+
+def test_a_text_without_frequent_types_is_refused() -> None:
+    """Reserved names do not count, and the message says how frequent the others are."""
+    with pytest.raises(UsageError) as caught:
+        types_of(["a", "a", "b", *["<UNK>"] * 3, *["!!!MAXTERMID"] * 4], min_count=3)
+    problem = "the most frequent type of the text occurs 2 times"
+    assert caught.value.message == f"`min_count=3`: {problem}"
+    counts = TypeCounts.of([["a"], [], ["a", "b"]])
+    assert (counts.n_sentences, counts.n_tokens, counts.warning) == (2, 3, "")
+    with pytest.raises(InputError, match="^my text: contains no sentences"):
+        TypeCounts.of([[]], name="my text")
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Z", "C"]), min_size=1), max_size=20))
