@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import Done, elmo, made, refused
+
+from elmo_cli.embed.text_fit import _known_fit
+from elmo_cli.fit import FIRST_CHARACTERS_KNOWN
 
 ROOT = Path(__file__).resolve().parents[2]
 BUNDLED = ROOT / "weights" / "elmo-en"
@@ -84,6 +88,20 @@ def test_embed_warns_of_proteins_for_a_model_of_words(name: str, text: str) -> N
     assert warning in made("embed", name, "-m", "model", "-o", "a.hdf5").err
     Path("model/vocab.txt").write_text(HEAD + "\n".join("ACDEFGHIKLMNPQRSTVWY") + "\n")
     assert warning not in made("embed", name, "-m", "model", "-o", "b.hdf5").err
+
+
+@pytest.mark.parametrize(
+    ("text", "are_residues"), [("A B C D E", True), ("A B C D A", False), ("A B C D E F g", False)]
+)
+def test_few_letters_may_be_words(text: str, are_residues: bool) -> None:
+    err = made("embed", "-", "-m", "model", "-o", "-", stdin=text.encode()).err
+    assert ("all tokens are single letters" in err) == are_residues
+
+
+def test_the_example_of_what_is_unknown_has_the_three_most_frequent() -> None:
+    counts = Counter("a" * 9 + "xyz" * 2 + "yz" * 2 + "z" + "w")
+    point = _known_fit(FIRST_CHARACTERS_KNOWN, counts, "a")
+    assert (point.n_fitting, point.n_all, point.example) == (9, 21, "z y x")
 
 
 def test_embed_counts_the_first_tokens_only() -> None:

@@ -183,7 +183,11 @@ def test_free_space(
     real.mkdir()
     Path(job.output).symlink_to(real / "real.hdf5")
     (real / "real.hdf5.part").write_bytes(bytes(held))
-    assert bool(space_problem(job, needed)) != fits
+    needed_bytes = f"about {needed.peak} bytes are needed"
+    if needed.is_copied:
+        needed_bytes += f" for a file of {needed.total} bytes"
+    problem = f"{job.output}: {needed_bytes}, {free} bytes are free on its disk"
+    assert space_problem(job, needed) == ("" if fits else problem)
     assert asked == [real]
 
 

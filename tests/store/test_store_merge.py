@@ -111,6 +111,16 @@ def test_each_shard_once(tmp_path: Path, picked: tuple[int, ...], parts: tuple[s
     refused([paths[i] for i in picked], tmp_path / "m.hdf5", *parts, kind=EmbeddingsFileError)
 
 
+@pytest.mark.parametrize(
+    ("n", "missing"), [(9, "2, 3, 4, 5, 6, 7, 8, 9"), (10, "2, 3, 4, 5, 6, 7, 8, 9, …")]
+)
+def test_only_some_of_many_missing_shards_are_listed(tmp_path: Path, n: int, missing: str) -> None:
+    path = write(tmp_path / "1.hdf5", lines(), layout="flat", run_settings={"shard": f"1/{n}"})
+    with pytest.raises(EmbeddingsFileError) as caught:
+        merge_shards([path], tmp_path / "m.hdf5")
+    assert caught.value.message == f"1 of {n} shards given, missing: {missing}"
+
+
 def lacks_a_sentence(file: h5py.File) -> None:
     del file["7"]
 

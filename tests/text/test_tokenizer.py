@@ -12,6 +12,18 @@ from elmo_cli.text.tokenizer import EnglishTokenizer
 
 TOKENIZER = EnglishTokenizer()
 
+TITLES = (
+    "Mr Mrs Ms Messrs Mme Mlle Dr Drs Prof Rev Hon Gen Col Maj Capt Lt Sgt Cpl Gov Sen Rep Supt"
+)
+BEFORE_NUMBERS = (
+    "no No nos Nos art Art arts Arts fig Fig figs Figs sec Sec secs Secs Chap chap para Para paras "
+    "Paras p pp vol Vol vols Vols eq Eq eqs Eqs"
+)
+WITH_STOPS = (
+    "Ph.D. M.Sc. B.Sc. etc. vs. approx. Jr. Sr. Esq. Inc. Ltd. Co. Corp. Bros. St. Ave. Blvd. Jan. "
+    "Feb. Aug. Sept. Oct. Nov. Dec."
+)
+
 # Text -> its sentences, tokens separated by one space.
 HARD = {
     "I can't do that.": ["I ca n't do that ."],
@@ -68,8 +80,7 @@ def test_hard_sentences(text: str) -> None:
 
 @pytest.mark.parametrize(
     "title",
-    "Mr Mrs Ms Messrs Mme Mlle Dr Drs Prof Rev Hon Gen Col Maj Capt Lt Sgt Cpl Gov Sen Rep "
-    "Supt".split(),
+    TITLES.split(),
 )
 def test_a_title_belongs_to_the_name_after_it(title: str) -> None:
     assert TOKENIZER.sentences(f"They met {title}. Brown.") == [
@@ -80,8 +91,7 @@ def test_a_title_belongs_to_the_name_after_it(title: str) -> None:
 
 @pytest.mark.parametrize(
     "word",
-    "no No nos Nos art Art arts Arts fig Fig figs Figs sec Sec secs Secs Chap chap para Para paras "
-    "Paras p pp vol Vol vols Vols eq Eq eqs Eqs".split(),
+    BEFORE_NUMBERS.split(),
 )
 def test_an_abbreviation_belongs_to_the_number_after_it(word: str) -> None:
     for number in ("12", "(3", "IV", "V"):
@@ -90,8 +100,7 @@ def test_an_abbreviation_belongs_to_the_number_after_it(word: str) -> None:
 
 @pytest.mark.parametrize(
     "word",
-    "Ph.D. M.Sc. B.Sc. etc. vs. approx. Jr. Sr. Esq. Inc. Ltd. Co. Corp. Bros. St. Ave. Blvd. Jan. "
-    "Feb. Aug. Sept. Oct. Nov. Dec.".split(),
+    WITH_STOPS.split(),
 )
 def test_an_abbreviation_keeps_its_full_stop_at_the_end(word: str) -> None:
     assert TOKENIZER.sentences(f"They met {word}") == [["They", "met", word]]

@@ -86,7 +86,7 @@ def test_a_text_without_frequent_types_is_refused() -> None:
     assert caught.value.message == f"`min_count=3`: {problem}"
     counts = TypeCounts.of([["a"], [], ["a", "b"]])
     assert (counts.n_sentences, counts.n_tokens, counts.warning) == (2, 3, "")
-    with pytest.raises(InputError, match="^my text: contains no sentences"):
+    with pytest.raises(InputError, match=r"^my text: contains no sentences"):
         TypeCounts.of([[]], name="my text")
 
 

@@ -1,0 +1,191 @@
+"""What `elmo embed` says of its files, skipped lines and folders; options without effect."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import elmo, made, refused
+
+from elmo_cli.store.reader import open_embeddings
+
+EMBED = ("embed", "a.txt", "-o", "a.hdf5")
+
+
+@pytest.fixture(autouse=True)
+def here(folder: Path) -> None:
+    """A working directory with a text of two sentences, and one with a line that is not UTF-8."""
+    Path("a.txt").write_text("the cat\nit slept now\n")
+    Path("bad.txt").write_bytes(b"one\n\xff\nthree\n")
+
+
+# -- options without effect -----------------------------------------------------------------------
+
+WITHOUT_RAY = ("--ray-address x", "--workers 2", "--gpus-per-worker 1")
+WITH_RAY = ("--output-format npz", "--dry-run", "--shard 1/2", "--overwrite", "--resume")
+FOR_STDOUT = (
+    "--dry-run",
+    "--json",
+    "--overwrite",
+    "--resume",
+    "--shard 1/2",
+    "--layout flat",
+    "--use-sentence-keys",
+    "--forget-sentences",
+)
+OF_MODEL = (
+    "--model tiny",
+    "--options-file a.txt",
+    "--weight-file a.txt",
+    "--device cpu",
+    "--threads 1",
+)
+OF_INPUT = (
+    "--input-format plain",
+    "--tokenize",
+    "--encoding utf-8",
+    "--column 1",
+    "--fasta-id first",
+    "--fasta-raw",
+    "--on-error skip",
+    "--blank-lines skip",
+)
+WITHOUT_EFFECT = [
+    *(("embed a.txt -o a.hdf5", words, "without --ray") for words in WITHOUT_RAY),
+    *(("embed a.txt -o a/ --ray", words, "for --ray") for words in WITH_RAY),
+    *(("embed a.txt -o -", words, "for standard output") for words in FOR_STDOUT),
+    *(("inspect a.hdf5 --text a.txt", words, "without --recompute") for words in OF_MODEL),
+    *(("inspect a.hdf5", words, "without --text") for words in OF_INPUT),
+    *(("inspect elmo-en", words, "for a model") for words in OF_MODEL if "options" not in words),
+    ("inspect elmo-en", "--text a.txt", "for a model"),
+    ("vocab a.txt -o -", "--json", "for standard output"),
+]
+
+
+@pytest.mark.parametrize(("command", "words", "condition"), WITHOUT_EFFECT)
+def test_an_option_without_effect_is_refused(command: str, words: str, condition: str) -> None:
+    """Who gives it expects that it changes something."""
+    option = words.split()[0]
+    done = elmo(*command.split(), *words.split())
+    refused(done, 2, f"{option}: has no effect {condition}", "leave it out")
+
+
+# -- what it says of a file -----------------------------------------------------------------------
+
+
+def test_duplicates_are_counted_and_named() -> None:
+    """Also when the command is repeated, which computes nothing."""
+    Path("a.txt").write_text("the cat\nit slept now\nthe cat\nthe cat\n")
+    command = (*EMBED, "--layout", "manylangs", "--layers", "top", "--json", "--resume")
+    for n_computed in (9, 0):
+        done = made(*command)
+        assert "2 repeated sentences left out by --layout manylangs\n" in done.err
+        facts = json.loads(done.out)
+        counts = [facts[name] for name in ("sentences", "tokens", "duplicates", "computed_tokens")]
+        assert counts == [2, 5, 2, n_computed]
+
+
+def test_what_the_file_records_of_its_text() -> None:
+    Path("b.txt").write_bytes(b"a\n\n\xff\nb\n")
+    words = ("--blank-lines", "skip", "--on-error", "skip", "--threads", "1", "--precision", "int8")
+    done = elmo("embed", "a.txt", "b.txt", "-o", "a.hdf5", *words)
+    assert done.code == 3
+    about = "model tiny, 16 dimensions, on cpu, 1 thread, products in int8"
+    assert about in done.err.splitlines()
+    with open_embeddings("a.hdf5") as embeddings:
+        attributes = embeddings.attributes
+        assert list(embeddings) == [0, 1, 2, 5]
+    assert attributes["skipped_sentences"] == 2
+    assert attributes["sources"] == [["a.txt", 0], ["b.txt", 2]]
+    versions = {name for name in attributes if name.endswith("_version")}
+    assert versions == {"elmo_version", "torch_version", "numpy_version", "h5py_version"}
+    made(*EMBED, "--overwrite")
+    with open_embeddings("a.hdf5") as embeddings:
+        assert "skipped_sentences" not in embeddings.attributes
+
+
+def test_warnings_are_in_the_json_and_repeated_for_a_finished_file() -> None:
+    Path("a.txt").write_text("The cat, it slept.\n")
+    shutil.copy("a.txt", "b.txt")
+    command = ("embed", "a.txt", "b.txt", "-o", "v/", "--resume", "--json")
+    for _ in range(2):
+        done = made(*command)
+        first, second = json.loads(done.out)
+        assert [len(facts["warnings"]) for facts in (first, second)] == [1, 1]
+        for name in ("a.txt", "b.txt"):
+            assert f"warning: {name}, line 1: looks untokenized; `--tokenize` splits" in done.err
+    assert done.err.count("complete already") == 2
+
+
+def test_a_limit_of_the_length() -> None:
+    made(*EMBED, "--max-sentence-length", 3)
+    done = elmo(*EMBED, "--max-sentence-length", 2, "-f")
+    refused(done, 1, "a.txt, line 2: more than 2 tokens", "(`--max-sentence-length`)")
+
+
+# -- skipped lines --------------------------------------------------------------------------------
+
+
+def test_the_lists_of_all_files_of_a_folder_are_named() -> None:
+    shutil.copy("bad.txt", "worse.txt")
+    words = ("bad.txt", "a.txt", "worse.txt", "-o", "v/", "--on-error", "skip", "--json")
+    done = elmo("embed", *words)
+    reason = "0xFF at byte 1 is not UTF-8"
+    first = f"2 lines were left out, the first bad.txt, line 2: {reason}"
+    refused(done, 3, first, "listed in v/bad.hdf5.skipped.tsv, v/worse.hdf5.skipped.tsv")
+    skipped = [facts["skipped"] for facts in json.loads(done.out)]
+    assert skipped == [[["bad.txt", 2, reason]], [], [["worse.txt", 2, reason]]]
+
+
+def test_standard_output_has_the_reports_of_a_file() -> None:
+    Path("bad.txt").write_bytes(b"one\n\xff\n" + b"a" * 49 + b"\n")
+    done = elmo("embed", "bad.txt", "-o", "-", "--on-error", "skip")
+    refused(done, 3, "1 line was left out, the first bad.txt, line 2: ", "`--on-error stop`")
+    assert [json.loads(line)["key"] for line in done.out.splitlines()] == [0, 2]
+    assert "warning: cut 1 token to the length that the model reads; " in done.err
+
+
+def test_formats_of_standard_output() -> None:
+    words = ("embed", "a.txt", "-o", "-", "-q", "--layers", "top", "--output-format")
+    lines = made(*words, "text").out.decode().splitlines()
+    assert [line.split(" ")[0] for line in lines] == ["the", "cat", "", "it", "slept", "now", ""]
+    pooled = made(*words, "text", "--pool", "mean").out.decode().splitlines()
+    assert [line.split(" ")[0] for line in pooled] == ["0", "1"]
+    archive = np.load(io.BytesIO(made(*words, "npz").out))
+    assert {name: archive[name].shape for name in archive} == {"0": (2, 16), "1": (3, 16)}
+
+
+# -- folders --------------------------------------------------------------------------------------
+
+
+def test_a_plan_has_a_line_and_an_object_for_each_file() -> None:
+    """A layout that is written in place takes its space once."""
+    Path("b.txt").write_text("one\n")
+    words = ("embed", "a.txt", "b.txt", "-o", "v/", "--layout", "flat", "--dry-run")
+    lines = made(*words).out.decode().splitlines()
+    counts = ("v/a.hdf5: 2 sentences, 5 tokens", "v/b.hdf5: 1 sentence, 1 token")
+    for line, start in zip(lines, counts, strict=True):
+        time = r"about \d+ s \(\d+ s to \d+ s\)"
+        assert re.fullmatch(rf"{start}, about \S+ \S+, {time}; nothing was written", line), line
+    plans = json.loads(made(*words, "--json").out)
+    assert [plan["output"] for plan in plans] == ["v/a.hdf5", "v/b.hdf5"]
+    assert not Path("v").exists()
+
+
+def test_a_folder_that_has_some_of_the_files() -> None:
+    """It is the rest of an interrupted run, or the output of another one."""
+    Path("b.txt").write_text("one\n")
+    command = ("embed", "a.txt", "b.txt", "-o", "v/", "-q")
+    made("embed", "a.txt", "-o", "v/", "-q")
+    refused(elmo(*command), 1, "v/: has 1 of 2 files", "`--resume` computes the others")
+    assert sorted(path.name for path in Path("v").iterdir()) == ["a.hdf5"]
+    made(*command, "--overwrite")
+    refused(elmo(*command), 1, "v/a.hdf5: exists", "`--overwrite` replaces it")
+    Path("v/b.hdf5").unlink()
+    made(*command, "--resume")
+    assert Path("v/b.hdf5").exists()
