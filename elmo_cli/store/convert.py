@@ -190,7 +190,11 @@ def _attributes(source: Embeddings, target: Layout, spec: FileSpec) -> dict[str,
         attributes["duplicate_sentences"] = source.count("duplicate_sentences")
     elif source.unit == "sentences":
         attributes["tokens"] = source.count("tokens")
-    if "token_digests" in source.attributes or "tokens" not in target.needs:
+    if source.count("duplicate_sentences") and not target.keeps_first:
+        # The digests of the source are also those of sentences that it left out.
+        if "tokens" not in source.records:
+            attributes["token_digests"] = None
+    elif "token_digests" in source.attributes or "tokens" not in target.needs:
         attributes["token_digests"] = source.attributes.get("token_digests")
     return attributes
 

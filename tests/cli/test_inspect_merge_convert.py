@@ -20,6 +20,7 @@ from elmo_cli.embed import blocks
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.store import inspection
+from elmo_cli.version import __version__
 
 # Different sentences without a slash, so that every layout takes them.
 DOCUMENTS = {
@@ -109,7 +110,12 @@ def test_facts_as_json(tiny: Path) -> None:
     assert all(sentence["agrees"] for sentence in facts["recomputed"])
     weights = tiny / "weights.hdf5"
     assert json.loads(made("inspect", weights, "--json").out)["shapes"]["char_embed"] == [261, 4]
-    assert rows_of(made("inspect", weights))["weights"] == "biLM"
+    rows = rows_of(made("inspect", weights))
+    described = json.loads(made("inspect", weights, "--json").out)
+    assert rows["weights"] == "biLM"
+    assert rows["values"].startswith("float32, ")
+    assert rows["parameters"] == f"{described['parameters']:,}"
+    assert rows["sha256"] == described["sha256"]
 
 
 def test_problems_are_listed_and_counted() -> None:
@@ -119,7 +125,10 @@ def test_problems_are_listed_and_counted() -> None:
     done = elmo("inspect", "a.hdf5")
     not_finite = "sentence 1: not finite: 1 of 96 values"
     refused(done, 1, f"a.hdf5: {not_finite} (and 2 more problems)", "--json")
-    assert rows_of(done)["checked"].startswith(f"{not_finite}; sentence 1: corrupt: ")
+    first, second, third = rows_of(done)["checked"].split("; ")
+    assert first == not_finite
+    assert second.startswith("sentence 1: corrupt: ")
+    assert third.startswith("sentence 3: corrupt: ")  # all are shown: no "and 0 more"
     done = elmo("inspect", "a.hdf5", "--json", "--recompute", "7", "--text", "d.jsonl")
     facts = json.loads(done.out)
     assert done.code == 1
@@ -236,6 +245,61 @@ def test_half_precision_is_what_embed_gives() -> None:
     with h5py.File("b.hdf5") as ours, h5py.File("c.hdf5") as theirs:
         assert list(ours) == list(theirs)
         np.testing.assert_array_equal(ours["vectors"], theirs["vectors"], strict=True)
+
+
+def test_what_a_conversion_warns_of_is_printed() -> None:
+    Path("a.txt").write_text("one more\ntwo\none more\n")
+    made("embed", "a.txt", "-o", "a.hdf5", "-q", "--layout", "manylangs", "--layers", "top")
+    done = made("convert", "a.hdf5", "-o", "b.hdf5", "--layout", "allennlp", "--json")
+    warning = "a.hdf5: lacks 1 sentence of the text; the new keys do not count them"
+    assert done.err == f"warning: {warning}\nb.hdf5: 2 sentences, layout allennlp\n"
+    facts = json.loads(done.out)
+    assert (facts["warnings"], facts["sentence_map"]) == ([warning], True)
+    refused(elmo("convert", "a.hdf5", "-o", "b.hdf5"), 1, "b.hdf5: exists", "`--overwrite`")
+    assert rows_of(made("inspect", "b.hdf5"))["layers"] == "top"
+    made("convert", "a.hdf5", "-o", "b.hdf5", "--overwrite")
+
+
+def test_facts_of_a_shard_of_several_texts() -> None:
+    """Each setting that is not the usual one has a row, and each text says where it begins."""
+    names = [f"{number}.txt" for number in range(1, 7)]
+    for name in names:
+        Path(name).write_text("the cat\n")
+    settings = "--layout flat --precision int8 --pool mean --shard 1/1 --state warm --layers 0,2"
+    made("embed", *names, "-o", "a.hdf5", "-q", *settings.split())
+    rows = rows_of(made("inspect", "a.hdf5"))
+    assert re.fullmatch(r"float32, [\d.]+ KiB", rows.pop("values"))
+    assert rows == {
+        "layout": "flat",
+        "sentences": "6",
+        "tokens": "12",
+        "layers": "0,2",
+        "dim": "16",
+        "first": "0 (2, 16), 1 (2, 16), 2 (2, 16)",
+        "checksums": "stored",
+        "model": "tiny",
+        "state": "warm",
+        "precision": "int8",
+        "pool": "mean",
+        "shard": "1/1",
+        "elmo_version": __version__,
+        "text": "1.txt, 2.txt (from sentence 1), 3.txt (from sentence 2), 4.txt (from sentence 3), "
+        "5.txt (from sentence 4), and 1 more",
+        "checked": "nothing wrong",
+    }
+
+
+def test_sentences_whose_tokens_are_not_known_are_passed_over_with_a_warning() -> None:
+    """A map of another program has only the last of equal lines."""
+    made("embed", "d.jsonl", "-o", "a.hdf5", "-q")
+    with h5py.File("a.hdf5") as ours, h5py.File("b.hdf5", "w") as theirs:
+        for name, number in (("0", "0"), ("1", "1"), ("2", "1")):
+            theirs[name] = ours[number][()]
+        theirs["sentence_to_index"] = ['{"It slept": "1", "The cat sat .": "0"}']
+    done = made("inspect", "b.hdf5", "--recompute", "3")
+    problem = "b.hdf5: skipped 1 sentence whose tokens the file does not record"
+    assert done.err == f"warning: {problem}; give them with --text\n"
+    assert rows_of(done)["recomputed"].startswith("2 sentences, differences up to ")
 
 
 def test_a_wider_type_does_not_undo_rounding() -> None:

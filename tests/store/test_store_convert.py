@@ -301,6 +301,7 @@ def test_warnings_of_other_keys(tmp_path: Path, name: str, target: str, said: st
     attributes = {"skipped_sentences": 2} if options.get("keys") else {}
     path = write(tmp_path / "a.hdf5", sentences, attributes=attributes, **options)
     warnings = convert(path, tmp_path / "b.hdf5", layout=target)["warnings"]
+    assert verify(tmp_path / "b.hdf5").listed == []
     if said is None:
         assert warnings == []
     else:

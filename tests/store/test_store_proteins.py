@@ -80,6 +80,11 @@ def test_equal_sequences_are_kept_once_where_they_are_the_key(tmp_path: Path) ->
         assert embeddings.attributes["duplicate_sentences"] == 2
     with open_embeddings(write(tmp_path / "b.hdf5", sentences, layout="seqvec")) as embeddings:
         assert list(embeddings) == ["P1", "P2", "P3", "P4"]
+    convert(path, tmp_path / "c.hdf5", layout="seqvec")  # without digests of P3 and P4
+    assert verify(tmp_path / "c.hdf5").listed == []
+    with open_embeddings(tmp_path / "c.hdf5") as embeddings:
+        assert list(embeddings) == ["P1", "P2"]
+        assert "token_digests" not in embeddings.attributes
 
 
 @pytest.mark.parametrize(
