@@ -18,6 +18,7 @@ from command_line import made
 
 from elmo_cli import Embedder
 from elmo_cli.errors import ElmoError, ModelError, WeightFileError
+from elmo_cli.families.allennlp_state import _PUBLISHED, AllenNlpState
 from elmo_cli.pretrained.load import ModelSource, load, locate
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "allennlp_archive"
@@ -111,6 +112,35 @@ def test_where_options_come_from(folder: Path, tmp_path: Path) -> None:
     with locate(archive).open() as model:
         assert model.assumed["options_file"] == "elmo_x_options.json"
         assert model.options.to_dict() == json.loads(OPTIONS.read_text()) | model.options.to_dict()
+
+
+def test_names_of_state_dictionaries(tmp_path: Path, folder: Path) -> None:
+    """A model is called after the folder of a training, or after a file that a user named."""
+    weights = (folder / "weights.th").rename(tmp_path / "weights")
+    names = {"weights.th": "model", "best.th": "model", "my.th": "my", "my.pt": "my"}
+    names |= {"my.pth": "my", "my.bin": "my"}
+    for name, model in names.items():
+        path = folder / name
+        shutil.copy(weights, path)
+        found = AllenNlpState().find(path)
+        assert found is not None
+        assert (found.name, found.weights) == (model, path)
+        in_folder = AllenNlpState().find(folder)
+        assert (in_folder is not None) == (model == "model")
+        path.unlink()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://allennlp.s3.amazonaws.com/models/elmo/x/y_options.json",
+        "https://s3-us-west-2.amazonaws.com/allennlp/models/elmo/y_options.json",
+    ],
+)
+def test_addresses_of_published_models(address: str) -> None:
+    match = _PUBLISHED.fullmatch(address)
+    assert match is not None
+    assert match[1] == "y_options.json"
 
 
 class Shell:

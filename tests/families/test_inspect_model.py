@@ -11,6 +11,7 @@ import pytest
 from command_line import documented, elmo, made, refused
 from families.checkpoint_files import DATA, INDEX, PREFIX, checkpoint
 
+from elmo_cli.families.assumed_options import options_and_assumed
 from elmo_cli.pretrained.load import load
 
 
@@ -60,12 +61,67 @@ def test_lines_for_people(full: Path) -> None:
     for line in lines[1 : lines.index("")]:
         name, row = line.strip().split("  ", 1)
         rows[name] = row.strip()
-    assert rows["family"] == "a TensorFlow checkpoint"
-    assert "char_cnn.n_highway 2" in rows["options"]
-    assert rows["assumed"] == "lstm.forget_bias 1.0"
-    assert rows["problems"] == "none"
+    assert "char_cnn.n_highway 2, char_cnn.embedding.dim 4" in rows.pop("options")
+    assert rows.pop("files").startswith("options.json (505 bytes), model.ckpt-60.index (2.4 KiB), ")
+    assert rows == {
+        "family": "a TensorFlow checkpoint",
+        "name": "full",
+        "layers": "3 of 16 dimensions",
+        "assumed": "lstm.forget_bias 1.0",
+        "characters": "bytes of UTF-8, at most 48 of a token",
+        "softmax": "41 types, model.ckpt-60.index",
+        "vocabulary": "41 types, vocab.txt",
+        "warm state": "none",
+        "optimizer": "adagrad",
+        "sha256": "not computed; --verify reads all weights",
+        "problems": "none",
+    }
     assert f"    elmo perplexity TEXT -m {full}" in lines
     assert f"    elmo models convert {full} -o FOLDER" in lines
+
+
+def test_commands_that_use_a_model(full: Path, tiny: Path, tmp_path: Path) -> None:
+    """They run as they are printed, but for the words in capitals."""
+    (full / "vocab.txt").unlink()
+    (full / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-70"\n')
+    options = (full / "options.json").rename(tmp_path / "o.json")
+    facts = facts_of(full, "--options-file", options)
+    model = f"{full} --options-file {options}"
+    assert facts["next"] == [
+        f"elmo embed TEXT -m {model} -o OUT.hdf5",
+        f"elmo perplexity TEXT -m {model} --vocabulary FILE",
+        f"elmo models convert {model} -o FOLDER",
+    ]
+    lines = made("inspect", full, "--options-file", options).out.decode().splitlines()
+    note = f"{full}: the newest checkpoint, model.ckpt-70, is not in the folder; {PREFIX} is read"
+    assert f"  notes       {note}" in lines
+    assert "  vocabulary  none" in lines
+    facts = facts_of(tiny)
+    assert facts["next"] == [f"elmo embed TEXT -m {tiny} -o OUT.hdf5"]
+    assert facts["softmax"] is None
+
+
+OPTIONAL = {  # an option -> the value that bilm-tf assumes, without it
+    "char_cnn.n_highway": 0,
+    "char_cnn.max_characters_per_token": 50,
+    "char_cnn.n_characters": 262,
+    "lstm.n_layers": 1,
+    "lstm.cell_clip": None,
+    "lstm.proj_clip": None,
+    "lstm.use_skip_connections": False,
+    "lstm.forget_bias": 1.0,
+}
+
+
+def test_each_option_that_is_not_stated_is_said_to_be_assumed(full: Path) -> None:
+    path = full / "options.json"
+    content = json.loads(path.read_text())
+    for option in OPTIONAL:
+        section, key = option.split(".")
+        content[section].pop(key, None)
+    path.write_text(json.dumps(content))
+    _, assumed = options_and_assumed(path)
+    assert assumed == OPTIONAL
 
 
 @pytest.mark.parametrize("kind", ["folder", "archive"])

@@ -193,10 +193,18 @@ def test_the_zip_file_as_downloaded(
         assert torch.equal(packed.state_dict()[name], parameter)
 
 
-def test_the_published_configuration_is_built_in(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name", ["cnn_50_100_512_4096_sample.json", "cnn_0_100_512_4096_sample.json"]
+)
+def test_the_published_configuration_is_built_in(name: str, tmp_path: Path) -> None:
     """It is in none of the published files."""
     folder = copied("cnn-both-clip", tmp_path / "changed")
     (folder / CONFIGURATION).unlink()
+    (folder / "config.json").write_text(json.dumps({"config_path": f"configs/{name}"}))
+    for path in (folder, *(folder / file for file in ("char.dic", "word.dic", "encoder.pkl"))):
+        found = locate(path)
+        assert found.notes == ("the configuration is that of the published models",)
+        assert found.name == "changed"
     options = locate(folder).read_options()
     sizes = (options.lstm_dim, options.projection_dim, options.char_dim, options.word_dim)
     assert sizes == (4096, 512, 50, 100)

@@ -69,6 +69,27 @@ def test_the_learned_sum_of_layers(module: Path) -> None:
     np.testing.assert_allclose(numbers, [*shares, bundle.read("aggregation/scaling")], rtol=1e-6)
 
 
+def test_the_sum_of_layers_of_deeppavlov(tmp_path: Path) -> None:
+    arrays = {
+        "elmo_output_ELMo_W": np.array([0, 0, np.log(2)], "<f4"),
+        "elmo_output_ELMo_gamma": np.float32(1.5),
+    }
+    bundle = TensorBundle(write_bundle(tmp_path / "variables", arrays))
+    assert saved_model._layer_mix(bundle, 3) == "mix:0.25,0.25,0.5,1.5"
+    assert saved_model._layer_mix(bundle, 2) == ""
+
+
+def test_the_sizes_of_the_original() -> None:
+    """Section 3.4 of the paper."""
+    options = saved_model._ORIGINAL
+    widths = [(width, 32 << max(0, width - 2)) for width in range(1, 8)]
+    assert list(options.filters) == widths
+    assert (options.projection_dim, options.lstm_dim, options.n_layers) == (512, 4096, 2)
+    assert (options.n_highway, options.char_dim, options.max_characters) == (2, 16, 50)
+    assert (options.cell_clip, options.proj_clip, options.activation) == (3, 3, "relu")
+    assert options.residual
+
+
 def test_another_module_is_refused(tmp_path: Path) -> None:
     (tmp_path / "variables").mkdir()
     write_bundle(tmp_path / "variables" / "variables", {"dense/kernel": np.zeros(3, "<f4")})
@@ -96,6 +117,9 @@ def test_a_dump_of_one_layer_is_read(tmp_path: Path) -> None:
     [
         ("embedding", "a word-input model without characters"),
         ("rnn/MultiRNNCell/Cell0/LSTMCell/kernel", "a model of one direction"),
+        ("rnn/LSTMCell/kernel", "a model of one direction"),
+        ("rnn/multi_rnn_cell/cell_0/lstm_cell/kernel", "a model of one direction"),
+        ("rnn/lstm_cell/kernel", "a model of one direction"),
     ],
 )
 def test_other_dumps_are_refused_by_name(name: str, problem: str, tmp_path: Path) -> None:

@@ -163,6 +163,14 @@ LYING: dict[str, tuple[dict[bytes, bytes], str]] = {
         {**dict([part(0, 3, offset=0)]), b"a": sliced((0, 3), (3, 3))},
         "a slice of a is missing",
     ),
+    "a slice of another type": (
+        {
+            **dict([part(0, 3, offset=0)]),
+            slice_key("a", [Extent(3, 3)]): entry_message(np.ones(3, "<f2"), offset=12),
+            b"a": sliced((0, 3), (3, 3)),
+        },
+        "a slice of a is missing or has another shape or type",
+    ),
     "slices with a gap": ({**HALVES, b"a": sliced((0, 3), (4, 2))}, "do not cover each of its"),
     "slices that overlap": ({**HALVES, b"a": sliced((0, 3), (0, 3))}, "do not cover each of its"),
     "a slice beyond the end": (

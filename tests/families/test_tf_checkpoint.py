@@ -138,7 +138,7 @@ def test_names_of_a_checkpoint(full: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert (expected.name, expected.family.key) == ("full", "tf-checkpoint")
     assert expected.weights == full / INDEX
     assert expected.paths == (full / "options.json", full / INDEX, full / DATA, full / "vocab.txt")
-    for name in (PREFIX, INDEX, DATA, "checkpoint"):
+    for name in (PREFIX, INDEX, DATA, f"{PREFIX}.meta", "checkpoint"):
         assert locate(full / name).paths == expected.paths
         assert locate(str(full / name)).name == "full"
     monkeypatch.chdir(full)

@@ -40,6 +40,9 @@ REFUSED = [
     ("lstm", "dim", math.nan, f"lstm.dim is NaN, {WHOLE}"),
     ("lstm", "projection_dim", [8], f"lstm.projection_dim is [8], {WHOLE}"),
     ("lstm", "n_layers", 10**7, "lstm.n_layers is 10000000, not a whole number from 1 to 1000"),
+    ("lstm", "n_layers", 1001, "lstm.n_layers is 1001, not a whole number from 1 to 1000"),
+    ("char_cnn", "n_highway", 1001, "n_highway is 1001, not a whole number from 0 to 1000"),
+    ("char_cnn", "max_characters_per_token", 1001, "is 1001, not a whole number from 3 to 1000"),
     ("lstm", "cell_clip", -3, "lstm.cell_clip is -3, not null or a positive number"),
     ("lstm", "cell_clip", True, "lstm.cell_clip is true, not null or a positive number"),
     ("lstm", "proj_clip", math.inf, "lstm.proj_clip is Infinity, not null or a positive number"),
@@ -118,6 +121,12 @@ TAKEN = [
     ("lstm", "n_layers", None, "n_layers", 1),
     ("lstm", "n_layers", ..., "n_layers", 1),
     ("char_cnn", "max_characters_per_token", ..., "max_characters", 50),
+    ("char_cnn", "filters", [[50, 4]], "filters", ((50, 4),)),
+    # the largest numbers
+    ("lstm", "dim", 1 << 24, "lstm_dim", 1 << 24),
+    ("lstm", "n_layers", 1000, "n_layers", 1000),
+    ("char_cnn", "n_highway", 1000, "n_highway", 1000),
+    ("char_cnn", "max_characters_per_token", 1000, "max_characters", 1000),
 ]
 
 

@@ -13,6 +13,7 @@ from disks import disk_of
 
 from elmo_cli import zip_files
 from elmo_cli.errors import ElmoError, ModelError, OutputError
+from elmo_cli.pretrained.archive import _new_name, archive_stem, is_archive
 from elmo_cli.pretrained.load import load, locate
 
 LINK = object()
@@ -58,6 +59,33 @@ def test_archives_are_models(
     before = folder.stat().st_mtime_ns
     assert locate(path).weights == files.weights
     assert folder.stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize(
+    "suffix", [".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz"]
+)
+def test_suffixes_of_archives(suffix: str) -> None:
+    """A model is named after its archive, and a file of such a name is opened as one."""
+    path = Path(f"v1.5_model{suffix}")
+    assert is_archive(path)
+    assert archive_stem(path) == "v1.5_model"
+
+
+FILES_OF_MODELS = """
+    weights.hdf5 model.h5 options.json elmo_options.json parts.json vocab.txt vocab-2016.txt.gz
+    characters.txt words.txt README.md weights.th best.th config.json fta/model.options_file
+    char.dic word.dic encoder.pkl token_embedder.pkl cnn_50_sample.json checkpoint
+    model.ckpt-9.index model.ckpt-9.data-00000-of-00002 saved_model.pb variables/variables.index
+    variables/variables.data-00001-of-00002
+"""
+
+
+@pytest.mark.parametrize("name", FILES_OF_MODELS.split())
+def test_the_files_of_each_family_are_extracted(name: str) -> None:
+    """Whatever folder they are in; nothing else is."""
+    for path in (name, f"a/{name}", f"a/b/{name}"):
+        assert _new_name(path) == name
+    assert _new_name(f"a/.{name}") == f"a/.{name}"
 
 
 MEBIBYTE = bytes(1 << 20)

@@ -119,6 +119,8 @@ def test_other_files_next_to_weights_are_passed_over(tiny: Path, tmp_path: Path)
 # Files of a folder, and what the error says.
 INCOMPLETE = [
     (["a_weights.hdf5", "b_weights.hdf5"], r"2 possible weight files \(a_weights\.hdf5, b_wei"),
+    (["a.h5", "b.h5", "c.h5", "d.h5"], r"4 possible weight files \(a\.h5, b\.h5, c\.h5, d\.h5\)"),
+    (["a.h5", "b.h5", "c.h5", "d.h5", "e.h5"], r"5 possible .* \(a\.h5, b\.h5, c\.h5, d\.h5, …\)"),
     (["weights.hdf5", "model.hdf5"], r"2 possible weight files \(model\.hdf5, weights\.hdf5\)"),
     (
         ["w.hdf5", "a_options.json", "b_options.json"],

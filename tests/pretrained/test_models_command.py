@@ -14,6 +14,7 @@ from local_server import LocalServer
 from elmo_cli import Embedder
 from elmo_cli.cli import console
 from elmo_cli.pretrained.catalogue import CATALOGUE, Model, find_model
+from elmo_cli.pretrained.download import pull
 from elmo_cli.pretrained.load import load
 
 
@@ -32,7 +33,8 @@ def test_list(model: Model, home: Path, server: LocalServer) -> None:
     assert list(by_name) == [*(known.name for known in CATALOGUE), "tiny"]
     assert by_name["small"] == ["54.4 MB", "256", "English", "not downloaded"]
     assert by_name["medium"][:2] == ["about 112.1 MB", "512"]
-    assert by_name["portuguese"][:2] == ["?", "?"]
+    assert by_name["portuguese"] == ["?", "?", "Portuguese", "not downloaded"]
+    assert by_name["elmo-en"] == ["21.2 MB", "1024", "English", "bundled"]
     before = as_json("list")[-1]
     made("models", "pull", "tiny")
     after = as_json("list")[-1]
@@ -45,7 +47,11 @@ def test_list(model: Model, home: Path, server: LocalServer) -> None:
 
 def test_show_of_a_published_model(home: Path) -> None:
     """Whoever downloads by hand needs the addresses, the hash and the folder."""
-    lines = set(shown("show", "Small"))
+    in_order = shown("show", "Small")
+    names = " ".join(line.split()[0] for line in in_order[: in_order.index("")])
+    assert names == "name corpus language citation licence dim note bytes where path parameters"
+    lines = set(in_order)
+    assert {"bytes       54.4 MB", "parameters  13,593,296", "  bytes  not stated"} < lines
     options, weights = find_model("small").files
     assert {f"  {address}" for address in (*options.addresses, *weights.addresses)} < lines
     assert {f"  sha256 {weights.sha256}", "  sha256 not stated"} < lines
@@ -69,6 +75,10 @@ def test_show_of_files(tiny: Path, tmp_path: Path, kind: str) -> None:
     assert facts["sha256"] == bilm.sha256
     assert facts["where"] == "path"
     assert (facts["path"] == str(folder)) == (kind == "folder")
+    assert facts["family"] == "bilm-tf"
+    needed = [folder / name for name in ("options.json", "weights.hdf5")]
+    assert facts["bytes"] == sum(path.stat().st_size for path in needed)
+    assert facts["bytes_are_exact"]
     assert facts["dim"] == 16
     assert facts["layers"] == 3
     assert facts["options"] == bilm.options.to_dict()
@@ -88,8 +98,10 @@ def test_random(tiny: Path, tmp_path: Path) -> None:
     models = []
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
         done = made("models", "random", "--like", tiny, "--seed", seed, "-o", tmp_path / name)
-        assert "random weights" in done.err
         models.append(load(tmp_path / name))
+        n_parameters = sum(values.numel() for values in models[-1].parameters())
+        weights = f"{n_parameters:,} random weights, seed {seed}, sizes of {tiny}"
+        assert done.err == f"{tmp_path / name}: {weights}\n"
     a, b, c = models
     assert a.options == b.options == c.options == trained.options
     assert a.sha256 == b.sha256
@@ -120,5 +132,14 @@ def test_pull(
         assert done.err == f"tiny: cached, {home}/models/tiny\n"
         assert len(server.seen) == n_requests
     assert made("models", "pull", "tiny", "-q").err == ""
+
+    def pull_after_waiting(*args: Any, **named: Any) -> Any:
+        named["on_wait"]()
+        return pull(*args, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("elmo_cli.pretrained.download.pull", pull_after_waiting)
+        first, _ = made("models", "pull", "tiny").err.splitlines()
+    assert first == "waiting for another process that is downloading tiny"
     _, weights = model.files
     assert progress[-1] == (sum(map(len, server.files.values())), weights.bytes)

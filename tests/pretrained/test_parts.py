@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -12,10 +13,11 @@ import torch
 from elmo_cli.errors import ModelError
 from elmo_cli.lm.language_model import load_language_model
 from elmo_cli.model.bilm import NextTokenSoftmax, State
-from elmo_cli.pretrained.load import load, locate
+from elmo_cli.pretrained.load import ModelSource, describe_model, load, locate
 from elmo_cli.pretrained.model_files import check_parts, remove_parts, write_parts
+from elmo_cli.pretrained.model_inspection import inspect_model
 from elmo_cli.pretrained.parts_file import PARTS_FILE
-from elmo_cli.pretrained.warm_state import write_warm_state
+from elmo_cli.pretrained.warm_state import TEXT, write_warm_state
 from elmo_cli.weightfile.write import write_bilm, write_softmax, write_state
 
 SPECIAL_TYPES = ("<S>", "</S>", "<UNK>")
@@ -64,6 +66,8 @@ def test_a_part_of_another_model_is_refused(part: str, model: Path, other: Path)
         read(model)
     assert caught.value.message.startswith(f"{path}: its sha256 is not {before[:12]}…")
     assert PARTS_FILE in caught.value.hint
+    (error,) = inspect_model(ModelSource(model), verify=True).errors
+    assert error.message == caught.value.message
     remove_parts(model)
     read(model)
 
@@ -91,12 +95,20 @@ def test_parts_named_by_the_caller_are_used_with_a_warning(model: Path, other: P
 
 def test_a_part_that_is_its_own_needs_no_warning(model: Path) -> None:
     assert load_language_model(model).warning == ""
+    facts = describe_model(str(model))
+    assert (facts["softmax"], facts["vocabulary"], facts["warm_state"]) == (True, True, True)
     assert load_language_model(model, softmax=model / "." / "softmax.hdf5").warning == ""
     assert load_language_model().warning == ""  # the bundled model
     files = locate(model)
     remove_parts(model)
     assert check_parts(files, {"softmax": files.weights}) == ""  # a softmax inside the weights
     assert load().warm_state_warning == ""
+
+
+def test_the_text_of_the_warm_state_never_changes() -> None:
+    """A file records what the state is computed from; with another text it would be another one."""
+    digest = hashlib.sha256("\n".join(TEXT).encode()).hexdigest()
+    assert digest == "f55538294b4e9ce4e7f868159fc1bb4cad126aac86bf22058b8bd8dd87ec0f65"
 
 
 @pytest.mark.parametrize("is_alone", [True, False])

@@ -209,6 +209,44 @@ def test_the_catalogue_is_consistent() -> None:
         assert any(address in file.addresses for file in find_model(name).files)
 
 
+# name -> aliases, language, size of a vector, parameters, addresses of each file, size and hash
+CATALOGUE_FACTS = {
+    "elmo-en": (("bundled",), "English", 1024, 10_609_536, 0, None, ""),
+    "small": ((), "English", 256, 13_593_296, 2, 54_402_456, "747ba97a"),
+    "medium": ((), "English", 512, 28_027_728, 2, None, ""),
+    "original": ((), "English", 1024, 93_600_848, 3, 374_434_792, "a6b92b9c"),
+    "original-5.5b": (("5.5b", "original_5.5b"), "English", 1024, 93_600_848, 2, None, ""),
+    "pubmed": ((), "English", 1024, 93_600_848, 2, None, ""),
+    "portuguese": (("pt",), "Portuguese", None, None, 2, None, ""),
+}
+
+
+def test_the_facts_of_the_catalogue() -> None:
+    """Names that users have in their commands, and what else nothing here computes."""
+    assert [model.name for model in CATALOGUE] == list(CATALOGUE_FACTS)
+    for model in CATALOGUE:
+        aliases, language, dim, n_parameters, n_addresses, n_bytes, sha256 = CATALOGUE_FACTS[
+            model.name
+        ]
+        for name in (model.name, *aliases, model.name.upper()):
+            assert find_model(name) is model
+        assert model.aliases == aliases
+        facts = (model.language, model.dim, model.n_parameters)
+        assert facts == (language, dim, n_parameters)
+        assert {len(file.addresses) for file in model.files} <= {n_addresses}
+        if model.files:
+            options, weights = model.files
+            assert (options.bytes, options.sha256, weights.bytes) == (None, None, n_bytes)
+            assert (weights.sha256 or "").startswith(sha256)
+
+
+@pytest.mark.parametrize(("name", "similar"), [("orginal", "original"), ("Smal", "small")])
+def test_a_similar_name_is_suggested(name: str, similar: str) -> None:
+    with pytest.raises(ModelError, match=f"no model named `{name}`") as caught:
+        locate(name)
+    assert caught.value.hint == f"did you mean `{similar}`? `elmo models list` shows all names"
+
+
 def test_the_bundled_model_is_as_the_catalogue_says() -> None:
     path = bundled_dir() / "weights.hdf5"
     with open_hdf5(path) as file:
