@@ -77,9 +77,13 @@ def test_line_ends_in_names_start_no_line_of_their_own() -> None:
     )
 
 
-def test_data_on_standard_output_stays_as_it_is(scene: CommandScene) -> None:
+def test_data_on_standard_output_stays_as_it_is_but_on_a_terminal(
+    scene: CommandScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file("e.txt", "a\u202eb\n")(scene)  # which changes the direction of writing
     assert made("tokenize", "e.txt").out.decode().startswith("a\u202eb")
+    monkeypatch.setattr(console, "is_terminal", lambda stream: True)
+    assert made("tokenize", "e.txt").out.decode() == "a\\u202eb\n"
 
 
 def test_numbers_that_are_not_finite_are_null_in_json(

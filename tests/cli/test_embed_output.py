@@ -7,11 +7,13 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from command_line import elmo, made, refused
 
+from elmo_cli.embed import blocks
 from elmo_cli.store.reader import open_embeddings
 
 EMBED = ("embed", "a.txt", "-o", "a.hdf5")
@@ -122,6 +124,16 @@ def test_warnings_are_in_the_json_and_repeated_for_a_finished_file() -> None:
     assert done.err.count("complete already") == 2
 
 
+def test_a_pair_of_files_goes_before_the_model_of_the_environment(odd: Path) -> None:
+    """The command line takes precedence, also where it names a model in another way."""
+    pair = ("--options-file", odd / "options.json", "--weight-file", odd / "weights.hdf5")
+    made(*EMBED, *pair)
+    with open_embeddings("a.hdf5") as embeddings:
+        assert embeddings.attributes["model"] == "odd"
+    refused(elmo(*EMBED, "-f", *pair[:2]), 2, f"{odd / 'options.json'}: expected one model", "")
+    refused(elmo(*EMBED, "-f", "-m", "odd", *pair), 2, f"odd, {pair[1]}, {pair[3]}: expected", "")
+
+
 def test_a_limit_of_the_length() -> None:
     made(*EMBED, "--max-sentence-length", 3)
     done = elmo(*EMBED, "--max-sentence-length", 2, "-f")
@@ -175,6 +187,26 @@ def test_a_plan_has_a_line_and_an_object_for_each_file() -> None:
     plans = json.loads(made(*words, "--json").out)
     assert [plan["output"] for plan in plans] == ["v/a.hdf5", "v/b.hdf5"]
     assert not Path("v").exists()
+    Path("b.txt").write_text("\n\n")
+    line = made("embed", "b.txt", "-o", "b.hdf5", "--dry-run").out.decode()
+    assert line.startswith("b.hdf5: 2 sentences, 0 tokens, about ")
+
+
+def test_an_unfinished_run_that_is_to_replace_a_file_is_named(
+    stop_run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its error names `--resume` first: the run may have computed for days."""
+    monkeypatch.setattr(blocks, "SENTENCES", 3)  # as in `stop_run`
+    Path("a.txt").write_text("the cat\n" * 9)
+    made(*EMBED, "-q")
+    stop_run(*EMBED, "--overwrite")
+    done = elmo(*EMBED)
+    problem = "a.hdf5: exists, and the run that is to replace it is unfinished"
+    refused(done, 1, problem, "`--resume` continues that run, `--overwrite` starts over")
+    Path("a.hdf5.part").unlink()  # what is left is the log of a run that is complete
+    refused(elmo(*EMBED), 1, "a.hdf5: exists", "`--overwrite` replaces it")
+    assert made(*EMBED, "--resume").err.endswith("complete already\n")
+    assert not Path("a.hdf5.part.log").exists()
 
 
 def test_a_folder_that_has_some_of_the_files() -> None:

@@ -18,6 +18,7 @@ from tolerance import ATOL_ORDER
 
 from elmo_cli.embed import blocks
 from elmo_cli.embed.embedder import Embedder
+from elmo_cli.messages import format_bytes
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.store import inspection
 from elmo_cli.version import __version__
@@ -175,7 +176,10 @@ def test_an_unfinished_file(stop_run: Any) -> None:
     stop_run("embed", "d.jsonl", "-o", "a.hdf5")
     done = elmo("inspect", "a.hdf5.part")
     refused(done, 1, "a.hdf5.part: unfinished: 3 sentences committed", "`elmo embed … --resume`")
-    assert rows_of(done)["unfinished"] == "3 sentences and 9 tokens committed"
+    rows = rows_of(done)
+    assert rows["unfinished"] == "3 sentences and 9 tokens committed"
+    n_bytes = Path("a.hdf5.part").stat().st_size
+    assert rows["size"] == format_bytes(n_bytes)
     done = elmo("inspect", "a.hdf5")
     refused(done, 1, "a.hdf5: the run that writes it has not finished", "resume")
 

@@ -55,7 +55,8 @@ def test_specials_then_types_by_count(
     }
     assert "boundary or padding tokens (<S>" in warning
     assert f"warning: {warning}\n" in done.err
-    assert f"out: {n_entries} entries for the 8 types of the text" in done.err
+    covered = f"they cover {n_known / 12:.2%} of its 12 tokens"
+    assert f"out: {n_entries} entries for the 8 types of the text; {covered}\n" in done.err
     to_stdout = made("vocab", "-", "-o", "-", "-q", *options.split(), stdin=TEXT.encode())
     assert to_stdout.out == Path("out").read_bytes()
     assert to_stdout.err == ""
@@ -68,6 +69,43 @@ def test_vocabulary_of_several_raw_files() -> None:
     Path("text.xz").write_bytes(lzma.compress(b"a I don't. b\n"))
     types = made("vocab", "text.txt", "text.xz", "--tokenize", "-o", "-").out.decode().split()
     assert {"a", "n't", "do", ".", "zebra"} <= set(types)
+
+
+# Options, name and content of a file, and its types
+INPUTS = [
+    ("--encoding latin-1", "a.txt", b"caf\xe9\n", "caf\u00e9"),
+    ("--input-format conll", "a.txt", b"a X\nb Y\n", "a b"),
+    ("--input-format conll --column 2", "a.txt", b"a X\nb Y\n", "X Y"),
+    ("--input-format jsonl", "a.txt", b'{"tokens": ["a"]}\n', "a"),
+    ("--fasta-raw", "a.fasta", b">p\nM-\n", "- M"),
+    ("--tokenize", "a.txt", b"don't\n", "do n't"),
+]
+
+
+@pytest.mark.parametrize(("options", "name", "content", "types"), INPUTS)
+def test_options_of_the_input(options: str, name: str, content: bytes, types: str) -> None:
+    Path(name).write_bytes(content)
+    lines = made("vocab", name, "-o", "-", *options.split()).out.decode().splitlines()
+    assert lines[3:] == types.split()
+
+
+def test_skipped_lines_and_warnings_are_in_the_json() -> None:
+    Path("bad.txt").write_bytes(b"a\n\xff\nb\n")
+    done = elmo("vocab", "bad.txt", "-o", "out", "--on-error", "skip", "--json")
+    assert done.code == 3
+    facts = json.loads(done.out)
+    assert facts["skipped"] == [["bad.txt", 2, "0xFF at byte 1 is not UTF-8"]]
+    Path("empty.txt").write_text("")
+    for command in ("vocab", "tokenize"):
+        err = made(
+            command,
+            "text.txt" if command == "vocab" else "raw.txt",
+            "empty.txt",
+            "-o",
+            f"{command}.out",
+        ).err
+        assert "warning: empty.txt: empty, without any line\n" in err
+    assert err.endswith("tokenize.out: written\n")
 
 
 def test_types_that_do_not_fit_a_line_are_left_out() -> None:

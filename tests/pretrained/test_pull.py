@@ -240,7 +240,7 @@ def test_the_facts_of_the_catalogue() -> None:
             assert (weights.sha256 or "").startswith(sha256)
 
 
-@pytest.mark.parametrize(("name", "similar"), [("orginal", "original"), ("Smal", "small")])
+@pytest.mark.parametrize(("name", "similar"), [("orginal", "original"), ("SMAL", "small")])
 def test_a_similar_name_is_suggested(name: str, similar: str) -> None:
     with pytest.raises(ModelError, match=f"no model named `{name}`") as caught:
         locate(name)
