@@ -7,14 +7,18 @@ import json
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from command_line import elmo, made, refused
 
+from elmo_cli.cli import console, embed_jobs
 from elmo_cli.embed import blocks
+from elmo_cli.errors import InputError
 from elmo_cli.store.reader import open_embeddings
+from elmo_cli.text.input_report import InputReport
 
 EMBED = ("embed", "a.txt", "-o", "a.hdf5")
 
@@ -221,3 +225,69 @@ def test_a_folder_that_has_some_of_the_files() -> None:
     Path("v/b.hdf5").unlink()
     made(*command, "--resume")
     assert Path("v/b.hdf5").exists()
+
+
+# -- clusters -------------------------------------------------------------------------------------
+
+
+def piece(number: int, n_tokens: int, *, worker: str = "", error: str = "") -> Any:
+    """A shard: of a worker, complete before, or missing."""
+    return SimpleNamespace(
+        number=number,
+        name=f"part-{number}-ab12.hdf5",
+        n_sentences=10 * n_tokens,
+        n_tokens=n_tokens,
+        worker=worker,
+        error=error,
+        hint="take less",
+    )
+
+
+def test_what_a_cluster_has_done() -> None:
+    """Tokens of shards that were complete before are not computed ones."""
+    pieces = [
+        piece(1, 5, worker="w2"),
+        piece(2, 0, error="out of memory"),
+        piece(3, 1),
+        piece(4, 7, worker="w1"),
+        piece(5, 2, worker="w2"),
+    ]
+    report = InputReport(warnings=["odd"], skipped=[("a.txt", 2, "why")])
+    result: Any = SimpleNamespace(pieces=pieces, report=report, fit=())
+    assert embed_jobs._cluster_facts("v/", result, 1.26) == {
+        "output": "v/",
+        "shards": [f"part-{number}-ab12.hdf5" for number in (1, 3, 4, 5)],
+        "missing": [{"shard": 2, "error": "out of memory"}],
+        "sentences": 150,
+        "tokens": 15,
+        "computed_tokens": 14,
+        "seconds": 1.3,
+        "workers": ["w1", "w2"],
+        "fit": {},
+        "skipped": [("a.txt", 2, "why")],
+        "warnings": ["odd"],
+    }
+    with pytest.raises(InputError) as caught:
+        embed_jobs._refuse_missing("v/", result)
+    missing = "1 of 5 shards missing, the first is 2: out of memory"
+    assert caught.value.message == f"v/: {missing}"
+    assert caught.value.hint == "take less; then repeat the command to compute the missing shards"
+
+
+@pytest.mark.parametrize(
+    ("folder", "n_lines", "merged"), [("v", 1, "v"), ("s3://b/v/", 2, "shards")]
+)
+def test_the_command_that_joins_the_shards_is_printed(
+    folder: str,
+    n_lines: int,
+    merged: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Only those of one run: a folder may have shards of several."""
+    monkeypatch.setattr(console, "mode", console.Mode())
+    embed_jobs._suggest_merge(folder, "part-00001-of-00003-ab12.hdf5")
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == n_lines
+    names = f"{merged}/part-*-ab12.hdf5"
+    assert lines[-1] == f"`elmo merge {names} -o OUT.hdf5` joins them into one file"

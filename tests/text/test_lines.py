@@ -188,6 +188,7 @@ def test_files_of_other_kinds_are_named(text: Path, kind: str) -> None:
     error = refused(write(text, OTHER_KINDS[kind]))
     assert error.message.startswith(f"{text}: {kind}")
     assert error.message.endswith(", not a text")
+    assert " FILE" not in error.hint  # its commands name the file itself
 
 
 def names_and_kinds() -> Iterator[tuple[str, str]]:
