@@ -23,6 +23,7 @@ from elmo_cli.embed.plan import estimate_bytes, space_problem
 from elmo_cli.embed.run_spec import run_spec
 from elmo_cli.embed.run_summary import RunSummary
 from elmo_cli.embed.text_fit import text_fit
+from elmo_cli.engine.runtime import return_large_blocks
 from elmo_cli.errors import InputError, OutputError, ResumeError
 from elmo_cli.fit import FitPoint
 from elmo_cli.messages import shorten_list
@@ -128,7 +129,8 @@ class EmbedRun:
             else:
                 state = self._skip_committed(own_blocks, writer.progress)
                 self._compute_and_commit(own_blocks, writer, state)
-                writer.finish(self._attributes(writer.progress))
+                with return_large_blocks():
+                    writer.finish(self._attributes(writer.progress))
                 if writer.line_warning:
                     self._warn(writer.line_warning)
         self._warn_of_input()

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -25,11 +25,13 @@ _MMAP_THRESHOLD = -3
 _ARENA_MAX = -8
 _KEPT_BYTES = 1 << 30
 _LARGEST_KEPT_BYTES = 1 << 25  # the maximum that glibc accepts
+_SMALLEST_RETURNED_BYTES = 1 << 20
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed")
 # oneDNN's whole message where it could not allocate the code of a kernel
 _ONEDNN_OUT_OF_MEMORY = "could not create a primitive"
 # torch's number of threads for new threads is one per process, so only one pool exists at a time.
 _pool_lock = threading.Lock()
+_is_freed_memory_kept = False  # whether `keep_freed_memory` was called in this process
 
 
 @dataclass(frozen=True)
@@ -127,15 +129,36 @@ def keep_freed_memory() -> None:
     those of their own are returned when they are empty. Call this before threads start. Other C
     libraries do not have these settings.
     """
+    global _is_freed_memory_kept
+    _is_freed_memory_kept = True
+    _set_malloc_parameter(_MMAP_THRESHOLD, _LARGEST_KEPT_BYTES)
+    _set_malloc_parameter(_TRIM_THRESHOLD, _KEPT_BYTES)
+    _set_malloc_parameter(_ARENA_MAX, 1)
+
+
+@contextmanager
+def return_large_blocks() -> Iterator[None]:
+    """Undo `keep_freed_memory` in this context, for blocks of at least a megabyte.
+
+    A large block is not always allocated where one was freed before: if it is a few bytes longer,
+    both stay. So the copies that are made of a large text, one after the other, would add up.
+    """
+    if not _is_freed_memory_kept:
+        yield
+        return
+    _set_malloc_parameter(_MMAP_THRESHOLD, _SMALLEST_RETURNED_BYTES)
+    try:
+        yield
+    finally:
+        _set_malloc_parameter(_MMAP_THRESHOLD, _LARGEST_KEPT_BYTES)
+
+
+def _set_malloc_parameter(parameter: int, value: int) -> None:
+    """Call glibc's mallopt, if this is glibc."""
     if not sys.platform.startswith("linux"):
         return
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):
-        return
-    mallopt(_MMAP_THRESHOLD, _LARGEST_KEPT_BYTES)
-    mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
-    mallopt(_ARENA_MAX, 1)
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(parameter, value)
 
 
 def run_parallel(tasks: Sequence[Callable[[], Result]], device: torch.device) -> list[Result]:

@@ -7,6 +7,7 @@ day that somebody embeds a large corpus.
 from __future__ import annotations
 
 import os
+import platform
 import random
 import subprocess
 import sys
@@ -48,3 +49,44 @@ def test_a_million_lines_need_no_more_than_ten_thousand(tiny, tmp_path, how):
     room = 0 if how else 3 * size / 2**20
     print(f"{how}: 10 thousand lines {base:.0f} MiB, 1 million {peak:.0f} MiB, text {size:,} bytes")
     assert peak <= 1.1 * base + room
+
+
+# Prints how much memory stays after a large block is freed, in MiB: at the end of a run, and later.
+FREED_BLOCKS = """
+import resource
+from contextlib import suppress
+from elmo_cli.cli.main import main
+from elmo_cli.store.writer import EmbeddingsWriter
+
+def resident_mib():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize() / 2**20
+
+def kept_mib():
+    before = resident_mib()
+    block = bytearray(b"x") * (16 << 20)
+    del block
+    return resident_mib() - before
+
+def finish(writer, attributes, original=EmbeddingsWriter.finish):
+    print(kept_mib())
+    original(writer, attributes)
+
+EmbeddingsWriter.finish = finish
+with suppress(SystemExit):
+    main()
+print(kept_mib())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="settings of glibc")
+def test_the_end_of_a_run_returns_large_blocks(tiny, tmp_path):
+    """Until then, glibc keeps them; it would keep several copies of a large sentence map."""
+    text = tmp_path / "text.txt"
+    corpus(text, 2)
+    command = [sys.executable, "-c", FREED_BLOCKS, "embed", "--quiet", str(text)]
+    command += ["-m", str(tiny), "-o", str(tmp_path / "text.hdf5")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    at_the_end, afterwards = map(float, done.stdout.split())
+    assert at_the_end < 4
+    assert afterwards > 8

@@ -2,7 +2,7 @@
 
 The lines are kept on the disk until it is known which of them occur again, and the JSON until HDF5
 takes it. The memory that grows with the text is 16 bytes per sentence, and 32 for each line that
-occurs again; then about four times the JSON, while h5py and HDF5 copy it.
+occurs again; then twice the JSON, while h5py and HDF5 copy it.
 """
 
 from __future__ import annotations
