@@ -128,9 +128,11 @@ class ModelFiles(ModelPaths):
         is the SHA-256 of a line for each part, with its name and its SHA-256.
         """
         recorded = _recorded_digests(self)
+        options = self.read_options()
+        are_read = {"characters": options.is_unicode, "words": options.word_dim > 0}
         own = {"weights": self.weights_sha256}
-        if self.read_options().is_unicode:
-            for part, path in _dictionaries(self).items():
+        for part, path in _dictionaries(self).items():
+            if are_read[part]:
                 own[part] = sha256_of(path)
         are_recorded = all(recorded.get(part) == sha256 for part, sha256 in own.items())
         if _TENSORS in recorded and are_recorded:
