@@ -17,7 +17,7 @@ import torch
 from elmo_cli.cli import console, options
 from elmo_cli.cli.embed_summary import note_fit, note_summary, print_objects, print_summaries
 from elmo_cli.cluster.shard_folder import SKIPPED_LIST, without_secrets
-from elmo_cli.embed.blocks import SENTENCES
+from elmo_cli.embed import blocks
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.plan import Plan, measure_speed, plan_job
@@ -105,7 +105,7 @@ def _with_fit(
     """Print how the first sentences fit the vocabulary of the model; return all sentences."""
     # `tee` keeps the sentences that `text_fit` reads, until `all_sentences` has yielded them.
     beginning, all_sentences = tee(sentences)
-    note_fit(text_fit(job, islice(beginning, SENTENCES), embedder, console.warn))
+    note_fit(text_fit(job, islice(beginning, blocks.SENTENCES), embedder, console.warn))
     return all_sentences
 
 
