@@ -14,8 +14,10 @@ from disks import disk_of
 from elmo_cli.errors import OutputError, UsageError
 from elmo_cli.files import (
     FileLock,
+    abandoned_lock,
     check_distinct,
     check_output_path,
+    is_folder,
     new_file,
     output_errors,
     write_text,
@@ -190,6 +192,28 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
     assert waited == ["second"]
     assert not first.acquire()
     second.release()
+
+
+def test_what_names_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    names = (f"{tmp_path}", f"{tmp_path}/new/", f"{tmp_path}/new", f"{tmp_path}/file")
+    assert [is_folder(name) for name in names] == [True, True, False, False]
+
+
+def test_a_lock_is_abandoned_if_it_exists_and_nobody_holds_it(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with abandoned_lock(path) as is_abandoned:
+        assert not is_abandoned
+    held = FileLock(path)
+    held.acquire()
+    with abandoned_lock(path) as is_abandoned:
+        assert not is_abandoned
+    assert path.exists()
+    held.release()
+    with abandoned_lock(path) as is_abandoned:
+        assert is_abandoned
+        assert not FileLock(path).acquire()
+    assert not path.exists()
 
 
 def test_a_lock_on_a_replaced_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,24 @@ from __future__ import annotations
 import pytest
 
 from elmo_cli.errors import InputError
-from elmo_cli.fit import FitPoint, FitRule, fit_facts
+from elmo_cli.fit import (
+    ANSWERS_AT_TOKENS,
+    EXAMPLES_TO_SCORE,
+    FIRST_CHARACTERS_KNOWN,
+    FIRST_TOKENS_IN_VOCABULARY,
+    HELDOUT_IN_TRAIN,
+    HELDOUT_IN_VOCABULARY,
+    KNOWN_LABELS,
+    REPEATED_EXAMPLES,
+    TEST_IN_VOCABULARY,
+    TEXT_IN_VOCABULARY,
+    TOKENS_WITH_WORD_VECTOR,
+    TRAIN_IN_VOCABULARY,
+    VALIDATION_IN_VOCABULARY,
+    FitPoint,
+    FitRule,
+    fit_facts,
+)
 
 RULE = FitRule("words that are known", "known", "give other words", warn_below=0.5, warn_above=0.9)
 
@@ -25,6 +42,44 @@ def test_a_fraction_of_few_things_is_not_warned_of() -> None:
     rule = FitRule("words", "known", "hint", warn_below=0.5, least_counted=20)
     assert FitPoint(rule, 0, 19).warning == ""
     assert FitPoint(rule, 0, 20).warning != ""
+
+
+IN_VOCABULARY = (
+    TEXT_IN_VOCABULARY,
+    TRAIN_IN_VOCABULARY,
+    HELDOUT_IN_VOCABULARY,
+    VALIDATION_IN_VOCABULARY,
+    TEST_IN_VOCABULARY,
+)
+
+
+@pytest.mark.parametrize(
+    ("rule", "warned", "fine", "is_required"),  # how many of 100 fit
+    [
+        *((rule, 59, 60, True) for rule in IN_VOCABULARY),
+        (FIRST_TOKENS_IN_VOCABULARY, 59, 60, False),
+        (FIRST_CHARACTERS_KNOWN, 49, 50, False),
+        (TOKENS_WITH_WORD_VECTOR, 49, 50, False),
+        (KNOWN_LABELS, 99, 100, True),
+        (ANSWERS_AT_TOKENS, 94, 95, False),
+        (HELDOUT_IN_TRAIN, 11, 10, False),
+        (REPEATED_EXAMPLES, 11, 10, False),
+        (EXAMPLES_TO_SCORE, None, 1, True),
+    ],
+    ids=lambda value: value.key if isinstance(value, FitRule) else "",
+)
+def test_the_limits_of_each_rule(
+    rule: FitRule, warned: int | None, fine: int, is_required: bool
+) -> None:
+    assert FitPoint(rule, fine, 100).warning == ""
+    if warned is not None:
+        assert FitPoint(rule, warned, 100).warning.endswith(f"; {rule.hint}")
+    assert rule.is_required == is_required
+
+
+@pytest.mark.parametrize("rule", [FIRST_TOKENS_IN_VOCABULARY, FIRST_CHARACTERS_KNOWN])
+def test_the_beginning_of_a_short_text_is_not_judged(rule: FitRule) -> None:
+    assert [bool(FitPoint(rule, 0, n).warning) for n in (19, 20)] == [False, True]
 
 
 def test_the_example_is_the_first_that_does_not_fit() -> None:

@@ -86,6 +86,7 @@ def test_keys_of_every_layout(tmp_path, lines, layout, options, query, expected)
         ("flat", "99:0", None, "contains no token '99:0'", "KEY:N"),
         ("flat", "0", None, "contains no token '0'", "KEY:N"),
         ("flat", "zzzz", None, "contains no token 'zzzz'", "KEY:N"),
+        ("flat", "=zzzz", None, "contains no token 'zzzz'", "give a whole token; case is ignored"),
         ("flat", "3:0", None, "no token '0' among its 0 tokens ()", "KEY:N"),
         ("flat", "0:5", None, "no token '5' among its 5 tokens (the play", "KEY:=7"),
         ("flat", "0:=5", None, "no token '=5' among its 5 tokens", "KEY:WORD"),

@@ -1,0 +1,27 @@
+"""Words of messages: counts, shortened texts and lists, cells of columns."""
+
+from __future__ import annotations
+
+import pytest
+
+from elmo_cli.messages import columns_line, plural, shorten_list, shortened
+
+
+@pytest.mark.parametrize(
+    ("n", "words"), [(0, "0 tokens"), (1, "1 token"), (2, "2 tokens"), (1200, "1,200 tokens")]
+)
+def test_numbers_have_their_nouns(n: int, words: str) -> None:
+    assert plural(n, "token") == words
+
+
+def test_long_texts_and_lists_are_shortened() -> None:
+    assert shortened("x" * 40) == "x" * 40
+    assert shortened("x" * 41) == "x" * 40 + "…"
+    assert shorten_list(["a", "b", "c"]) == "a, b, c"
+    assert shorten_list(["a", "b", "c", "d"]) == "a and 3 more"
+
+
+def test_a_cell_of_columns_is_on_one_line_and_otherwise_as_it_is() -> None:
+    cells = ("a\\b", "\t\n\r", "\x00\x1f\x7f\x9f", "\u2028\u2029", "é\u00a0日")
+    escaped = ("a\\b", r"\t\n\r", r"\x00\x1f\x7f\x9f", r"\u2028\u2029", "é\u00a0日")
+    assert columns_line(*cells) == "\t".join(escaped) + "\n"
