@@ -83,6 +83,44 @@ def test_the_dev_loss_changes_neither_scores_nor_weights(
     assert epochs_of("with") == epochs_of("without")
 
 
+def test_progress_counts_the_tokens_of_all_epochs(folder: None) -> None:
+    """Also after a resumed part of the run."""
+    steps: list[tuple[str, float, float | None]] = []
+
+    class Counting(StoppingReporter):
+        def progress(self, what: str, done: float, total: float | None, detail: str = "") -> None:
+            steps.append((what, done, total))
+
+    with pytest.raises(KeyboardInterrupt):
+        train_ner("ner", epochs=3, reporter=Counting(1))
+    train_ner("ner", epochs=3, reporter=Counting(), mode="resume")
+    n_tokens = 5 + 3 + 3 + 2  # of train.conll
+    assert {(what, total) for what, _, total in steps} == {
+        ("training for at most 3 epochs", 3 * n_tokens)
+    }
+    counts = [done for _, done, _ in steps]
+    assert counts == sorted(set(counts))
+    assert counts[1::2] == [n_tokens, 2 * n_tokens, 3 * n_tokens]  # an epoch has two batches
+
+
+def test_a_finished_run_is_recognized(folder: None) -> None:
+    """Unless a file of its model has changed since then."""
+    facts = train_ner("ner")
+    expected = Path("ner/model.pt").read_bytes()
+    Path("ner/checkpoint.pt").touch()  # a killed run has left it
+    finished = StoppingReporter()
+    assert train_ner("ner", mode="resume", reporter=finished) == facts
+    assert finished.messages == ["ner: the run is finished"]
+    assert not Path("ner/checkpoint.pt").exists()
+    Path("ner/model.pt").write_bytes(b"changed")
+    changed = StoppingReporter()
+    again = train_ner("ner", mode="resume", reporter=changed)
+    assert {**again, "seconds": 0} == {**facts, "seconds": 0}
+    warning = "warning: ner: a file of the finished model has changed; training again"
+    assert changed.messages[0] == warning
+    assert Path("ner/model.pt").read_bytes() == expected
+
+
 @pytest.mark.parametrize(
     ("limits", "raised"),
     [

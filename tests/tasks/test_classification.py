@@ -11,13 +11,14 @@ from data_files import TREES
 from tiny_models import assert_refused, build, read, read_text
 
 from elmo_cli.errors import InputError
-from elmo_cli.tasks.classification import ClassificationTask, Classifier
+from elmo_cli.tasks.classification import ClassificationTask, Classifier, parse_tree
 from elmo_cli.tasks.labels import Span
 from elmo_cli.tasks.settings import with_settings
 
 SST = (
     "(3 (2 A) (4 (4 bright) (2 day)))\n\n(1 (2 -LRB-) (1 (0 gr\\/e\\*y) (2 2\u00a01/2)))\n(2 So)\n"
 )
+NINE_FIELDS = '{"label": "x", "1": 0, "2": 0, "3": 0, "4": 0, "5": 0, "6": 0, "7": 0, "8": 0}'
 SENTENCES = [("A", "bright", "day"), ("(", "gr/e*y", "2\u00a01/2"), ("So",)]
 
 
@@ -29,6 +30,7 @@ SENTENCES = [("A", "bright", "day"), ("(", "gr/e*y", "2\u00a01/2"), ("So",)]
         ("a.jsonl", '{"label": 1, "tokens": ["a b"]}\n', ["1"], [("a b",)]),
         ("a.jsonl", '{"label": "x", "text": "It\'s so."}\n', ["x"], ["It 's so ."]),
         ("a.jsonl", '{"label": "x", "text": "b", "tokens": ["a"]}\n', ["x"], ["a"]),
+        ("a.jsonl", '{"label": "x", "sentence": "It\'s so."}\n', ["x"], ["It 's so ."]),
         ("a.txt", "x\n(so it is)\n", [None, None], ["x", "(so it is)"]),  # to predict on
         ("a.txt", "( It drags .)\nx\n", [None, None], ["( It drags .)", "x"]),
         ("a.tsv", "bad\t(so grey)\n", ["bad"], ["(so grey)"]),
@@ -42,6 +44,12 @@ def test_files_are_read(name: str, text: str, labels: list, sentences: list) -> 
     expected = [tuple(text.split()) if isinstance(text, str) else text for text in sentences]
     assert split.sentences == expected
     assert [example.sentences for example in split.examples] == [(i,) for i in range(len(labels))]
+
+
+def test_brackets_in_trees_are_those_of_text() -> None:
+    names = ("LRB", "RRB", "LSB", "RSB", "LCB", "RCB")
+    tokens, _ = parse_tree(f"(1 {' '.join(f'(2 -{name}-)' for name in names)})")
+    assert tokens == list("()[]{}")
 
 
 def test_subtrees_are_the_inner_nodes_of_trees() -> None:
@@ -69,6 +77,8 @@ def test_subtrees_are_the_inner_nodes_of_trees() -> None:
         ("a.jsonl", '{"label": null, "text": "a"}', "no example has a label"),
         ("a.jsonl", '{"label": 0.5, "text": "a"}', "no valid label"),
         ("a.jsonl", '{"label": "x", "words": "a"}', "no valid tokens or text"),
+        ("a.jsonl", NINE_FIELDS, "fields are label, 1, 2, 3, 4, 5, 6, 7, …\n"),
+        ("a.jsonl", NINE_FIELDS.replace(', "8": 0', ""), "fields are label, 1, 2, 3, 4, 5, 6, 7\n"),
         ("a.jsonl", '{"label": "x", "tokens": ["a", 5]}', "a sentence is neither a list of"),
         ("a.jsonl", '{"label": "x", "tokens": ["a", ""]}', "a token is empty"),
     ],

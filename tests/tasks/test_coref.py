@@ -60,6 +60,8 @@ def as_set(clusters: Clusters | None) -> set:
         ("a.txt", rows(CELLS, "{token}\t{cell}")),
         ("a.txt", rows(CELLS, "{i}\tX\t{token}\t{cell}")),
         ("a.conll", rows(CELLS.replace(" -", " "), "a\t0\t{i}\t{token}\t_\t{cell}")),
+        ("a.conll", rows(CELLS.replace(" -", " _"))),
+        ("a.conll", rows(CELLS.replace(" -", " *"))),
         ("a.conll", rows(CELLS.replace("(0)|(1", "(1|(0)"))),
         ("a.conll", rows(CELLS.replace("(0", "(ada").replace("1)", "dog)").replace("(1", "(dog"))),
         ("a.jsonl", json.dumps(COREF_DOCUMENT)),
@@ -136,6 +138,14 @@ def test_blank_lines_separate_documents_of_text() -> None:
     assert [" ".join(tokens) for tokens in split.sentences] == COREF_SENTENCES
     assert [document.sentences for document in split.examples] == [(0, 1), (2,)]
     assert [document.heading for document in split.examples] == ["document_1", "document_2"]
+
+
+def test_documents_of_json_lines_keep_their_names() -> None:
+    lines = [{"doc_key": name, "sentences": [["Ada"], ["It"]]} for name in ("nw/a", "nw/b")]
+    Path("a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    documents = read_text(TASK, "a.jsonl").examples
+    assert [document.heading for document in documents] == ["nw/a", "nw/b"]
+    assert [document.sentence_keys for document in documents] == [(0, 1), (2, 3)]
 
 
 def test_mentions_of_an_entity_may_touch() -> None:

@@ -47,8 +47,9 @@ def test_a_file_of_any_name_and_layout_is_found(
 ) -> None:
     sentences = list(dict.fromkeys(SENTENCES)) if is_distinct else SENTENCES
     write("text.txt", sentences)
-    made("embed", "text.txt", "-o", "some-name.hdf5", "--layout", layout)
-    expected = open_embeddings("some-name.hdf5")
+    name = "some-name.h5" if is_distinct else "some-name.hdf5"
+    made("embed", "text.txt", "-o", name, "--layout", layout)
+    expected = open_embeddings(name)
     vectors = EmbeddingsFolder(".").find(SPLIT, "all", SILENT)
     for number, tokens in enumerate(SENTENCES):
         assert np.array_equal(vectors(number), expected[sentences.index(tokens)])
@@ -85,6 +86,7 @@ def test_warnings_about_characters_name_the_data(folder: None) -> None:
     vector_folder("new").find(split, "all", Collecting())
     warning = "warning: the distinct sentences of data.conll, line 1: "
     assert any(warning in message for message in messages)
+    assert messages[0] == "computing the embeddings of data.conll"
 
 
 @pytest.mark.parametrize(("layers", "rows"), [("all", [0, 1, 2]), ("last", [2]), ("type", [0])])

@@ -19,16 +19,18 @@ SICK = '{"premise": "It rains", "hypothesis": "It snows", "label": "no"}\n'
 SICK_2014 = (
     '{"pair_ID": 6, "sentence_A": "It rains", "sentence_B": "It pours", '
     '"entailment_judgment": "NEUTRAL"}\n'
+    '{"sentence_A": "It rains", "sentence_B": "It pours", "entailment_label": "yes"}\n'
 )
 
 
 def test_pairs_are_read_with_the_fields_of_snli_and_of_sick() -> None:
     split = read("entailment", "a.jsonl", SNLI + SICK + SICK_2014)
     targets = [example.target for example in split.examples]
-    assert targets == ["neutral", "yes", "no", "NEUTRAL"]
-    assert [example.sentences for example in split.examples] == [(0, 1), (2, 3), (4, 5), (6, 7)]
+    assert targets == ["neutral", "yes", "no", "NEUTRAL", "yes"]
+    numbers = [(0, 1), (2, 3), (4, 5), (6, 7), (8, 9)]
+    assert [example.sentences for example in split.examples] == numbers
     texts = ["It rains .", "It is wet .", "It rains .", "It rains", "It rains", "It snows"]
-    texts += ["It rains", "It pours"]
+    texts += ["It rains", "It pours"] * 2
     assert split.sentences == [tuple(text.split()) for text in texts]
     assert split.examples[2].where.endswith("a.jsonl, line 4")
     assert EntailmentTask().collect_labels(split) == ["NEUTRAL", "neutral", "no", "yes"]

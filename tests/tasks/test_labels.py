@@ -79,6 +79,7 @@ def test_scores_of_labels() -> None:
     expected = {"f1": 200 / 3, "precision": 100, "recall": 50, "predicted": 1, "gold": 2}
     assert scores.by_type["a"] == pytest.approx(expected)
     assert [scores.by_type[label]["gold"] for label in "abcd"] == [2, 1, 0, 1]
+    assert list(score_spans([[Span(0, 2, "")]], [[Span(0, 1, "X")]]).by_type) == ["_", "X"]
     assert score_spans([[]], [[]]).values == {"f1": 0, "precision": 0, "recall": 0}
 
 

@@ -112,7 +112,7 @@ def test_data_without_anything_to_score_are_refused(name: str, text: str) -> Non
 
 
 UNKNOWN = {
-    "ner": ("Anna B-PER\nB B-ORG\n", "Anna B-ORG\n"),
+    "ner": ("Anna B-PER\nB B-ORG\nslept O\n", "Anna I-ORG\nslept O\n"),  # O is not scored
     "classification": ("1\tA\n7\tB\n", "7\tB\n"),
     "entailment": (lines_of(pair("yes"), pair(0)), lines_of(pair(0), pair("Yes"))),
     "srl": (lines_of(frame("B-ARG1 B-V B-ARG9")), lines_of(frame("B-ARG9 B-V O"))),

@@ -64,6 +64,18 @@ def test_bad_files_are_refused(name: str, text: str, settings: dict, words: str)
     assert_refused("ner", name, text, words, **settings)
 
 
+@pytest.mark.parametrize(
+    "name", ["ner_tags", "labels", "tags", "pos_tags", "chunk_tags", "upos", "xpos"]
+)
+@pytest.mark.parametrize("words", ["tokens", "words"])
+def test_labels_of_json_lines_have_any_of_the_usual_names(words: str, name: str) -> None:
+    """Or that which is given."""
+    line = {"mine": ["B-X", "O"], words: ["Ada", "slept"], name: ["B-PER", "O"]}
+    assert read("ner", "a.jsonl", json.dumps(line)).examples[0].target == ("B-PER", "O")
+    chosen = read("ner", "a.jsonl", json.dumps(line), label_column="mine")
+    assert chosen.examples[0].target == ("B-X", "O")
+
+
 NUMBERED = "# a comment\n1\tIn\tO\tX\n2\tUlm\tB-LOC\tX\n\n1\tAda\tB-PER\tX\n"
 
 

@@ -46,6 +46,19 @@ def test_questions_are_read(split: Split) -> None:
     assert {(question.target, question.span) for question in again.examples} == {((), None)}
 
 
+def test_answers_at_tokens_are_counted_where_they_are_known(split: Split) -> None:
+    """Without its place, an answer can be scored, but neither learned nor judged."""
+    answers = [("Bergen", True), ("9.30", True), ("at 9.30", True), ("Åsgård", True)]
+    assert list(TASK.answers_at_tokens(split)) == [*answers, ("20", False), ("Rain", True)]
+    line = {"id": "1", "context": "Rain fell.", "question": "What fell?"}
+    for given in ({"text": ["Rain"]}, {"text": ["Rain"], "answer_start": []}, [{"text": "Rain"}]):
+        unplaced = read("qa", "a.jsonl", json.dumps({**line, "answers": given}))
+        [question] = unplaced.examples
+        assert (question.target, question.span) == (("Rain",), None)
+        assert [TASK.is_labelled(question), TASK.is_learnable(question)] == [True, False]
+        assert list(TASK.answers_at_tokens(unplaced)) == []
+
+
 @pytest.mark.parametrize(
     ("old", "new", "where"),
     [

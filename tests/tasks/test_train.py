@@ -365,7 +365,12 @@ def test_train_evaluate_and_predict(folder: None) -> None:
 def test_a_bilm_that_is_not_found_by_name_must_be_given(folder: None, odd: Path) -> None:
     """Embeddings files record only the name of a biLM, here `odd`, not its folder."""
     words = (*DATA, "-o", "ner", "--epochs", 1, "-f")
-    assert b"--layers mix:" in made("train", "ner", *words).out
+    shown = made("train", "ner", *words).out.decode()
+    mix = json.loads(Path("ner/scores.json").read_text())["mix"]["input"]
+    rounded = ", ".join(f"{weight:.2f}" for weight in mix["weights"])
+    assert f"layer weights at the input: {rounded}; gamma {mix['gamma']:.2f}\n" in shown
+    numbers = ",".join(f"{number:.6g}" for number in (*mix["weights"], mix["gamma"]))
+    assert f"\n  --layers mix:{numbers}\n" in shown
     done = made("train", "ner", *words, "-m", odd, "--set", "elmo.layer_norm=true")
     assert b"--layers mix:" not in done.out
     assert json.loads(Path("ner/task.json").read_text())["bilm"]["source"] == str(odd)
