@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from elmo_cli.messages import columns_line, plural, shorten_list, shortened
+from elmo_cli.messages import columns_line, format_bytes, plural, shorten_list, shortened
 
 
 @pytest.mark.parametrize(
@@ -12,6 +12,19 @@ from elmo_cli.messages import columns_line, plural, shorten_list, shortened
 )
 def test_numbers_have_their_nouns(n: int, words: str) -> None:
     assert plural(n, "token") == words
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "words"),
+    [
+        ((1 << 20) - 1, "1024.0 KiB"),
+        (1 << 20, "1.0 MiB"),
+        (1 << 30, "1.0 GiB"),
+        (1 << 40, "1.0 TiB"),
+    ],
+)
+def test_bytes_have_the_largest_unit_below_them(n_bytes: int, words: str) -> None:
+    assert format_bytes(n_bytes) == words
 
 
 def test_long_texts_and_lists_are_shortened() -> None:

@@ -42,6 +42,12 @@ def test_json_that_is_read(tmp_path: Path) -> None:
     path = tmp_path / "in.json"
     path.write_bytes(b'\xef\xbb\xbf{"a": {"b": 1}, "b": "' + b"x" * (1 << 19) + b'"}')
     assert read_json(path, OptionsError, "")["a"] == {"b": 1}
+    largest = b'"' + b"x" * ((1 << 20) - 2) + b'"'
+    path.write_bytes(largest)
+    assert len(read_json(path, OptionsError, "")) == (1 << 20) - 2
+    path.write_bytes(largest + b" ")
+    with pytest.raises(OptionsError, match="larger than 1 MiB"):
+        read_json(path, OptionsError, "")
     with pytest.raises(FileNotFoundError):
         read_json(tmp_path / "none.json", OptionsError, "")
     with pytest.raises(OptionsError, match="can't be read"):

@@ -177,6 +177,7 @@ def test_label_column_of_conllu(tmp_path, column, expected):
         ("{} {}", {}, {}),
         ("{} {} x", {"column": "-2"}, {}),
         ("x {} {}", {}, {"column": 2}),
+        ("x {} {}", {"token_column": 2}, {"column": 1}),
     ],
 )
 def test_label_column_of_conll(tmp_path, row, settings, attributes):
@@ -211,6 +212,7 @@ def test_label_file_of_another_format_has_its_own_token_column(tmp_path, layout)
         ("a.conllu", {"encoding": "klingon"}, UsageError, "not a text encoding"),
         ("a.tags", {"column": "upos"}, UsageError, "a.tags is plain text"),
         ("a.jsonl", {}, UsageError, "a.jsonl: labels are not read from JSON lines"),
+        ("a.fasta", {}, UsageError, "a.fasta: labels are not read from FASTA"),
         ("missing.tags", {}, InputError, "missing.tags: no such file"),
     ],
 )
@@ -219,6 +221,7 @@ def test_labels_that_cannot_be_read(tmp_path, monkeypatch, name, settings, error
     write_conllu(Path("a.conllu"), make_sentences(TEXT), LABELS)
     write_lines(Path("a.tags"), LABELS)
     Path("a.jsonl").write_text("{}\n")
+    Path("a.fasta").write_text(">a\nMK\n")
     with pytest.raises(error, match=re.escape(message)):
         list(read_labels(name, LabelSettings(**settings)))
 

@@ -18,8 +18,10 @@ from command_line import elmo, made
 from situations import CommandScene, file, hdf5, objects, stocked, zipped
 
 from elmo_cli.cli import console
+from elmo_cli.cli.lm_training import ConsoleReporter
 from elmo_cli.cli.task_options import TaskReporter
 from elmo_cli.messages import duration
+from elmo_cli.training.reporter import Estimate
 
 ESCAPE = "\x1b[31m\x9b2J"
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -281,6 +283,25 @@ def test_a_log_gets_no_bar(
 )
 def test_durations(seconds: float, words: str) -> None:
     assert duration(seconds) == words
+
+
+def test_a_training_run_is_reported_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    reporter = ConsoleReporter("the validation text")
+    measured = {"average": 12.3, "forward": 1.26, "backward": 30, "unknown_fraction": 0.0421}
+    position = {"tokens": 2500, "seconds": 1061.5}
+    reporter.log_line({"step": 1200, **position, "heldout": measured})
+    reporter.log_line({"fit_pass": 2, **position, "heldout": measured})
+    reporter.log_line({"step": 1300, **position, "loss": 1.0})
+    reporter.estimate(
+        Estimate(seconds=200, tokens=2500, epochs=1.5, rate=1234.4, limit="max_seconds")
+    )
+    shown = "perplexity 12.3 on the validation text (forward 1.3, backward 30.0), 4.2% unknown"
+    assert capsys.readouterr().err.splitlines() == [
+        f"step 1,200, 2,500 tokens, 1,062 s: {shown}",
+        f"fit, pass 2, 2,500 tokens, 1,062 s: {shown}",
+        "training takes about 3 min 20 s until --max-seconds: about 2,500 tokens (1.50 epochs) at "
+        "1,234 tokens/s",
+    ]
 
 
 @pytest.mark.parametrize(

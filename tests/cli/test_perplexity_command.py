@@ -123,6 +123,8 @@ def test_the_table_has_a_row_per_sentence(golden: Path) -> None:
         ("text -m model --json -o -", 2, "--json: has no effect", "leave it out"),
         ("text -m model -o table", 1, "table: exists", "--overwrite"),
         ("text -m model -o text -f", 2, "text: is also ", ""),
+        ("text -m model -f", 2, "--overwrite: has no effect without --output", "leave it out"),
+        ("text -m model --vocabulary types -o types -f", 2, "types: is also a file of", ""),
         (f"text {PAIR} -o model/softmax.hdf5 -f", 2, "model/softmax.hdf5: is also a file of", ""),
     ],
 )
@@ -130,11 +132,33 @@ def test_refused_commands_change_nothing(words: str, code: int, message: str, hi
     Path("table").write_text("mine")
     Path("latin").write_bytes(b"\xff\n")
     shutil.copy("model/options.json", "options")
+    shutil.copy("model/vocab.txt", "types")
     before = contents()
     done = elmo("perplexity", *words.split())
     refused(done, code, message, hint)
     assert done.out == b""
     assert contents() == before
+
+
+def test_softmax_and_vocabulary_may_be_elsewhere() -> None:
+    expected = measured()
+    Path("model/softmax.hdf5").rename("s")
+    Path("model/vocab.txt").rename("v")
+    assert measured("--softmax", "s", "--vocabulary", "v") == expected
+
+
+def test_warnings_of_the_readers_and_cut_tokens_are_reported() -> None:
+    Path("text").write_text(f"the\n[CLS] the {'x' * 60} [SEP]\n")
+    done = made("perplexity", "text", "-m", "model", "--json")
+    facts = json.loads(done.out)
+    assert facts["truncated_tokens"] == 1
+    [warning] = facts["warnings"]
+    assert warning.startswith("text, line 2: ")
+    assert f"warning: {warning}\n" in done.err
+    assert (
+        f"warning: cut 1 token to the length that the model reads; the first is `{'x' * 9}"
+        in done.err
+    )
 
 
 def test_unknown_tokens_and_skipped_lines() -> None:

@@ -14,6 +14,8 @@ import pytest
 from command_line import Done, documented, elmo, made, only_tiny, refused
 
 from elmo_cli.analysis import linear
+from elmo_cli.analysis.labelled_vectors import LabelSettings
+from elmo_cli.cli.options import LabelOptions
 
 TAGS = {
     "the": "DT",
@@ -199,6 +201,32 @@ def test_labels_in_another_encoding(tmp_path: Path) -> None:
         words += [f"--{split}", f"{split}.hdf5", labels]
     done = made(*words, "--encoding", "utf-16", "--json", "-q")
     assert json.loads(done.out)["layers"] == figures(labels="tags")["layers"]
+
+
+def test_each_option_about_labels_reaches_the_reader() -> None:
+    options = LabelOptions(
+        label_format="conll", label_column="2", token_column=3, encoding="latin-1"
+    )
+    assert options.label_settings() == LabelSettings(
+        format="conll", column="2", token_column=3, encoding="latin-1"
+    )
+
+
+def test_files_of_another_program_have_no_model(tmp_path: Path) -> None:
+    """Nor is one named in the summary."""
+    words: list[object] = ["probe"]
+    for split in N_SENTENCES:
+        path = tmp_path / f"{split}.hdf5"
+        with h5py.File(f"{split}.hdf5") as source, h5py.File(path, "w") as foreign:
+            for name in source:
+                if name != "sentence_to_index":
+                    source.copy(name, foreign)
+        words += [f"--{split}", path, f"{split}.tags"]
+    facts = json.loads(made(*words, "--layer", 1, "--json", "-q").out)
+    assert (facts["model"], facts["state"]) == (None, None)
+    layer = figures("--layer", 1, labels="tags")["layers"][0]
+    assert facts["layers"] == [{**layer, "unseen_words": None}]
+    assert "\nmodel " not in made(*words, "--layer", 1).err
 
 
 def test_layers_are_probed_in_the_order_given() -> None:

@@ -91,6 +91,13 @@ def test_patience_ends_a_run(tmp_path: Path) -> None:
     assert min(measured[-2:]) >= measured[-3]
 
 
+@pytest.mark.parametrize(("eval_seconds", "steps"), [(1e-6, [1, 2, 3]), (1e6, [3])])
+def test_evaluations_by_time(eval_seconds: float, steps: list[int], tmp_path: Path) -> None:
+    run = trainer(tmp_path, replace(SETTINGS, eval_seconds=eval_seconds, max_steps=3))
+    run.train()
+    assert [step for step, _ in evaluations(tmp_path)] == steps
+
+
 def test_evaluations_by_steps_do_not_depend_on_time(tmp_path: Path) -> None:
     """Checkpoints do: a slow machine would otherwise run out of patience earlier."""
     saved: list[int] = []

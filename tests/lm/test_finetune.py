@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from finetune_command import TOKENS, Facts, Tune, command, digests, is_same_mode
 from tiny_run import log
 
 from elmo_cli.cli import lm_training
+from elmo_cli.cli.finetune import _print, _why_not_improved
 from elmo_cli.errors import InputError
 from elmo_cli.lm.corpus import Corpus
-from elmo_cli.lm.finetune.card import describe_text
+from elmo_cli.lm.finetune.card import describe_text, write_card
 from elmo_cli.lm.finetune.domain import DomainTexts, read_domain
 from elmo_cli.lm.finetune.fit_softmax import fit_softmax
 from elmo_cli.lm.finetune.job import finetune_settings, with_evaluations_in_time
@@ -57,6 +59,116 @@ def test_domain_improves_the_model(learned: Facts, source: Path) -> None:
     assert stored_state is not None
     bilm.warm_state = None
     assert torch.equal(stored_state.c, warm_state(bilm).c)
+
+
+def test_what_is_read_and_measured_is_reported(usual: Facts, domain: Path) -> None:
+    lines = usual["err"].splitlines()
+    halves = usual["heldout"]
+    n_train = 300 * 6 - halves["validation"]["tokens"] - halves["test"]["tokens"]
+    before = usual["before"]["perplexity"]
+    ways = ", ".join(f"{way} {before[way]:.2f}" for way in ("forward", "backward"))
+    unknown = f"{usual['unknown_fraction']:.2%} unknown"
+    expected = [
+        f"not read: {domain / 'notes.tsv'}",
+        f"training text: {n_train:,} tokens in {n_train // 6} sentences",
+        f"validation text, which chooses the weights: {describe_text(halves['validation'])}",
+        f"test text, which chooses nothing: {describe_text(halves['test'])}",
+        f"before: perplexity {before['average']:.2f} ({ways}), {unknown}",
+    ]
+    assert [line for line in lines if line in expected] == expected
+    assert any(" on the validation text (forward " in line for line in lines)
+
+
+def result_of(facts: Facts) -> FinetuneResult:
+    names = {field.name for field in fields(FinetuneResult)}
+    return FinetuneResult(**{name: value for name, value in facts.items() if name in names})
+
+
+def test_the_end_is_reported_in_words(
+    learned: Facts, fitted: Facts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = "frozen biLM, its own softmax"
+    unchanged = {**learned, "improved": False, "after": learned["before"]}
+    for facts, rows in (
+        (learned, {own: "before", "fine-tuned": "after"}),
+        (unchanged, {own: "before", "kept: the same": "after"}),
+        ({**learned, "improved": None}, {own: "before", "kept: the same": "after"}),
+        (
+            {**fitted, "improved": True},
+            {
+                own: "before_model_softmax",
+                "frozen biLM, fitted softmax": "before",
+                "fine-tuned": "after",
+            },
+        ),
+    ):
+        _print(result_of(facts))
+        header, *lines = capsys.readouterr().out.splitlines()
+        assert header.split("\t") == ["", "forward", "backward", "average", "bits per byte"]
+        for line, (name, key) in zip(lines, rows.items(), strict=False):
+            figures = facts[key]
+            cells = [f"{figures['perplexity'][way]:.2f}" for way in header.split("\t")[1:4]]
+            assert line.split("\t") == [name, *cells, f"{figures['bits_per_byte']['average']:.4f}"]
+        before = facts["before"]["perplexity"]["average"]
+        ratio = facts["after"]["perplexity"]["average"] / before
+        start = f"perplexity after / before: {ratio:.3f}, " if facts["improved"] else ""
+        halves = facts["heldout"]
+        chosen = facts["chosen"]
+        expected = [
+            f"{start}measured on the test text, which chose nothing: "
+            f"{describe_text(halves['test'])}",
+            f"{facts['unknown_fraction']:.2%} of its tokens are not among the 14 types of the "
+            "vocabulary (that of the model)",
+        ]
+        if facts["improved"] is not None:
+            expected += [
+                f"the weights of step {chosen['step']} were chosen on the validation text, with "
+                f"perplexity {chosen['perplexity']:.2f}: {describe_text(halves['validation'])}",
+                f"{facts['output']}: trained on {facts['tokens']:,} tokens, "
+                f"{facts['epochs']:.2f} epochs, in {facts['seconds']:,.0f} s",
+            ]
+        assert lines[len(rows) :] == expected
+
+
+def test_the_card_has_the_facts(learned: Facts, domain: Path, tmp_path: Path) -> None:
+    halves = learned["heldout"]
+    test = halves["test"]
+    rows = {
+        "fine-tuned from": f"whole, weights with sha256 "
+        f"`{learned['source_before']['weights.hdf5']}`",
+        "on": f"`{domain / 'b.txt'}`",
+        "trained": f"{learned['tokens']:,} tokens in each direction, "
+        f"{learned['epochs']:.2f} epochs",
+        "softmax": "the model's own, then trained",
+        "vocabulary": "14 types, that of the model",
+        "validation text, which chose the weights": describe_text(halves["validation"]),
+        "test text, which chose nothing": f"{describe_text(test)}; "
+        f"{learned['unknown_fraction']:.2%} of its tokens are not in the vocabulary, and "
+        f"{test['overlap']:.1%} of its sentences are in the training text too",
+        "held out as a whole": "documents",
+    }
+    expected = [f"| {name} | {fact} |" for name, fact in rows.items()]
+    lines = (Path(learned["output"]) / "README.md").read_text().splitlines()
+    assert [line for line in lines if line in expected] == expected
+    path = tmp_path / "card.md"
+    for n_files, end in ((8, " |"), (10, " and 2 more |")):
+        write_card(path, result_of(learned), "0", [f"{n}.txt" for n in range(n_files)])
+        names = ", ".join(f"`{n}.txt`" for n in range(8))
+        assert f"| on | {names}{end}\n" in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("improved", "end"),
+    [
+        (None, "No step was made: {}; `--resume` with a larger limit trains"),
+        (False, "Fine-tuning did not help: {}; try `--overwrite --learning-rate 0.005`, or more "
+         "text"),
+    ],
+)  # fmt: skip
+def test_why_the_source_is_kept(usual: Facts, improved: bool | None, end: str) -> None:
+    facts = {**usual, "improved": improved, "learning_rate": 0.02}
+    contains = f"{usual['output']} contains the biLM of whole"
+    assert _why_not_improved(result_of(facts)) == end.format(contains)
 
 
 def test_what_chooses_does_not_measure(learned: Facts, domain: Path, source: Path) -> None:

@@ -126,8 +126,19 @@ def test_the_seed_determines_the_weights(tmp_path: Path) -> None:
 def test_the_log_has_losses_and_evaluations(tmp_path: Path) -> None:
     run = trainer(tmp_path)
     reported: list[dict[str, Any]] = []
-    run._reporter = LogReporter(reported.append)
+    shown: list[tuple[str, float, float | None, str]] = []
+
+    class ProgressReporter(LogReporter):
+        def progress(self, what: str, done: float, total: float | None, detail: str = "") -> None:
+            shown.append((what, done, total, detail))
+
+    run._reporter = ProgressReporter(reported.append)
     run.train()
+    assert shown.pop() == ("evaluating", 0, None, "")
+    for step, (what, done, total, detail) in enumerate(shown, 1):
+        assert (what, done, total) == ("training", step * 40, pytest.approx(480))
+        assert detail.startswith(f"epoch {step / 7:.2f}, loss ")  # of seven batches
+    assert len(shown) == 12
     lines = log(tmp_path)
     assert lines == reported
     assert steps_with_loss(tmp_path) == [4, 8, 12]

@@ -143,6 +143,13 @@ def test_what_a_resumed_run_may_change() -> None:
         "batch_size": 8,
         "gradient_accumulation_steps": 4,
         "eval_steps": 3,
+        "max_epochs": 2.0,
+        "max_seconds": 9.0,
+        "patience": 2,
+        "log_steps": 7,
+        "eval_seconds": 5.0,
+        "device": "cuda",
+        "threads": 3,
     }
     saved.updated(free).check_same_run(saved)
 
@@ -211,17 +218,32 @@ def test_written_recipe_reads_back(tmp_path: Path) -> None:
             "init_from": "elmo-en",
             "device": "cpu",
             "threads": 1,
+            "tokenize": True,
+            "encoding": "latin-1",
+            "on_error": "skip",
+            "shuffle": "documents",
+            "heldout": (str(tmp_path / "b.txt"),),
+            "heldout_tokens_per_file": 7,
         }
     )
     config.write(tmp_path)
     content = json.loads((tmp_path / RECIPE_FILE).read_text())
     expected = {"texts": ["a.txt", "-"], "dropout": 0.0, "keep-best": True}
     assert content.items() >= expected.items()
-    assert {"device", "max-seconds", "tokenize", "data-dir"}.isdisjoint(content)
+    assert {"device", "max-seconds", "column", "data-dir"}.isdisjoint(content)
     without_effect = {"lstm-dim", "projection-dim", "char-filters", "min-count"}
     assert without_effect.isdisjoint(content)
     read = PretrainConfig.read(tmp_path / RECIPE_FILE)
     assert read == config.updated({"device": "auto"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("column", 2), ("fasta_id", "uniprot"), ("fasta_raw", True)]
+)
+def test_settings_of_other_formats_are_written_too(name: str, value: Any, tmp_path: Path) -> None:
+    config = PretrainConfig().updated({name: value})
+    config.write(tmp_path)
+    assert PretrainConfig.read(tmp_path / RECIPE_FILE) == config != PretrainConfig()
 
 
 def test_bundled_recipe_is_readable() -> None:
