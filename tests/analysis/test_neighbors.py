@@ -15,8 +15,9 @@ from elmo_cli.analysis import neighbors
 from elmo_cli.analysis.neighbors import embed_queries, nearest, read_queries
 from elmo_cli.analysis.query import phrase_occurrences
 from elmo_cli.analysis.vectors import LayerView
-from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.errors import EmbeddingsFileError, ModelError, UsageError
 from elmo_cli.hdf5 import read_dataset
+from elmo_cli.pretrained.load import load
 from elmo_cli.store.reader import open_embeddings
 
 FILES = [
@@ -272,6 +273,33 @@ def test_model_of_another_size_is_refused(tmp_path, tiny):
         embed_queries(str(tmp_path / "a.hdf5"), ["a [b]"], model=str(tiny))
     with pytest.raises(UsageError, match="does not record its model"):
         embed_queries(str(tmp_path / "a.hdf5"), ["a [b]"])
+
+
+@pytest.mark.parametrize(
+    ("state", "is_warned"),
+    [("zero", False), ("warm", False), ("carry", True), ("document", True)],
+)
+def test_states_that_a_typed_sentence_cannot_have_are_warned_of(tmp_path, tiny, state, is_warned):
+    """The vectors of a file with a warm state do not depend on the text before."""
+    sentences = make_sentences(["a b"])
+    arrays = [layers(sentence, dim=16) for sentence in sentences]
+    header = {"state": state, "model_sha256": load(tiny).sha256}
+    path = str(write(tmp_path / "a.hdf5", sentences, arrays, header=header))
+    [query], warnings = embed_queries(path, ["a [b]"], model=str(tiny))
+    assert (query.source, query.n_occurrences, str(query.token)) == ("`text`", None, "0:1")
+    expected = [f"{path}: state is {state!r}, that of a typed sentence is 'zero'"]
+    assert warnings == (expected if is_warned else [])
+
+
+def test_a_model_that_cannot_be_loaded_is_named(tmp_path):
+    """That which a file records, with a hint, or that which is given."""
+    write(tmp_path / "a.hdf5", make_sentences(["a b"]), header={"model": "nosuch"})
+    with pytest.raises(ModelError, match=r"a\.hdf5: its model 'nosuch': no model named") as caught:
+        embed_queries(str(tmp_path / "a.hdf5"), ["a [b]"])
+    assert caught.value.hint == "give its path with `model`"
+    with pytest.raises(ModelError, match=r"^no model named `other`") as caught:
+        embed_queries(str(tmp_path / "a.hdf5"), ["a [b]"], model="other")
+    assert "elmo models list" in caught.value.hint
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):

@@ -161,6 +161,13 @@ def test_kwic_of_tokens_with_spaces_and_of_raw_text() -> None:
     warning = "warning: t.hdf5: the tokens of 1 sentence are not recorded: sentence 0 (`10 000"
     assert warning in done.err
     assert "`--layout flat`" in done.err
+    facts = json.loads(made("kwic", "t.hdf5", "roses", "--json").out)
+    assert facts["sentences_without_tokens"] == 1
+    done = made("neighbors", "t.hdf5", "1:roses", "--same-word", "--json")
+    facts = json.loads(done.out)
+    assert facts["sentences_without_tokens"] == 1
+    assert facts["warnings"] == ["t.hdf5: skipped 1 sentence whose tokens are not stored"]
+    assert f"warning: {facts['warnings'][0]}\n" in done.err
     done = made("kwic", "t.hdf5", "roses")
     assert [row[0] for row in rows(done)[1:]] == ["1:3"]
     assert done.err == "warning: t.hdf5: skipped 1 sentence whose tokens are not stored\n"
@@ -233,6 +240,8 @@ def test_only_the_first_occurrences_of_a_word_are_queries() -> None:
     done = made("neighbors", "c.hdf5", "a", "-k", "1")
     assert query_positions(done) == ["0:1", "1:1", "2:1", "3:1", "4:1"]
     assert "c.hdf5: 5 of 6 occurrences of a; `--occurrence all`" in done.err
+    done = made("neighbors", "c.hdf5", "=3")
+    assert done.err.splitlines()[-1] == "c.hdf5: 1 of 1 occurrence of 3"
     done = made("neighbors", "c.hdf5", "a", "-k", "1", "--occurrence", "all")
     assert done.err.splitlines()[-1] == "c.hdf5: 6 of 6 occurrences of a"  # no more to search with
 
@@ -247,6 +256,23 @@ def test_typed_sentence_equals_a_query_file(tiny: Path, options: tuple[str, ...]
     (query,) = neighbors("a.hdf5", "0:3", "--query-file", "q.hdf5", *layer)["queries"]
     assert positions(typed.pop("neighbors")) == positions(query.pop("neighbors"))
     assert typed == {**query, "query": "he liked a [play] ."}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("0:1 -m tiny", "--model: has no effect without --text"),
+        ("--text [a] --query-file a.hdf5", "--query-file: has no effect with --text"),
+        ("0:1 --text [a]", "expected either a QUERY or --text"),
+        ("play --occurrence 1.5", "--occurrence 1.5: no such number"),
+        ("play --occurrence 1234567890", "--occurrence 1234567890: no such number"),
+        ("play --occurrence 123456789", "`--occurrence 123456789`: the last occurrence of"),
+    ],
+)
+def test_contradictions_and_wrong_numbers_are_refused(line: str, message: str) -> None:
+    done = elmo("neighbors", "a.hdf5", *line.split())
+    assert done.code == 2
+    assert done.err.startswith(f"error: {message}")
 
 
 def test_typed_sentence_for_carried_states(tiny: Path) -> None:

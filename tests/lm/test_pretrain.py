@@ -78,8 +78,19 @@ def test_a_model_folder_is_written(text: Path, dev: Path, tmp_path: Path) -> Non
     assert f"warning: {known}; figures on them say little about new text\n" in done.err
     assert "text: 120 sentences, 1,080 tokens; held out 1,080 tokens" in done.err.splitlines()
     facts = json.loads(done.out)
-    assert facts["heldout"]["predictions"] > 0
-    assert facts["tokens"] == 3 * 4 * 20
+    [heldout] = [line["heldout"] for line in log(out) if "heldout" in line]
+    n_tokens = 3 * 4 * 20
+    expected = {"model": str(out), "steps": 3, "epochs": 0.2, "tokens": n_tokens}
+    assert facts.items() >= {**expected, "heldout": heldout}.items()
+    assert heldout["predictions"] > 0
+    about = rf"about {n_tokens} tokens \(0\.20 epochs\) at [\d,]+ tokens/s"
+    assert re.search(rf"\ntraining takes about \d+ s until --max-steps: {about}\n", done.err)
+    means = [f"{way} {heldout[way]:.1f}" for way in ("forward", "backward")]
+    measured = f"{heldout['average']:.1f} on the held-out text ({', '.join(means)}), 0.0% unknown"
+    assert re.search(
+        rf"\nstep 3, {n_tokens} tokens, \d+ s: perplexity {re.escape(measured)}\n", done.err
+    )
+    assert re.search(rf"\n{out}: trained on {n_tokens} tokens in \d+ s\n$", done.err)
     assert json.loads((out / "options.json").read_text())["char_cnn"]["n_characters"] == 262
     model = load_language_model(out)
     saved = checkpoint(out)["model"]
@@ -128,9 +139,25 @@ def test_texts_are_read_up_to_their_own_numbers_of_tokens(
 ) -> None:
     """Up to the end of the sentence that reaches the number: they have 8, 9 or 10 tokens."""
     limits = ("--train-tokens-per-file", 500, "--heldout-tokens-per-file", 100)
-    words = (text, "--heldout", dev, *limits, *SIZES, "--max-steps", 1, "--prepare")
+    words = (text, dev, "--heldout", dev, *limits, *SIZES, "--max-steps", 1, "--prepare")
     err = made("pretrain", "-o", tmp_path / "model", *words).err
+    assert f"held out, so not trained on: {dev}" in err.splitlines()
     assert "text: 56 sentences, 503 tokens; held out 108 tokens" in err.splitlines()
+
+
+def test_a_limit_before_the_first_step_is_said(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the first of several processes alone."""
+    out = tmp_path / "model"
+    words = ("pretrain", text, "-o", out, "--max-seconds", 1e-9, *SIZES, "--json")
+    done = made(*words)
+    facts = json.loads(done.out)
+    assert (facts["steps"], facts["epochs"], facts["heldout"]) == (0, 0, None)
+    end = f"{out}: no step was made; a larger limit with `--resume` trains"
+    assert done.err.splitlines()[-1] == end
+    monkeypatch.setenv("RANK", "1")
+    assert made(*words, "-f", "--prepare").err == ""
 
 
 def test_out_of_memory_is_reported_with_the_size_of_a_batch(
@@ -317,6 +344,8 @@ def test_an_overwritten_run_leaves_nothing(documents: Path, tmp_path: Path) -> N
     words = ("pretrain", documents, "-o", out, "--max-steps", 2, *SIZES, "--log-steps", 1)
     made(*words)
     assert "contains a finished pretrain run" in elmo(*words).err
+    done = elmo(*words, "--overwrite", "--vocabulary", out / "vocab.txt")
+    assert "model: contains vocab.txt, which the run starts from" in done.err
     made(*words, "--prepare", "--overwrite", "--seed", 3)
     assert not {"weights.hdf5", "log.jsonl", "state.hdf5"} & {path.name for path in out.iterdir()}
     made("pretrain", "-o", out, "--resume")

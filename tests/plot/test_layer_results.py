@@ -76,7 +76,8 @@ def test_bars_are_stacked(tmp_path: Path, figures: list[Figure]) -> None:
     """Also those of models with different numbers of layers."""
     deep = {"weights": [0.1, 0.2, 0.3, 0.4], "gamma": 0.9}
     write(tmp_path / "$ner/scores.json", {"mix": {"output": deep}})
-    made("plot", "layers", tmp_path / "$ner", "mix:50,48,2", "-o", tmp_path / "a.svg")
+    done = made("plot", "layers", tmp_path / "$ner", "mix:50,48,2", "-o", tmp_path / "a.svg")
+    assert done.err == f"{tmp_path / 'a.svg'}: written\n"
     (axes,) = figures[0].axes
     bars = [bar for container in axes.containers for bar in container]
     left_of_layers = [(0, 0), (0.1, 0.5), (0.3, 0.98), (0.6, 1)]
@@ -89,6 +90,13 @@ def test_bars_are_stacked(tmp_path: Path, figures: list[Figure]) -> None:
     assert axes.yaxis_inverted()
     texts = [text.get_text() for text in axes.texts]
     assert texts == ["0.10", "0.50", "0.20", "0.48", "0.30", "", "0.40", ""]
+
+
+def test_characters_that_a_plot_lacks_are_warned_of(tmp_path: Path) -> None:
+    write(tmp_path / "日本/scores.json", {"mix": {"input": MIX}})
+    done = made("plot", "layers", tmp_path / "日本", "-o", tmp_path / "a.svg")
+    warning, _ = done.err.splitlines()
+    assert warning.startswith(f"warning: {tmp_path / 'a.svg'}: the font lacks 2 characters (日 本)")
 
 
 LAYERS = [
@@ -134,11 +142,17 @@ def test_all_series_of_one_probe_are_drawn(
 
 
 def test_several_probes_are_compared_on_all_words(tmp_path: Path, figures: list[Figure]) -> None:
-    """With one line for the baseline that they share."""
-    files = [write(tmp_path / "a.json", RESULT), write(tmp_path / "b.json", RESULT)]
-    made("plot", "probe", *files, "-o", tmp_path / "p.svg")
-    assert drawn_lines(figures[0]) == {"a": [80, 90], "b": [80, 90], **BASELINE}
+    """At their layers, with one line for a baseline that they share."""
+    results = {"a": RESULT, "b": {**PER_WORD, "layers": LAYERS[1:]}, "c": POOLED}
+    files = [write(tmp_path / f"{name}.json", result) for name, result in results.items()]
+    done = made("plot", "probe", *files, "-o", tmp_path / "p.svg")
+    assert done.err == f"{tmp_path / 'p.svg'}: written\n"
+    baselines = {**BASELINE, "majority label: 50.0": [50, 50]}
+    assert drawn_lines(figures[0]) == {"a": [80, 90], "b": [90], "c": [60], **baselines}
     (axes,) = figures[0].axes
+    assert [list(line.get_xdata()) for line in axes.lines[:3]] == [[0, 1], [1], [2]]
+    names = ["token layer", "LSTM layer 1", "top"]
+    assert [text.get_text() for text in axes.get_xticklabels()] == names
     assert [text.get_text() for text in axes.texts] == []
 
 

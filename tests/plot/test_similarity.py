@@ -18,7 +18,8 @@ from elmo_cli.store.reader import open_embeddings
 def test_cosines_of_each_layer(
     first: str, second: str, corpus: Path, figures: list[Figure]
 ) -> None:
-    made("plot", "similarity", corpus, first, second, "-o", "s.svg", "-f")
+    done = made("plot", "similarity", corpus, first, second, "-o", "s.svg", "-f")
+    assert done.err == "s.svg: written\n"
     *panels, bar = figures[0].axes
     names = ["token layer", "LSTM layer 1", "LSTM layer 2"]
     assert [axes.get_title() for axes in panels] == names
@@ -36,7 +37,20 @@ def test_cosines_of_each_layer(
     for a_layer, b_layer, axes in zip(a, b, panels, strict=True):
         cosines = a_layer @ b_layer.T
         np.testing.assert_allclose(axes.images[0].get_array(), cosines, atol=1e-6)
-    assert len({axes.images[0].get_clim() for axes in panels}) == 1
+    lowest = min(0.0, *(axes.images[0].get_array().min() for axes in panels))
+    assert {axes.images[0].get_clim() for axes in panels} == {(lowest, 1.0)}
+
+
+def test_tokens_that_are_not_stored_have_numbers(
+    tmp_path: Path, tiny: Path, figures: list[Figure]
+) -> None:
+    """Of a sentence of as many tokens as a plot can have."""
+    (tmp_path / "a.txt").write_text(f"a b c\n{'a ' * 80}\n")
+    made("embed", tmp_path / "a.txt", "-o", tmp_path / "a.hdf5", "--layout", "bilm", "-m", tiny)
+    made("plot", "similarity", tmp_path / "a.hdf5", 1, 0, "-o", tmp_path / "a.svg")
+    axes = figures[0].axes[0]
+    assert [text.get_text() for text in axes.get_yticklabels()] == [str(n) for n in range(80)]
+    assert axes.images[0].get_array().shape == (80, 3)
 
 
 @pytest.mark.parametrize("n_layers", [1, 3, 5])

@@ -86,8 +86,18 @@ def test_all_occurrences_are_on_a_page(options: list, layer: int, labels, corpus
 def test_all_occurrences_are_in_a_figure(
     options: list, layer: int, labels, corpus: Path, figures: list[Figure]
 ) -> None:
-    made("plot", "senses", corpus, "--word", "PLAY", "-f", "-o", "plays.svg", *options)
-    collections = figures[-1].axes[0].collections
+    done = made("plot", "senses", corpus, "--word", "PLAY", "-f", "-o", "plays.svg", *options)
+    title = f"“PLAY” in text.hdf5, layer {layer} (n = 6)"
+    assert done.err.splitlines()[0] == f"plays.svg: {title}"
+    axes = figures[-1].axes[0]
+    assert axes.get_title() == title
+    names = (axes.get_xlabel(), axes.get_ylabel())
+    percents = [
+        int(re.match(rf"principal component {n} \((\d+)% of the variance\)", name)[1])
+        for n, name in enumerate(names, 1)
+    ]
+    assert 100 >= sum(percents) >= percents[0] >= percents[1] > 0
+    collections = axes.collections
     if labels:
         assert [str(collection.get_label()) for collection in collections] == labels
     points = np.concatenate([collection.get_offsets() for collection in collections])

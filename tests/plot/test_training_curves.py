@@ -194,6 +194,43 @@ def test_an_axis_of_scores_begins_at_zero(
     assert high > max(9.0, *scores)
 
 
+@pytest.mark.parametrize(("last", "scale"), [(25.0, "linear"), (24.0, "log")])
+def test_a_large_fall_of_perplexity_is_drawn_on_a_logarithmic_axis(
+    last: float, scale: str, tmp_path: Path, figures: list[Figure]
+) -> None:
+    """Otherwise the end of the curve is a flat line."""
+    lines = language_model(2, every=1)
+    for line, average in zip(lines[1::2], (100.0, last), strict=True):
+        line["heldout"] = {"average": average}
+    made("plot", "curves", write(tmp_path / "a", lines), "-o", tmp_path / "c.svg")
+    loss, perplexity = figures[0].axes
+    assert [loss.get_yscale(), perplexity.get_yscale()] == ["linear", scale]
+
+
+def test_a_log_may_be_named_itself_or_copied_elsewhere(
+    tmp_path: Path, figures: list[Figure]
+) -> None:
+    """The results next to a copy may be those of another run."""
+    log = write(tmp_path / "model", language_model(), tuned(4)) / "log.jsonl"
+    copy = log.with_name("first.jsonl")
+    copy.write_bytes(log.read_bytes())
+    out = tmp_path / "curves.svg"
+    legends = []
+    for path in (log.parent, log, copy):
+        assert made("plot", "curves", path, "-o", out, "-f").err == f"{out}: written\n"
+        legends.append([text.get_text() for text in figures[-1].legends[0].texts])
+    assert legends[0] == legends[1]
+    assert legends[2] == ["first (loss of the sampled softmax)", "lowest, step 8: 10.62"]
+
+
+@pytest.mark.parametrize(("measure", "drawn"), [("accuracy", 4.0), ("pearson", 4.0), ("em", 1.0)])
+def test_the_score_that_is_drawn(measure: str, drawn: float, tmp_path: Path) -> None:
+    """A known one, otherwise the first."""
+    run = read_run(write(tmp_path / "a", task(4.0, measure=measure)) / "log.jsonl")
+    assert run.measure == f"{measure if drawn == 4.0 else 'precision'} on dev"
+    assert run.evaluations[0].value == drawn
+
+
 def test_language_models_and_task_models_are_drawn_apart(tmp_path: Path) -> None:
     runs = [
         TrainingCurve("lm", is_task_run=False, losses=[LossPoint(1, 2)]),
