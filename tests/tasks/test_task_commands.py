@@ -111,7 +111,7 @@ def test_each_option_changes_its_setting() -> None:
     words: list[object] = []
     for option, (_, value) in changes.items():
         words += [option, value]
-    several = ("--set", "hidden = 9", "--set", "label_column=a=b")
+    several = ("--set", "hidden = 9", "--set", "label_column = a=b")
     done = made("train", "ner", "--settings", "--preset", "paper", *words, *several)
     settings = as_flat(load_task("ner", preset="paper").settings)
     settings |= dict(changes.values()) | {"hidden": 9, "label_column": "a=b"}
@@ -178,6 +178,13 @@ def test_an_old_output_is_replaced_if_asked_for(command: tuple[str, ...], model:
     name, *words = command
     made(name, model, *words, "-o", "old.jsonl", "-f", "--output-format", "jsonl", "-q")
     assert json.loads(Path("old.jsonl").read_text())["tokens"] == ["Anna"]
+
+
+def test_raw_text_is_read_as_the_options_say(model: Path) -> None:
+    Path("a.txt").write_bytes("Anné isn't here.\n".encode("latin-1"))
+    words = ("--tokenize", "--encoding", "latin-1", "--output-format", "jsonl", "-q")
+    line = json.loads(made("predict", model, "a.txt", *words).out)
+    assert line["tokens"] == ["Anné", "is", "n't", "here", "."]
 
 
 @pytest.mark.parametrize(("words", "n_threads"), [((), 1), (("--threads", 2), 2)])
