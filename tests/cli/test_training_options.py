@@ -1,4 +1,4 @@
-"""Options of the commands that train: each reaches the run, and so do the defaults."""
+"""Options of commands that train or measure: each reaches the library, as do the defaults."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 import torch
 from command_line import elmo
 
+from elmo_cli.analysis.labelled_vectors import LabelSettings
 from elmo_cli.cli import options
 from elmo_cli.errors import InputError
 from elmo_cli.lm.finetune.job import FinetuneJob
@@ -76,8 +77,9 @@ def captured(monkeypatch: pytest.MonkeyPatch) -> Captured:
             calls.append((args, named))
             raise InputError("stopped", "here")
 
-        monkeypatch.setattr(function, stop)
-        done = elmo(*words)
+        with monkeypatch.context() as patch:
+            patch.setattr(function, stop)
+            done = elmo(*words)
         assert "error: stopped" in done.err
         [call] = calls
         return call
@@ -163,6 +165,29 @@ def test_options_of_train(captured: Captured) -> None:
     assert (data.word_vectors, data.on_error) == ("w", "skip")
     assert data.embeddings.path == Path("v")
     assert named["mode"] == "resume"
+
+
+def test_options_of_perplexity(captured: Captured) -> None:
+    args, _ = captured("elmo_cli.text.input.check_inputs", "perplexity", "a", "b", *READING)
+    assert args == (("a", "b"), InputSettings(**READ))
+    function = "elmo_cli.lm.language_model.load_language_model"
+    Path("a").touch()
+    words = ("-m", "m", "--softmax", "s", "--vocabulary", "v")
+    args, named = captured(function, "perplexity", "a", *words)
+    assert (args, named) == ((ModelSource("m"),), {"softmax": "s", "vocabulary": "v"})
+
+
+def test_options_of_probe(captured: Captured) -> None:
+    for name in ("train", "dev", "test"):
+        Path(f"{name}.tags").touch()
+    pairs = {name: (f"{name}.hdf5", f"{name}.tags") for name in ("train", "dev", "test")}
+    words = [word for name, pair in pairs.items() for word in (f"--{name}", *pair)]
+    labels = ("--label-format", "conll", "--label-column", "2", "--column", 3)
+    more = (*labels, "--encoding", "latin-1", "--layer", 2, "--layer", 0)
+    (read, files, _), _ = captured("elmo_cli.isolate.run_isolated", "probe", *words, *more)
+    settings = LabelSettings(format="conll", column="2", token_column=3, encoding="latin-1")
+    assert read.keywords == {**pairs, "labels": settings, "layers": (2, 0)}
+    assert files == [name for pair in pairs.values() for name in pair]
 
 
 @pytest.mark.parametrize(
