@@ -80,6 +80,35 @@ def test_overwriting_removes_only_the_files_of_such_a_run(
     assert content(tmp_path) == {"mine.txt", foreign, marker}
 
 
+SHARED = "checkpoint.pt parts.json log.jsonl"
+MODEL = "options.json weights.hdf5 softmax.hdf5 vocab.txt state.hdf5"
+ALL_FILES = {  # the marker first
+    "pretrain": f"recipe.json {SHARED} {MODEL} text.npz",
+    "finetune": f"finetune.json {SHARED} {MODEL} fitted_softmax.hdf5 README.md",
+    "train": f"task.json {SHARED} model.pt word_vectors.npz scores.json",
+}
+
+
+@pytest.mark.parametrize("kind", ALL_FILES)
+def test_all_files_of_a_run_are_removed(kind: str, tmp_path: Path) -> None:
+    """All but the marker, which also goes if it was lost and only a lock file shows the run.
+
+    The vectors of a task model stay: the next run reads them.
+    """
+    (tmp_path / "run/vectors").mkdir(parents=True)
+    (tmp_path / "lost/vectors").mkdir(parents=True)
+    marker, *others = ALL_FILES[kind].split()
+    fill(tmp_path / "run", (marker, *others))
+    with RunFolder(tmp_path / "run", kind) as folder:
+        folder.open("overwrite")
+        folder.clear()
+        assert {path.name for path in folder.path.iterdir()} == {marker, LOCK_FILE, "vectors"}
+    fill(tmp_path / "lost", (LOCK_FILE, *others))
+    with RunFolder(tmp_path / "lost", kind) as folder:
+        folder.open("new")
+        assert {path.name for path in folder.path.iterdir()} == {LOCK_FILE, "vectors"}
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_the_model_that_a_run_starts_from_is_not_replaced(mode: str, tmp_path: Path) -> None:
     """Under whatever name its folder is given."""
