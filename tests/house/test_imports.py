@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -28,9 +29,16 @@ FORBIDDEN["model"] |= {"h5py"}
 FORBIDDEN["engine"] |= {"h5py"}
 
 
+@cache
+def tree(path: Path) -> ast.Module:
+    """The syntax tree of a module; each test looks at all of them."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def imported(path: Path) -> set[str]:
     names = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -57,7 +65,7 @@ def test_packages_import_only_what_is_drawn(package):
 def test_the_package_itself_is_imported_by_nobody():
     """`elmo_cli/__init__.py` imports the packages, so such an import would point back up."""
     for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree(path)):
             if isinstance(node, ast.ImportFrom) and node.module == "elmo_cli":
                 names = [alias.name for alias in node.names]
                 assert all((PACKAGE / f"{name}.py").exists() for name in names), path
@@ -66,7 +74,7 @@ def test_the_package_itself_is_imported_by_nobody():
 def names_of_classes(path: Path) -> list[str]:
     """Classes and type aliases of a module, without leading underscores."""
     names = []
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for node in tree(path).body:
         if isinstance(node, ast.ClassDef):
             names.append(node.name)
         elif isinstance(node, ast.Assign) and not isinstance(node.value, ast.Call):
