@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,14 +28,25 @@ LINES = (
 )
 
 
+@pytest.fixture(scope="module")
+def embedded(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a text and its embeddings, a.hdf5 in the layout `allennlp` and flat.hdf5."""
+    folder = tmp_path_factory.mktemp("embedded")
+    (folder / "a.txt").write_text("".join(line + "\n" for line in LINES), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        only_tiny(patch, tiny)
+        patch.chdir(folder)
+        made("embed", "a.txt", "-o", "a.hdf5", "-q")
+        made("embed", "a.txt", "-o", "flat.hdf5", "--layout", "flat", "-q")
+    return folder
+
+
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory with a text and its embeddings a.hdf5."""
+def here(embedded: Path, tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A working directory with a copy of these files."""
     only_tiny(monkeypatch, tiny)
+    shutil.copytree(embedded, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    Path("a.txt").write_text("".join(line + "\n" for line in LINES), encoding="utf-8")
-    made("embed", "a.txt", "-o", "a.hdf5", "-q")
-    return tmp_path
 
 
 def rows(done: Done) -> list[list[str]]:
@@ -138,9 +150,8 @@ def test_kwic_of_a_word_that_does_not_occur() -> None:
 )
 def test_kwic_of_a_phrase(phrase: str, found: list[str]) -> None:
     """Tokens that occur one by one are no answer to a search for all of them in a row."""
-    for layout in ("allennlp", "flat"):
-        made("embed", "a.txt", "-o", f"{layout}.hdf5", "--layout", layout, "-q")
-        done = made("kwic", f"{layout}.hdf5", phrase, "--json")
+    for name in ("a.hdf5", "flat.hdf5"):
+        done = made("kwic", name, phrase, "--json")
         occurrences = json.loads(done.out)["occurrences"]
         assert positions(occurrences) == found
         for occurrence in occurrences:
