@@ -77,7 +77,7 @@ def until(condition, limit_s=60.0):
     begun = time.monotonic()
     while not condition():
         assert time.monotonic() - begun < limit_s
-        time.sleep(0.0005)
+        time.sleep(0.004)
     return time.monotonic()
 
 
