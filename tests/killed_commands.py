@@ -153,16 +153,19 @@ class KilledCommand:
     prepare: Callable[[Path], None]
     content: Callable[[Path], Any]
 
-    def check(self, folder: Path, *, is_exhaustive: bool) -> int:
+    def check(self, folder: Path, *, is_exhaustive: bool, last_call: str = "") -> int:
         """Kill it at its calls, one run each, and repeat it; return the number of these runs.
 
         Args:
             is_exhaustive: at all calls, and with each option that a hint names; otherwise at the
                 first renaming of each file and some other calls, with the first option.
+            last_call: the first such call is the last one at which it is killed.
         """
         self.run_once(folder / "imports")  # so that they are not done in each child
         calls, content, files = self._undisturbed(folder / "undisturbed")
         assert any(call.startswith("os.rename") for call in calls)
+        if last_call:
+            del calls[calls.index(last_call) + 1 :]
         n_runs = 0
         for number, call in enumerate(calls):
             is_first_renaming = call.startswith("os.rename") and calls.index(call) == number

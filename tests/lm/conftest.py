@@ -10,8 +10,7 @@ from pathlib import Path
 import h5py
 import pytest
 import torch
-from command_line import elmo
-from finetune_command import N_TYPES, NOUNS, VERBS, Facts, Tune, command, digests
+from finetune_command import N_TYPES, NOUNS, VERBS, Facts, Tune, command, digests, run
 from make_weights import MODELS, write_model
 
 from elmo_cli.text.vocabulary import Vocabulary
@@ -55,7 +54,7 @@ def tune(domain: Path, source: Path, tmp_path_factory: pytest.TempPathFactory) -
 
     def tuned(*more: object, model: Path = source, out: Path | None = None) -> Facts:
         out = out or tmp_path_factory.mktemp("tuned") / "out"
-        done = elmo(*command(domain, model, out, *more))
+        done = run(command(domain, model, out, *more))
         assert done.code == 0, done.err
         return {**json.loads(done.out), "err": done.err}
 

@@ -7,9 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
+from command_line import Done, elmo
 from tiny_run import log
 
+from elmo_cli.lm.finetune import fit_softmax
 from elmo_cli.lm.language_model import load_language_model
 
 NOUNS = ["cat", "dog", "bird", "fish", "cow"]
@@ -27,6 +30,14 @@ def command(domain: Path, model: Path, out: Path, *more: object) -> list[str]:
     paths = ["--domain", domain, "-m", model, "-o", out]
     words = ["finetune", *paths, "--json", *_SHORT, *_MACHINE, *more]
     return [str(word) for word in words]
+
+
+def run(words: list[str]) -> Done:
+    """Run it; a fit of a softmax ends after a few passes at a high learning rate."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fit_softmax, "_MAX_PASSES", 3)
+        patch.setattr(fit_softmax, "_LEARNING_RATE", 0.05)
+        return elmo(*words)
 
 
 def digests(folder: Path) -> dict[str, str]:

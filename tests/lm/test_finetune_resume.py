@@ -12,8 +12,8 @@ from pathlib import Path
 
 import h5py
 import pytest
-from command_line import Done, elmo
-from finetune_command import TOKENS, Facts, Tune, command, digests, is_same_model, losses
+from command_line import Done
+from finetune_command import TOKENS, Facts, Tune, command, digests, is_same_model, losses, run
 from forked_command import ForkedElmo
 
 from elmo_cli.errors import OutputError
@@ -95,7 +95,7 @@ def attempt(source: Path, domain: Path, tmp_path: Path) -> Callable[..., Done]:
     def attempted(line: str = "", out: str = "out", model: str = "model", text: str = "") -> Done:
         words = [str(tmp_path / word[1:]) if word[0] == "/" else word for word in line.split()]
         texts = tmp_path / text if text else domain
-        return elmo(*command(texts, tmp_path / model, tmp_path / out, "-q", *words))
+        return run(command(texts, tmp_path / model, tmp_path / out, "-q", *words))
 
     return attempted
 

@@ -12,20 +12,24 @@ from typing import Any
 import pytest
 from command_line import made
 from forked_command import ForkedElmo
+from make_weights import MODELS
 from tiny_run import log, write_texts
 
-SIZES = ["--lstm-dim", "48", "--projection-dim", "24", "--batch-size", "8", "--threads", "1"]
+MACHINE = ["--batch-size", "8", "--threads", "1"]
 EVALUATIONS = ["--log-steps", "3", "--eval-steps", "4", "--keep-best"]
 
 
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
-    return write_texts(tmp_path, 160)
+    (tmp_path / "sizes.json").write_text(json.dumps(MODELS["tiny"]))
+    return write_texts(tmp_path, 80)
 
 
 def arguments(text: Path, out: Path, n_steps: int, *more: str) -> list[str]:
     names = [str(text), "-o", str(out), "--heldout", str(text.with_name("dev.txt"))]
-    return ["pretrain", *SIZES, *names, *EVALUATIONS, "--max-steps", str(n_steps), *more]
+    sizes = ["--options-file", str(text.with_name("sizes.json"))]
+    limit = ["--max-steps", str(n_steps)]
+    return ["pretrain", *names, *sizes, *MACHINE, *EVALUATIONS, *limit, *more]
 
 
 def last_step(folder: Path) -> int:
@@ -69,7 +73,7 @@ def test_resume_after_kill_gives_an_identical_run(
     for k in range(n_kills):
         process = ForkedElmo(*arguments(text, parts, n_steps, *softmax, *resume))
         wait_for(parts, (n_steps - 10) * k // n_kills, process)
-        time.sleep(chance.random() * 0.3)
+        time.sleep(chance.random() * 0.1)
         process.kill()
         _, said = process.communicate()
         assert process.returncode == -signal.SIGKILL, said
