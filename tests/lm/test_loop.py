@@ -30,9 +30,9 @@ SAMPLED = replace(SETTINGS, negative_samples=8)
 @pytest.mark.parametrize(
     "settings",
     [
-        replace(SETTINGS, max_steps=60, learning_rate=0.02, warmup_steps=10),
+        replace(SETTINGS, max_steps=45, learning_rate=0.03, warmup_steps=8),
         replace(SETTINGS, max_steps=60, learning_rate=0.2, optimizer="adagrad"),
-        replace(SAMPLED, max_steps=100, learning_rate=0.03, warmup_steps=10),
+        replace(SAMPLED, max_steps=40, learning_rate=0.05, warmup_steps=5),
     ],
     ids=["adamw", "adagrad", "sampled"],
 )
