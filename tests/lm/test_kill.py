@@ -15,7 +15,7 @@ from forked_command import ForkedElmo
 from make_weights import MODELS
 from tiny_run import log, write_texts
 
-MACHINE = ["--batch-size", "8", "--threads", "1"]
+MACHINE = ["--batch-size", "8", "--bptt", "10", "--threads", "1"]
 EVALUATIONS = ["--log-steps", "3", "--eval-steps", "4", "--keep-best"]
 
 
