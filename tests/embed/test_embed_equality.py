@@ -55,7 +55,7 @@ def threads():
 @pytest.mark.parametrize(
     ("model", "n"),
     [
-        ("odd", 50),
+        ("odd", 25),
         pytest.param("tiny", 10_000, marks=pytest.mark.slow),
         pytest.param("odd", 10_000, marks=pytest.mark.slow),
     ],
