@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import torch
 from command_line import made
 from disks import disk_of
 from forked_command import ForkedElmo
+from make_weights import MODELS
 from tiny_run import SETTINGS, evaluations, log, losses, trainer, weights, write_texts
 
 from elmo_cli.errors import DeviceError, TrainingError, UsageError
@@ -40,10 +42,12 @@ def test_gradient_accumulation_equals_a_larger_batch(
 
 
 def command(out: Path, *more: str) -> list[str]:
-    text = write_texts(out.parent, 90)
-    words = "--lstm-dim 24 --projection-dim 12 --threads 1 --dropout 0 --max-steps 6 --log-steps 1"
+    text = write_texts(out.parent, 60)
+    sizes = out.with_name("sizes.json")
+    sizes.write_text(json.dumps(MODELS["tiny"]))
+    words = "--threads 1 --dropout 0 --max-steps 6 --log-steps 1"
     files = [str(text), "-o", str(out), "--heldout", str(text.with_name("dev.txt"))]
-    return ["pretrain", *files, *words.split(), *more]
+    return ["pretrain", *files, "--options-file", str(sizes), *words.split(), *more]
 
 
 def compare(found: Path, expected: Path) -> None:
