@@ -22,15 +22,16 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from elmo_cli.errors import ElmoError, ModelError
-from elmo_cli.families.model_paths import head_of, not_a_model
+from elmo_cli.families.model_paths import head_of, not_a_model, reading
 from elmo_cli.families.registry import FAMILIES
 from elmo_cli.filetypes import TAR, ZIP, identify
 from elmo_cli.isolate import run_isolated
 from elmo_cli.pretrained.catalogue import elmo_home, locked, writing
-from elmo_cli.pretrained.model_files import sha256_of
+from elmo_cli.regular_files import sha256_of_file
 from elmo_cli.zip_files import max_content
 
 _TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
+_CHUNK_BYTES = 1 << 20
 # The paths of the files that are extracted, after the folder of the model.
 _MODEL_FILE = re.compile("|".join(family.members for family in FAMILIES))
 # Files that are no model without others.
@@ -68,7 +69,9 @@ def extract_model(path: Path) -> Path:
     Raises ModelError for an archive that is corrupt, unsafe or no model, else OutputError.
     """
     archives = elmo_home() / "archives"
-    folder = archives / f"{archive_stem(path)[:100]}-{sha256_of(path)[:16]}"
+    with reading(path):
+        sha256 = sha256_of_file(path)
+    folder = archives / f"{archive_stem(path)[:100]}-{sha256[:16]}"
     if folder.is_dir():
         return folder
     part = folder.with_name(f"{folder.name}.part")
@@ -148,6 +151,18 @@ def _members(path: Path, stack: ExitStack) -> Iterator[_Member]:
                 is_readable=member.isreg() and not member.issparse(),
                 open=partial(tar_file.extractfile, member),
             )
+    assert tar_file.fileobj is not None
+    _read_to_the_end(tar_file.fileobj, max_content(path))
+
+
+def _read_to_the_end(file: IO[bytes], limit: int) -> None:
+    """Read what follows the last member of a tar file, because a checksum is at the very end; raise
+    one of `_CORRUPT` if the checksum is wrong, or if more than `limit` bytes follow."""
+    n_read = 0
+    while chunk := file.read(_CHUNK_BYTES):
+        n_read += len(chunk)
+        if n_read > limit:
+            raise tarfile.ReadError("too many bytes after its end")
 
 
 def _select(path: Path, members: Iterable[_Member]) -> dict[str, _Member]:

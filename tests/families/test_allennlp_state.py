@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import lzma
 import pickle
 import shutil
 import tarfile
@@ -240,3 +241,29 @@ def test_unsafe_and_cut_archives_are_refused(folder: Path, tmp_path: Path) -> No
     path = packed(tmp_path / "d.tar.gz", {"notes.txt": b"a", "config.json": b"{}"})
     with pytest.raises(ModelError, match=r"not an ELMo model; found config.json, notes.txt"):
         locate(path)
+
+
+@pytest.mark.parametrize(("compression", "place"), [("gz", -8), ("bz2", -3), ("xz", -10)])
+def test_the_checksum_at_the_end_of_an_archive_is_verified(
+    compression: str, place: int, folder: Path, tmp_path: Path
+) -> None:
+    """tarfile itself stops where the last member ends."""
+    path = tmp_path / f"a.tar.{compression}"
+    with tarfile.open(path, f"w:{compression}") as archive:
+        archive.add(folder, "model")
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ModelError, match="not a complete tar file"):
+        locate(ModelSource(path, OPTIONS))
+
+
+def test_an_archive_without_end_is_refused(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a.tar.xz"
+    with tarfile.open(path, "w:xz") as archive:
+        archive.add(folder, "model")
+    with lzma.open(path, "ab", preset=0) as file:
+        for _ in range(70):
+            file.write(bytes(1 << 20))
+    with pytest.raises(ModelError, match="too many bytes after its end"):
+        locate(ModelSource(path, OPTIONS))

@@ -3,30 +3,67 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
 import pytest
-from families.checkpoint_files import DATA, INDEX, checkpoint
+from families.checkpoint_files import DATA, INDEX
+from fuzz import seeds
 from fuzz.mutations import mutated
 
 from elmo_cli.errors import ElmoError
 from elmo_cli.pretrained.load import load
 
-N_DAMAGES = int(os.environ.get("ELMO_DAMAGES", "8"))
+N_DAMAGES = int(os.environ.get("ELMO_DAMAGES", "6"))
+ARCHIVE = "model.tar.gz"
+STATE = "weights.th"
 
 
-@pytest.mark.parametrize("name", [INDEX, DATA])
-def test_no_damage_gives_other_vectors(name: str, tmp_path: Path) -> None:
-    """What is damaged may be an accumulator, which embedding does not read."""
-    folder = checkpoint("full", tmp_path / "full")
-    expected = load(folder).sha256
-    content = (folder / name).read_bytes()
+def state_files() -> dict[str, bytes]:
+    """In the new form of the files of PyTorch; the old one has no checksums."""
+    return {**seeds.allennlp_files(), STATE: seeds.state_dictionaries()[0]}
+
+
+def archive_files() -> dict[str, bytes]:
+    return {ARCHIVE: seeds.allennlp_archive()}
+
+
+@pytest.mark.parametrize(
+    ("files", "name"),
+    [
+        (seeds.checkpoint_files, INDEX),
+        (seeds.checkpoint_files, DATA),
+        (seeds.saved_model_files, "variables/variables.index"),
+        (seeds.saved_model_files, "variables/variables.data-00000-of-00002"),
+        (state_files, STATE),
+        (archive_files, ARCHIVE),
+    ],
+)
+def test_no_damage_gives_other_vectors(
+    files: Callable[[], dict[str, bytes]],
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is damaged may be an accumulator, or what no program reads, such as padding."""
+    monkeypatch.setenv("ELMO_HOME", str(tmp_path / "home"))
+    for path, content in files().items():
+        (tmp_path / "model" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "model" / path).write_bytes(content)
+    model = tmp_path / "model"
+    options = None
+    if name == ARCHIVE:
+        model = model / ARCHIVE
+        options = tmp_path / "options.json"
+        options.write_bytes(seeds.allennlp_files()["options.json"])
+    expected = load(model, options=options).sha256
+    sound = files()[name]
     n_refused = 0
     for damage in range(N_DAMAGES):
-        (folder / name).write_bytes(mutated(content, Random(damage)))
+        (tmp_path / "model" / name).write_bytes(mutated(sound, Random(damage)))
         try:
-            found = load(folder).sha256
+            found = load(model, options=options).sha256
         except ElmoError:
             n_refused += 1
         else:

@@ -229,6 +229,18 @@ def allennlp_files() -> dict[str, bytes]:
     return files
 
 
+@cache
+def state_dictionaries() -> list[bytes]:
+    """The same tensors in both forms of the files of PyTorch."""
+    tensors = torch.load(io.BytesIO(allennlp_files()["weights.th"]), weights_only=True)
+    made = []
+    for is_zip in (True, False):
+        buffer = io.BytesIO()
+        torch.save(tensors, buffer, _use_new_zipfile_serialization=is_zip)
+        made.append(buffer.getvalue())
+    return made
+
+
 def _files(folder: Path) -> dict[str, bytes]:
     paths = [path for path in folder.rglob("*") if path.is_file()]
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}

@@ -231,6 +231,11 @@ def _archived(folder: Path, content: bytes) -> None:
     load(path, options=_file(folder, "o.json", seeds.allennlp_files()["options.json"]))
 
 
+def _state_dictionary(folder: Path, content: bytes) -> None:
+    path = _file(folder, "mine.pt", content)
+    load(path, options=_file(folder, "o.json", seeds.allennlp_files()["options.json"]))
+
+
 def _word_vectors(name: str) -> Callable[[Path, bytes], None]:
     def read(folder: Path, content: bytes) -> None:
         found = WordVectors.read(str(_file(folder, name, content)))
@@ -342,7 +347,11 @@ _TARGETS: tuple[Target, ...] = (
         "variables/variables.index",
         signed=mutated_table,
     ),
+    _file_target(
+        "saved-model-data", seeds.saved_model_files, "variables/variables.data-00000-of-00002"
+    ),
     _file_target("allennlp-state", seeds.allennlp_files, "weights.th", in_child=True),
+    Target("state-dictionary", seeds.state_dictionaries, _state_dictionary, in_child=True),
     Target("allennlp-archive", _made_by(seeds.allennlp_archive), _archived, in_child=True),
 )
 TARGETS = {target.name: target for target in _TARGETS}

@@ -52,7 +52,9 @@ def test_a_damaged_file_is_read_or_refused(name: str, damage: int, tmp_path: Pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["manylangs"])
+@pytest.mark.parametrize(
+    "family", ["manylangs-", "checkpoint-", "saved-model-", "allennlp-", "state-"]
+)
 def test_five_hundred_damages_of_the_files_of_a_model(family: str, tmp_path: Path) -> None:
     """Each in less than 20 seconds, and with the memory that elmo says is enough."""
     targets = [target for name, target in TARGETS.items() if name.startswith(family)]
