@@ -69,7 +69,7 @@ def test_one_label_per_sentence_and_numbers(file: Path) -> None:
     numbers = EmbeddingsDataset(file, labels=np.arange(len(LINES)))
     assert numbers.label_names == ()
     assert numbers.collate([numbers[i] for i in (3, 1)]).labels.tolist() == [3, 1]
-    scores = EmbeddingsDataset(file, labels={key: key / 2 for key in range(len(LINES))})
+    scores = EmbeddingsDataset(file, labels={key: key / 2 for key in reversed(range(len(LINES)))})
     assert scores.collate([scores[3]]).labels.tolist() == [1.5]
     tensor = EmbeddingsDataset(file, labels=torch.arange(len(LINES)))
     assert tensor.collate([tensor[i] for i in (3, 1)]).labels.tolist() == [3, 1]

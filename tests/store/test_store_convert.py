@@ -28,7 +28,7 @@ def with_own_first_token(sentence: Sentence) -> Sentence:
     return replace(sentence, tokens=tokens, text=" ".join(tokens))
 
 
-DOCUMENTS = documents("bc/cctv/00/cctv_0000_0", "bc/cctv/00/cctv_0000_1", "x")
+DOCUMENTS = documents("bc/cctv/00/cctv_0000_0", "bc/cctv/00/cctv_0000_12", "x")
 PARTS = [with_own_first_token(sentence) for sentence in DOCUMENTS]
 TOP: dict[str, Any] = {"layers": None, "run_settings": {"layers": "top"}}
 # What our own file of PARTS records; lsgn's names for OntoNotes do not say which part it is.
@@ -182,6 +182,18 @@ def test_layers(tmp_path: Path, layout: str, layers: str, weights: list[Any]) ->
             values = embeddings[embeddings.key_of(sentence)]
             assert values.shape == expected.shape
             np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_layers_of_a_file_of_some_are_numbered_as_in_the_model(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.hdf5", BARE, layout="allennlp")
+    convert(path, tmp_path / "b.hdf5", layers="2,0")
+    convert(tmp_path / "b.hdf5", tmp_path / "c.hdf5", layers="2")
+    with open_embeddings(tmp_path / "c.hdf5") as embeddings:
+        assert embeddings.attributes["layers"] == "2"
+        for sentence in BARE:
+            values = embeddings[embeddings.key_of(sentence)]
+            np.testing.assert_array_equal(values, array(sentence)[[2]])
+    refused(UsageError, tmp_path / "b.hdf5", "1", layers="1")
 
 
 @pytest.mark.parametrize(
