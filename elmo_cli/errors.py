@@ -9,6 +9,7 @@ Each is also the built-in error in parentheses, for code that catches that one:
     ├── OptionsError (ValueError)           an options.json
     ├── WeightFileError (ValueError)        a weight file
     ├── ModelError (LookupError)            a model that is missing or of another family
+    │   └── UnstatedSettingsError           one whose files do not state all settings
     ├── DownloadError (OSError)
     ├── EmbeddingsFileError (ValueError)    an embeddings file
     │   └── UnfinishedError                 one whose run did not finish
@@ -23,6 +24,7 @@ Each is also the built-in error in parentheses, for code that catches that one:
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -113,6 +115,26 @@ class WeightFileError(ElmoError, ValueError):
 
 class ModelError(ElmoError, LookupError):
     """A model that is missing, or of another family."""
+
+
+class UnstatedSettingsError(ModelError):
+    """A model whose files do not state all settings of its biLM.
+
+    Attributes:
+        template: an options.json with the sizes that the weights show, and with the settings of the
+            published models; empty if the weights are not those of a biLM.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        hint: str,
+        *,
+        where: str | os.PathLike[str],
+        template: Mapping[str, Any],
+    ) -> None:
+        super().__init__(problem, hint, where=where)
+        self.template = dict(template)
 
 
 class DownloadError(ElmoError, OSError):

@@ -10,6 +10,8 @@ from typing import Any
 from elmo_cli.cli import console
 from elmo_cli.messages import format_bytes
 
+_USE_IT = "use it:"
+_USE_WITH_SETTINGS = "use it with the settings of the published models, unless it has others:"
 _NOT_COMPUTED = "not computed; --verify reads all weights"
 
 
@@ -31,7 +33,8 @@ def print_model(path: str, options: str | None, *, verify: bool) -> None:
 
 def _show(path: str, facts: dict[str, Any]) -> None:
     """Print the facts as aligned lines, then the commands."""
-    print_rows(path, dict(_rows(facts)), "use it:", facts["next"])
+    heading = _USE_WITH_SETTINGS if facts["problems"] else _USE_IT
+    print_rows(path, dict(_rows(facts)), heading, facts["next"])
 
 
 def print_rows(path: str, rows: Mapping[str, str], heading: str, lines: Sequence[str]) -> None:

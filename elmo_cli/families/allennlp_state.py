@@ -21,6 +21,7 @@ from elmo_cli.families.sizes_of_shapes import (
     SETTINGS_NOT_STATED,
     assumed_settings,
     sizes_of_shapes,
+    unstated_settings,
 )
 from elmo_cli.families.state_dict import read_state_dict
 from elmo_cli.filetypes import TORCH, identify
@@ -123,7 +124,7 @@ def _options(paths: ModelPaths, arrays: StateArrays) -> tuple[Options, dict[str,
         if named:
             problem += f", and {named[0]} is not in the archive"
         hint = f"name the {OPTIONS_FILE} of its ELMo model: {NAME_OPTIONS}"
-        raise ModelError(problem, hint, where=paths.weights)
+        raise unstated_settings(arrays, paths.weights, hint, problem)
     assumed = {**assumed_settings(sizes), "options_file": published[1]}
     return sizes, assumed
 

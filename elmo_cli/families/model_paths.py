@@ -13,7 +13,9 @@ from elmo_cli.filetypes import HEAD_BYTES, identify, identify_foreign_model
 from elmo_cli.model_folder import OPTIONS_FILE, VOCABULARY_FILE, WEIGHTS_FILE
 from elmo_cli.regular_files import check_regular
 
-NAME_OPTIONS = "`elmo embed … -m MODEL --options-file FILE`"  # for hints
+NAME_OPTIONS = (  # for hints
+    "`elmo embed … -m MODEL --options-file FILE`; `elmo inspect MODEL` prints one to correct"
+)
 _MAX_LISTED = 4  # names in a message
 _NOT_A_MODEL_HINT = (
     f"a model has {OPTIONS_FILE} and {WEIGHTS_FILE}; `elmo models list` shows published ones"

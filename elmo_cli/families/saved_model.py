@@ -19,9 +19,9 @@ from elmo_cli.families.layer_mix import layer_mix
 from elmo_cli.families.model_paths import NAME_OPTIONS, ModelPaths, find_file
 from elmo_cli.families.refused_models import refuse_other_models
 from elmo_cli.families.sizes_of_shapes import (
-    SETTINGS_NOT_STATED,
     assumed_settings,
     sizes_of_shapes,
+    unstated_settings,
 )
 from elmo_cli.families.tensor_bundle import TensorBundle
 from elmo_cli.model.options import Options
@@ -96,11 +96,9 @@ def _options(paths: ModelPaths, arrays: NamedArrays) -> tuple[Options, dict[str,
     """The options, and those that no file states."""
     if paths.options is not None:
         return options_and_assumed(paths.options)
-    sizes = sizes_of_shapes(arrays)
-    if sizes != _ORIGINAL:
-        problem = f"its files do not state {', '.join(SETTINGS_NOT_STATED)}"
+    if sizes_of_shapes(arrays) != _ORIGINAL:
         hint = f"copy an {OPTIONS_FILE} with them and all sizes into its folder, or {NAME_OPTIONS}"
-        raise ModelError(problem, hint, where=paths.weights.parent.parent)
+        raise unstated_settings(arrays, paths.weights.parent.parent, hint)
     return _ORIGINAL, assumed_settings(_ORIGINAL)
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from elmo_cli.errors import UnstatedSettingsError
 from elmo_cli.families.assumed_options import FORGET_BIAS
 from elmo_cli.model.options import Options
 from elmo_cli.weightfile.table import CHAR_EMBED, lstm_path
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from elmo_cli.weightfile.named_arrays import NamedArrays
 
 # What no shape shows, in the published models of bilm-tf and AllenNLP and by default here.
@@ -52,6 +55,24 @@ def sizes_of_shapes(arrays: NamedArrays) -> Options | None:
         char_dim=embedding[1],
         n_layers=n_layers,
         n_highway=n_highway,
+    )
+
+
+def unstated_settings(
+    arrays: NamedArrays, where: Path, hint: str, problem: str = ""
+) -> UnstatedSettingsError:
+    """The error for a model without options that `sizes_of_shapes` cannot complete.
+
+    Args:
+        arrays: as for `sizes_of_shapes`.
+        problem: what is missing, if it is not only the settings that no shape shows.
+    """
+    sizes = sizes_of_shapes(arrays)
+    return UnstatedSettingsError(
+        problem or f"its files do not state {', '.join(SETTINGS_NOT_STATED)}",
+        hint,
+        where=where,
+        template={} if sizes is None else sizes.to_dict(),
     )
 
 

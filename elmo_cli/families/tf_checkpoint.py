@@ -18,12 +18,14 @@ from elmo_cli.families.assumed_options import options_and_assumed
 from elmo_cli.families.family import ArraysModel, Family
 from elmo_cli.families.hdf5_weights import possible_weights
 from elmo_cli.families.model_paths import (
+    NAME_OPTIONS,
     ModelPaths,
     find_file,
     find_vocabulary,
     listed,
 )
 from elmo_cli.families.refused_models import refuse_other_models
+from elmo_cli.families.sizes_of_shapes import unstated_settings
 from elmo_cli.families.sorted_table import TABLE_MAGIC
 from elmo_cli.families.tensor_bundle import INDEX_SUFFIX, TensorBundle
 from elmo_cli.model_folder import OPTIONS_FILE
@@ -87,11 +89,13 @@ class TfCheckpoint(Family):
         bundle = TensorBundle(paths.weights, verify=verify)
         refuse_other_models(bundle, "lm/")
         _refuse_other_programs(bundle)
-        if paths.options is None:
-            hint = f"copy the {OPTIONS_FILE} of its training into its folder"
-            raise ModelError(f"no {OPTIONS_FILE} next to it", hint, where=paths.weights)
-        options, assumed = options_and_assumed(paths.options)
         names = _names_in(bundle)
+        if paths.options is None:
+            hint = f"copy the {OPTIONS_FILE} of its training into its folder, or {NAME_OPTIONS}"
+            problem = f"no {OPTIONS_FILE} next to it"
+            arrays = RenamedArrays(bundle, names)
+            raise unstated_settings(arrays, paths.weights, hint, problem)
+        options, assumed = options_and_assumed(paths.options)
         model = ArraysModel(options, RenamedArrays(bundle, names), assumed)
         accumulators = RenamedArrays(bundle.of_any_size(), replace(names, suffix=_ADAGRAD))
         if accumulators.shape("char_embed") is not None:

@@ -152,14 +152,14 @@ def _members(path: Path, stack: ExitStack) -> Iterator[_Member]:
                 open=partial(tar_file.extractfile, member),
             )
     assert tar_file.fileobj is not None
-    _read_to_the_end(tar_file.fileobj, max_content(path))
+    _read_to_the_end(tar_file.fileobj.read, max_content(path))
 
 
-def _read_to_the_end(file: IO[bytes], limit: int) -> None:
+def _read_to_the_end(read: Callable[[int], bytes], limit: int) -> None:
     """Read what follows the last member of a tar file, because a checksum is at the very end; raise
     one of `_CORRUPT` if the checksum is wrong, or if more than `limit` bytes follow."""
     n_read = 0
-    while chunk := file.read(_CHUNK_BYTES):
+    while chunk := read(_CHUNK_BYTES):
         n_read += len(chunk)
         if n_read > limit:
             raise tarfile.ReadError("too many bytes after its end")

@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from elmo_cli.errors import ModelError
 from elmo_cli.families.family import Family
-from elmo_cli.families.model_paths import ModelPaths, head_of, not_a_model, reading
+from elmo_cli.families.model_paths import ModelPaths, head_of, listed, not_a_model, reading
 from elmo_cli.families.registry import FAMILIES
 from elmo_cli.messages import plural
 from elmo_cli.model.options import CHARACTERS_FILE, WORDS_FILE, Options
@@ -36,6 +36,7 @@ from elmo_cli.model_folder import (
     VOCABULARY_FILE,
     WEIGHTS_FILE,
 )
+from elmo_cli.pretrained.archive import is_archive
 from elmo_cli.pretrained.parts_file import PARTS_FILE, PartsFile, check_digest
 from elmo_cli.regular_files import sha256_of_file
 from elmo_cli.weightfile.named_arrays import SOFTMAX_WEIGHT
@@ -177,7 +178,25 @@ def find_files(path: Path, options: Path | None = None) -> ModelFiles:
     head = b"" if path.is_dir() else head_of(path)
     known = "; ".join(f"{family.name} ({family.usual_files})" for family in FAMILIES)
     hint = f"known families are {known}; `elmo models list` shows published models"
+    inside = _models_inside(path) if path.is_dir() else []
+    if inside:
+        hint = f"name one that it contains: {listed(inside)}"
     raise not_a_model(path, names, head, hint)
+
+
+def _models_inside(folder: Path) -> list[str]:
+    """The paths of archives and folders of models in a folder that is no model itself."""
+    inside = []
+    for path in sorted(folder.iterdir()):
+        with suppress(ModelError):  # about files that cannot be read, or are no complete model
+            is_model = is_archive(path) if path.is_file() else path.is_dir() and _is_model(path)
+            if is_model:
+                inside.append(str(path))
+    return inside
+
+
+def _is_model(path: Path) -> bool:
+    return any(family.find(path) is not None for family in FAMILIES)
 
 
 def is_prefix(path: Path) -> bool:
@@ -185,7 +204,7 @@ def is_prefix(path: Path) -> bool:
     folder = path.parent
     if path.exists() or not path.name or not folder.is_dir():
         return False
-    return any(family.find(path) is not None for family in FAMILIES)
+    return _is_model(path)
 
 
 def check_vocabulary_size(vocabulary: Path, n_lines: int, n_types: int) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from elmo_cli.errors import ElmoError, ModelError
+from elmo_cli.errors import ElmoError, ModelError, UnstatedSettingsError
 from elmo_cli.families.hdf5_weights import Hdf5Weights
 from elmo_cli.families.registry import FAMILIES
 from elmo_cli.pretrained.archive import is_archive
@@ -86,7 +87,7 @@ def inspect_model(source: ModelSource, *, verify: bool) -> ModelInspection:
             check_parts(files, used)
     facts["problems"] = [error.message for error in errors]
     facts["problem_count"] = len(errors)
-    facts["next"] = [] if errors else list(_next_commands(source, files, facts))
+    facts["next"] = list(_next_commands(source, files, facts, errors))
     return ModelInspection(facts, errors)
 
 
@@ -172,9 +173,19 @@ def _check_accumulators(files: ModelFiles, facts: dict[str, Any]) -> None:
                 pass
 
 
-def _next_commands(source: ModelSource, files: ModelFiles, facts: dict[str, Any]) -> Iterator[str]:
-    """Yield commands that use the model."""
+def _next_commands(
+    source: ModelSource, files: ModelFiles, facts: dict[str, Any], errors: Sequence[ElmoError]
+) -> Iterator[str]:
+    """Yield commands that use the model; if only its settings are missing, with those of the
+    published models."""
     model = shlex.quote(str(source.name_or_path))
+    if errors:
+        (error, *others) = errors
+        if isinstance(error, UnstatedSettingsError) and error.template and not others:
+            options = shlex.quote(f"{files.name}_options.json")
+            yield f"echo {shlex.quote(json.dumps(error.template))} > {options}"
+            yield f"elmo embed TEXT -m {model} --options-file {options} -o OUT.hdf5"
+        return
     if source.options is not None:
         model += f" --options-file {shlex.quote(str(source.options))}"
     yield f"elmo embed TEXT -m {model} -o OUT.hdf5"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import documented, elmo, made, refused
-from families.checkpoint_files import DATA, INDEX, PREFIX, checkpoint
+from families.checkpoint_files import DATA, GOLDEN, INDEX, PREFIX, checkpoint
 
 from elmo_cli.families.assumed_options import options_and_assumed
 from elmo_cli.pretrained.load import load
@@ -156,3 +158,47 @@ def test_unknown_folders_and_options_of_files(full: Path, tmp_path: Path) -> Non
     refused(done, 1, f"{tmp_path / 'empty'}: not an ELMo model", "a TensorFlow checkpoint (")
     refused(elmo("inspect", full, "--recompute", "2"), 2, "--recompute: has no effect", "leave")
     refused(elmo("inspect", tmp_path / "nothing"), 1, f"{tmp_path / 'nothing'}: no such file", "")
+
+
+def a_checkpoint_without_options(folder: Path) -> Path:
+    made_folder = checkpoint("full", folder)
+    (made_folder / "options.json").unlink()
+    return made_folder
+
+
+def a_module(folder: Path) -> Path:
+    return Path(shutil.copytree(GOLDEN / "savedmodel", folder))
+
+
+def an_archive(folder: Path) -> Path:
+    folder.mkdir()
+    return Path(shutil.copy(GOLDEN.parent / "allennlp_archive" / "model.tar.gz", folder))
+
+
+@pytest.mark.parametrize("make", [a_checkpoint_without_options, a_module, an_archive])
+def test_missing_settings_can_be_written_as_printed(
+    make: Callable[[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sizes are those of the weights; the settings are those of the published models."""
+    monkeypatch.setenv("ELMO_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    model = make(tmp_path / "my model")
+    done = elmo("inspect", model)
+    assert b"use it with the settings of the published models, unless it has others:" in done.out
+    assert "`elmo inspect MODEL` prints one to correct" in done.err
+    write, embed = done.out.decode().splitlines()[-2:]
+    echo, content, _, name = shlex.split(write)
+    assert (echo, json.loads(content)["lstm"]["cell_clip"]) == ("echo", 3)
+    Path(name).write_text(content)
+    Path("TEXT").write_text("the cat\n")
+    made(*shlex.split(embed)[1:], "-q")
+    assert facts_of(model, "--options-file", name)["problems"] == []
+
+
+def test_what_a_folder_contains_is_named(full: Path, tmp_path: Path) -> None:
+    """A folder of archives and of other folders is no model; hints name those that may be."""
+    shutil.make_archive(str(tmp_path / "packed"), "gztar", full)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "notes.txt").write_text("a\n")
+    hint = f"name one that it contains: {full}, {tmp_path / 'packed.tar.gz'}"
+    refused(elmo("inspect", tmp_path), 1, f"{tmp_path}: not an ELMo model", hint)
