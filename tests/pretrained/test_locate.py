@@ -104,6 +104,7 @@ def test_other_files_next_to_weights_are_passed_over(tiny: Path, tmp_path: Path)
         file["0"] = [1.0]
     assert locate(folder).weights.name == "my_weights.hdf5"
     copy(tiny, folder, "other_options.json", "other_weights.hdf5")
+    shutil.copy(tiny / "options.json", folder)  # of a third one
     files = locate(folder / "my_weights.hdf5")
     assert (files.name, files.options.name) == ("my_weights", "my_options.json")
     pair = {"options": folder / "other_options.json", "weights": folder / "my_weights.hdf5"}
