@@ -344,8 +344,10 @@ def _check_folder(output: str) -> None:
 
 
 def _job_for_ray(job: EmbedJob) -> EmbedJob:
-    """Refuse, before Ray is imported, settings that cannot work on a cluster; return the job with
-    the limits of its model."""
+    """Return a job with the limits of its model, and refuse one that cannot run on a cluster.
+
+    Ray is imported after these checks.
+    """
     from elmo_cli.cluster.shard_folder import open_shard_folder, without_secrets
     from elmo_cli.files import is_folder, is_url
     from elmo_cli.pretrained.catalogue import find_model, installed_dir

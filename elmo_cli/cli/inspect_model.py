@@ -33,6 +33,7 @@ def print_model(path: str, options: str | None, *, verify: bool) -> None:
 
 def _show(path: str, facts: dict[str, Any]) -> None:
     """Print the facts as aligned lines, then the commands."""
+    # A model with problems has commands only if nothing but its settings is missing.
     heading = _USE_WITH_SETTINGS if facts["problems"] else _USE_IT
     print_rows(path, dict(_rows(facts)), heading, facts["next"])
 

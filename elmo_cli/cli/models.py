@@ -205,7 +205,7 @@ class ConvertModelOptions:
 @flag(
     "Model",
     "--optimizer-state",
-    "Also write the accumulators of Adagrad in a checkpoint, with which `finetune` continues.",
+    "Also write the accumulators of Adagrad of a checkpoint, with which `finetune` continues.",
 )
 @output_option("DIR", "New or empty folder for the model.", required=True, type=FOLDER)
 @quiet_option

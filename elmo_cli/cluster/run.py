@@ -21,7 +21,7 @@ from elmo_cli.cluster.shard_folder import open_shard_folder
 from elmo_cli.embed.blocks import Block, TextScan, read_blocks, scan_text
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.run import make_embedder, warn_of_start, write_shard
+from elmo_cli.embed.run import make_embedder, warn_of_warm_state, write_shard
 from elmo_cli.embed.run_spec import run_spec
 from elmo_cli.embed.text_fit import text_fit
 from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
@@ -89,8 +89,8 @@ class LoadedModel:
     Attributes:
         attributes: those that all shards of the run have in common.
         fit: how the beginning of the text fits the vocabulary of the model; empty without one.
-        warnings: of `warn_of_start`, and of `text_fit`: that too little fits, or why this could not
-            be found out.
+        warnings: first about the warm state, then that too little of the text fits, or why this
+            could not be determined.
     """
 
     attributes: dict[str, Any]
@@ -105,7 +105,7 @@ class ClusterResult:
     Attributes:
         report: what the readers of the text reported.
         fit: how the beginning of the text fits the vocabulary of the model; empty without one.
-        warnings: of the model, then those of the report.
+        warnings: those of the model, then those of the report.
     """
 
     pieces: tuple[Piece, ...]
@@ -126,7 +126,7 @@ def embed_on_cluster(
     cannot be computed does not stop the others; its piece has the error.
 
     Args:
-        job: as `EmbedJob.for_model` returns it.
+        job: with the limits of its model, as `EmbedJob.for_model` returns it.
         progress: called with the tokens that are done, and those of the whole text.
         on_model: called when the first worker has loaded the model, before a piece is computed.
     Raises:
@@ -219,7 +219,7 @@ class EmbedWorker:
         """Load the model, and compare the beginning of the text with its vocabulary."""
         attributes = run_spec(self._job, self._embedder).to_attributes()
         warnings: list[str] = []
-        warn_of_start(self._embedder, warnings.append)
+        warn_of_warm_state(self._embedder, warnings.append)
         fit = text_fit(self._job, beginning, self._embedder, warnings.append)
         return LoadedModel(attributes=attributes, fit=fit, warnings=tuple(warnings))
 

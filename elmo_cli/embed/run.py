@@ -83,24 +83,24 @@ def run_job(
         check_distinct(path, embedder.bilm.files, what="a file of the model")
     job = job.for_model(embedder.bilm.options)
     # Level 5 is the caller of `embed_file` for a warning that comes from `EmbedRun.write`.
-    pass_on = warn or partial(warnings.warn, stacklevel=5)
-    given: list[str] = []
+    give_warning = warn or partial(warnings.warn, stacklevel=5)
+    messages: list[str] = []
 
-    def keep_and_pass_on(message: str) -> None:
-        given.append(message)
-        pass_on(message)
+    def give_and_collect(message: str) -> None:
+        messages.append(message)
+        give_warning(message)
 
     scan = _scan_if_needed(job)
-    warn_of_start(embedder, keep_and_pass_on)
+    warn_of_warm_state(embedder, give_and_collect)
     report = InputReport()
     on_progress = progress or _ignore_progress
-    run = EmbedRun(job, embedder, scan, report, on_progress=on_progress, warn=keep_and_pass_on)
+    run = EmbedRun(job, embedder, scan, report, on_progress=on_progress, warn=give_and_collect)
     summary = run.write(read_blocks(job, report))
     update_skipped_list(job, report)
-    return replace(summary, warnings=tuple(given))
+    return replace(summary, warnings=tuple(messages))
 
 
-def warn_of_start(embedder: Embedder, warn: Warn) -> None:
+def warn_of_warm_state(embedder: Embedder, warn: Warn) -> None:
     """Warn if sentences start from a warm state that may be of another model."""
     if embedder.start is not None and embedder.bilm.warm_state_warning:
         warn(embedder.bilm.warm_state_warning)

@@ -27,7 +27,7 @@ class RunSummary:
         report: what the readers reported.
         fit: how the first tokens fit the vocabulary of the model; empty if the model has none, or
             if the file was complete before.
-        warnings: all that the run gave, those of the report among them.
+        warnings: all warnings of the run, including those of the report.
     """
 
     output: str

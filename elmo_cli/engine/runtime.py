@@ -140,8 +140,9 @@ def keep_freed_memory() -> None:
 def return_large_blocks() -> Iterator[None]:
     """Undo `keep_freed_memory` in this context, for blocks of at least a megabyte.
 
-    A large block is not always allocated where one was freed before: if it is a few bytes longer,
-    both stay. So the copies that are made of a large text, one after the other, would add up.
+    A block that is a few bytes longer than a freed one is allocated elsewhere, and the memory of
+    both is kept. Successive copies of a large text would therefore add up. Nothing changes if
+    `keep_freed_memory` was not called.
     """
     if not _is_freed_memory_kept:
         yield
@@ -154,7 +155,7 @@ def return_large_blocks() -> Iterator[None]:
 
 
 def _set_malloc_parameter(parameter: int, value: int) -> None:
-    """Call glibc's mallopt, if this is glibc."""
+    """Set a parameter of glibc's malloc; do nothing with another C library."""
     if not sys.platform.startswith("linux"):
         return
     with suppress(OSError, AttributeError):

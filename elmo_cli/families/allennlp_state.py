@@ -124,7 +124,7 @@ def _options(paths: ModelPaths, arrays: StateArrays) -> tuple[Options, dict[str,
         if named:
             problem += f", and {named[0]} is not in the archive"
         hint = f"name the {OPTIONS_FILE} of its ELMo model: {NAME_OPTIONS}"
-        raise unstated_settings(arrays, paths.weights, hint, problem)
+        raise unstated_settings(arrays, where=paths.weights, hint=hint, problem=problem)
     assumed = {**assumed_settings(sizes), "options_file": published[1]}
     return sizes, assumed
 

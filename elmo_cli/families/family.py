@@ -83,9 +83,11 @@ class OpenModel(ABC):
         """Read the accumulators of Adagrad, which are sums of squared gradients.
 
         Call it only if `optimizer` is "adagrad". The accumulators of the biLM have the names of
-        `BiLM.state_dict` after "bilm."; those of the softmax layer, which predicts `n_types`, are
-        "softmax.weight" and "softmax.bias".
+        `BiLM.state_dict` after "bilm."; those of the softmax layer are "softmax.weight" and
+        "softmax.bias".
 
+        Args:
+            n_types: the number of types that the softmax layer predicts.
         Raises:
             WeightFileError: an accumulator is missing, corrupt or of another shape.
         """

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _USUAL_WEIGHTS = (WEIGHTS_FILE, "model.hdf5")
 # In the weights that bilm-tf writes of a model of one layer, which it cannot read itself.
 _ONE_LAYER = ArrayNames(prefix="", lstm="RNN_{direction}/RNN/LSTMCell/{array}")
-# In optimizer.hdf5, the accumulators have the names of the weights in a group.
+# The accumulators in optimizer.hdf5 have the names of the weights, within a group.
 _ACCUMULATORS = ArrayNames(
     prefix=f"{ADAGRAD_GROUP}/",
     lstm="RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell/{array}",

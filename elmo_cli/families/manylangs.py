@@ -173,12 +173,13 @@ def _options_of(content: Any, where: str) -> Options:
     encoder = _section(content, "encoder", where)
     embedder = _section(content, "token_embedder", where)
     _refuse_other_networks(encoder, embedder, where)
-    needed = {
+    # An options.json has defaults for these values; a configuration has none.
+    required = {
         "encoder.n_layers": encoder.get("n_layers"),
         "token_embedder.n_highway": embedder.get("n_highway"),
         "token_embedder.max_characters_per_token": embedder.get("max_characters_per_token"),
     }
-    for path, value in needed.items():  # for which an options.json has defaults
+    for path, value in required.items():
         if value is None:
             raise OptionsError(f"{path} is missing", _CONFIGURATION_HINT, where=where)
     char_cnn = {

@@ -98,7 +98,7 @@ def _options(paths: ModelPaths, arrays: NamedArrays) -> tuple[Options, dict[str,
         return options_and_assumed(paths.options)
     if sizes_of_shapes(arrays) != _ORIGINAL:
         hint = f"copy an {OPTIONS_FILE} with them and all sizes into its folder, or {NAME_OPTIONS}"
-        raise unstated_settings(arrays, paths.weights.parent.parent, hint)
+        raise unstated_settings(arrays, where=paths.weights.parent.parent, hint=hint)
     return _ORIGINAL, assumed_settings(_ORIGINAL)
 
 

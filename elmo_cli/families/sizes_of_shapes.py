@@ -59,13 +59,14 @@ def sizes_of_shapes(arrays: NamedArrays) -> Options | None:
 
 
 def unstated_settings(
-    arrays: NamedArrays, where: Path, hint: str, problem: str = ""
+    arrays: NamedArrays, *, where: Path, hint: str, problem: str = ""
 ) -> UnstatedSettingsError:
-    """The error for a model without options that `sizes_of_shapes` cannot complete.
+    """Make the error about a model whose files do not state all settings of its biLM.
 
     Args:
-        arrays: as for `sizes_of_shapes`.
-        problem: what is missing, if it is not only the settings that no shape shows.
+        arrays: by their names in the HDF5 files of bilm-tf.
+        where: the file or the folder of the model.
+        problem: what is missing; by default, the settings that no shape shows.
     """
     sizes = sizes_of_shapes(arrays)
     return UnstatedSettingsError(

@@ -90,13 +90,13 @@ class TfCheckpoint(Family):
         refuse_other_models(bundle, "lm/")
         _refuse_other_programs(bundle)
         names = _names_in(bundle)
+        arrays = RenamedArrays(bundle, names)
         if paths.options is None:
-            hint = f"copy the {OPTIONS_FILE} of its training into its folder, or {NAME_OPTIONS}"
             problem = f"no {OPTIONS_FILE} next to it"
-            arrays = RenamedArrays(bundle, names)
-            raise unstated_settings(arrays, paths.weights, hint, problem)
+            hint = f"copy the {OPTIONS_FILE} of its training into its folder, or {NAME_OPTIONS}"
+            raise unstated_settings(arrays, where=paths.weights, hint=hint, problem=problem)
         options, assumed = options_and_assumed(paths.options)
-        model = ArraysModel(options, RenamedArrays(bundle, names), assumed)
+        model = ArraysModel(options, arrays, assumed)
         accumulators = RenamedArrays(bundle.of_any_size(), replace(names, suffix=_ADAGRAD))
         if accumulators.shape("char_embed") is not None:
             model.optimizer = "adagrad"

@@ -71,8 +71,8 @@ def write_converted(
         output: a folder that is new or empty.
         optimizer_state: also write the accumulators of Adagrad, with which `finetune` continues.
     Raises:
-        ModelError, OptionsError, WeightFileError: as `load`, a vocabulary of another size, or a
-            model without the state that `optimizer_state` asks for.
+        ModelError, OptionsError, WeightFileError: as `load`; also for a vocabulary of another size,
+            and for a model without the state that `optimizer_state` asks for.
         InputError: the vocabulary cannot be read.
         OutputError: the folder has content or cannot be written to.
     """
@@ -134,7 +134,10 @@ def _write_softmax(files: ModelFiles, bilm: BiLM, output: Path, n_types: int) ->
 
 
 def _check_optimizer_state(files: ModelFiles, n_types: int) -> None:
-    """Refuse a model without accumulators, or without the softmax layer that they are also of."""
+    """Refuse a model without accumulators of Adagrad, or without a softmax layer.
+
+    Fine-tuning continues with the accumulators only if it has those of the softmax layer too.
+    """
     with files.open() as model:
         has_state = model.optimizer == "adagrad" and n_types > 0
     if not has_state:
@@ -144,6 +147,7 @@ def _check_optimizer_state(files: ModelFiles, n_types: int) -> None:
 
 
 def _write_optimizer_state(files: ModelFiles, output: Path, n_types: int) -> None:
+    """Write the accumulators of Adagrad; a ModelError if parts.json records others."""
     check_parts(files, {"optimizer": files.optimizer_state})
     with files.open() as model:
         write_accumulators(

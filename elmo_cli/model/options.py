@@ -95,16 +95,21 @@ class Options:
         )
 
     def not_stated_in(self, content: Any) -> dict[str, Any]:
-        """Those of these options that the parsed JSON of an options.json does not state, by their
-        paths, such as "lstm.n_layers"; errors as of `from_dict`."""
-        full = self.to_dict()
-        full["lstm"]["forget_bias"] = self.forget_bias
-        own = _sections(full, "options")
-        stated = _sections(content, "options")
+        """Return the options that a file does not state, by their paths, such as "lstm.n_layers".
+
+        Args:
+            content: the parsed JSON of the options.json from which these options were read.
+        Raises:
+            OptionsError: a required object is missing, or a key is unknown.
+        """
+        all_options = self.to_dict()
+        all_options["lstm"]["forget_bias"] = self.forget_bias  # `to_dict` leaves out 1
+        sections = _sections(all_options, "options")
+        stated_sections = _sections(content, "options")
         not_stated: dict[str, Any] = {}
         for field in _FIELDS:
-            section = own[field.section]
-            if field.key in section and not field.is_stated(stated):
+            section = sections[field.section]
+            if field.key in section and not field.is_stated(stated_sections):
                 not_stated[field.path] = section[field.key]
         return not_stated
 
@@ -158,7 +163,7 @@ class _Field:
         return f"{self.section}.{self.key}" if self.section else self.key
 
     def is_stated(self, sections: Mapping[str, Mapping[str, Any]]) -> bool:
-        """Whether a file has a value: null is one only where it means "none", as for a clip."""
+        """Whether a file states the value; null does so only if it means "none", as for a clip."""
         section = sections[self.section]
         is_none_a_value = self.default is None
         return self.key in section and (section[self.key] is not None or is_none_a_value)

@@ -156,8 +156,14 @@ def _members(path: Path, stack: ExitStack) -> Iterator[_Member]:
 
 
 def _read_to_the_end(read: Callable[[int], bytes], limit: int) -> None:
-    """Read what follows the last member of a tar file, because a checksum is at the very end; raise
-    one of `_CORRUPT` if the checksum is wrong, or if more than `limit` bytes follow."""
+    """Read what follows the last member of a tar file, so that the checksum at its end is verified.
+
+    Args:
+        read: returns the next bytes of the tar file, uncompressed.
+        limit: the number of bytes that may follow.
+    Raises:
+        One of `_CORRUPT`: the checksum is wrong, or more bytes follow.
+    """
     n_read = 0
     while chunk := read(_CHUNK_BYTES):
         n_read += len(chunk)

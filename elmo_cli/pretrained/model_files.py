@@ -1,7 +1,7 @@
 """ModelFiles: which files are a model, of which family, and the hashes that tie them together.
 
-parts.json states which softmax layer, vocabulary, warm state and state of an optimizer belong to
-the weights:
+parts.json states which softmax layer, vocabulary, warm state and accumulators belong to the
+weights:
 
     {"weights": SHA256, "softmax": SHA256, "vocabulary": SHA256, "state": SHA256,
      "optimizer": SHA256}
@@ -122,25 +122,29 @@ class ModelFiles(ModelPaths):
 
     @cached_property
     def identity(self) -> str:
-        """`weights_sha256`, or in a converted model that of the weights it was converted from.
+        """The digest of the weights, and of the dictionaries that the model reads.
 
-        `check_parts` refuses weights that are not those that parts.json states. If it does not
-        state what a model with dictionaries was converted from, they are part of the identity: it
-        is the SHA-256 of a line for each part, with its name and its SHA-256.
+        A converted model has the identity of the model that it was converted from, if its
+        parts.json records that identity and the SHA-256 of the weights and of each dictionary.
+        Otherwise, the identity of a model without dictionaries is `weights_sha256`; that of a
+        model with dictionaries is the SHA-256 of one line for the weights and for each dictionary,
+        with the name in parts.json and the SHA-256.
+
+        `check_parts` refuses weights that are not those that parts.json states.
         """
         recorded = _recorded_digests(self)
         options = self.read_options()
-        are_read = {"characters": options.is_unicode, "words": options.word_dim > 0}
-        own = {"weights": self.weights_sha256}
+        is_read = {"characters": options.is_unicode, "words": options.word_dim > 0}
+        digests = {"weights": self.weights_sha256}
         for part, path in _dictionaries(self).items():
-            if are_read[part]:
-                own[part] = sha256_of(path)
-        are_recorded = all(recorded.get(part) == sha256 for part, sha256 in own.items())
+            if is_read[part]:
+                digests[part] = sha256_of(path)
+        are_recorded = all(recorded.get(part) == sha256 for part, sha256 in digests.items())
         if _TENSORS in recorded and are_recorded:
             return str(recorded[_TENSORS])
-        if len(own) == 1:
+        if len(digests) == 1:
             return self.weights_sha256
-        lines = "".join(f"{part} {sha256}\n" for part, sha256 in own.items())
+        lines = "".join(f"{part} {sha256}\n" for part, sha256 in digests.items())
         return hashlib.sha256(lines.encode()).hexdigest()
 
     def softmax_shape(self) -> tuple[int, ...] | None:
@@ -178,24 +182,31 @@ def find_files(path: Path, options: Path | None = None) -> ModelFiles:
     head = b"" if path.is_dir() else head_of(path)
     known = "; ".join(f"{family.name} ({family.usual_files})" for family in FAMILIES)
     hint = f"known families are {known}; `elmo models list` shows published models"
-    inside = _models_inside(path) if path.is_dir() else []
-    if inside:
-        hint = f"name one that it contains: {listed(inside)}"
+    models_inside = _models_inside(path) if path.is_dir() else []
+    if models_inside:
+        hint = f"name one that it contains: {listed(models_inside)}"
     raise not_a_model(path, names, head, hint)
 
 
 def _models_inside(folder: Path) -> list[str]:
     """The paths of archives and folders of models in a folder that is no model itself."""
-    inside = []
+    models = []
     for path in sorted(folder.iterdir()):
-        with suppress(ModelError):  # about files that cannot be read, or are no complete model
-            is_model = is_archive(path) if path.is_file() else path.is_dir() and _is_model(path)
-            if is_model:
-                inside.append(str(path))
-    return inside
+        with suppress(ModelError):  # a file that cannot be read or an incomplete model is left out
+            if _is_archive_or_model_folder(path):
+                models.append(str(path))
+    return models
+
+
+def _is_archive_or_model_folder(path: Path) -> bool:
+    """Whether a path is an archive, or the folder of a model."""
+    if path.is_file():
+        return is_archive(path)
+    return path.is_dir() and _is_model(path)
 
 
 def _is_model(path: Path) -> bool:
+    """Whether a family finds a model at a path; a ModelError if the model is incomplete."""
     return any(family.find(path) is not None for family in FAMILIES)
 
 
@@ -237,10 +248,15 @@ def _recorded_digests(files: ModelPaths) -> dict[str, Any]:
 
 
 def check_parts(files: ModelFiles, used: Mapping[str, Path | None]) -> str:
-    """Compare the weights, and what is used as another part, such as "softmax", with the parts.json
-    of their model; ModelError if they differ.
+    """Compare the weights and other parts of a model with the digests in its parts.json.
 
-    Returns a warning about files of which only the sizes can be checked, or "".
+    Args:
+        used: the files that are used as other parts, by their names in parts.json, such as
+            "softmax"; None for a part that is not used.
+    Returns:
+        A warning about files of which only the sizes can be checked, or "".
+    Raises:
+        ModelError: a digest differs.
     """
     digests = _recorded_digests(files)
     dictionaries = _dictionaries(files)

@@ -166,7 +166,7 @@ def _count_values(files: ModelFiles) -> int:
 
 
 def _check_accumulators(files: ModelFiles, facts: dict[str, Any]) -> None:
-    """Read all accumulators, which belong to the biLM and its softmax layer; or WeightFileError."""
+    """Read all accumulators, those of the biLM and of its softmax layer; or WeightFileError."""
     if facts["optimizer"] and facts["softmax"] is not None:
         with files.open() as model:
             for _ in model.accumulators(facts["softmax"]["types"]):
@@ -176,12 +176,16 @@ def _check_accumulators(files: ModelFiles, facts: dict[str, Any]) -> None:
 def _next_commands(
     source: ModelSource, files: ModelFiles, facts: dict[str, Any], errors: Sequence[ElmoError]
 ) -> Iterator[str]:
-    """Yield commands that use the model; if only its settings are missing, with those of the
-    published models."""
+    """Yield commands that use the model; none if there are errors, with one exception.
+
+    If only settings are missing, the first command writes those of the published models to a file,
+    and the second one uses it.
+    """
     model = shlex.quote(str(source.name_or_path))
     if errors:
-        (error, *others) = errors
-        if isinstance(error, UnstatedSettingsError) and error.template and not others:
+        error = errors[0]
+        is_only_error = len(errors) == 1
+        if is_only_error and isinstance(error, UnstatedSettingsError) and error.template:
             options = shlex.quote(f"{files.name}_options.json")
             yield f"echo {shlex.quote(json.dumps(error.template))} > {options}"
             yield f"elmo embed TEXT -m {model} --options-file {options} -o OUT.hdf5"

@@ -191,7 +191,7 @@ def _attributes(source: Embeddings, target: Layout, spec: FileSpec) -> dict[str,
     elif source.unit == "sentences":
         attributes["tokens"] = source.count("tokens")
     if source.count("duplicate_sentences") and not target.keeps_first:
-        # The digests of the source are also those of sentences that it left out.
+        # The digests of the source include those of repeated sentences, which it does not have.
         if "tokens" not in source.records:
             attributes["token_digests"] = None
     elif "token_digests" in source.attributes or "tokens" not in target.needs:

@@ -86,7 +86,7 @@ def read_values(dataset: h5py.Dataset, *, largest: float = LARGEST_WEIGHT) -> Fl
     """Read all values of an array of an open weight file as float32.
 
     Args:
-        largest: values beyond it are refused.
+        largest: the largest absolute value that is accepted.
     Raises:
         WeightFileError: not floats; NaN, infinite or absurdly large values; or corrupt.
     """

@@ -23,7 +23,7 @@ class Hdf5Arrays:
     """The arrays of an open HDF5 file, as `NamedArrays`.
 
     Args:
-        largest: values beyond it are refused.
+        largest: the largest absolute value that is accepted.
     """
 
     def __init__(self, file: h5py.File, *, largest: float = LARGEST_WEIGHT) -> None:
@@ -92,7 +92,7 @@ def open_weights(path: StrPath, *, largest: float = LARGEST_WEIGHT) -> Iterator[
     """Open a weight file for reading; WeightFileError if it is missing or not HDF5.
 
     Args:
-        largest: values beyond it are refused.
+        largest: the largest absolute value that is accepted.
     """
     check_regular(path, WeightFileError)
     with reading(path, WeightFileError):

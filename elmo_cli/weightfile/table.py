@@ -18,8 +18,9 @@ from elmo_cli.model.options import Options
 # The matrices with the same axes in torch.
 CHAR_EMBED = "char_embed"
 WORD_EMBED = "word_embed"  # only of models that elmo alone reads
-ADAGRAD_GROUP = "adagrad"  # of the accumulators in a file of their own
-LOSS_TOKENS = 20  # over which the loss of these accumulators is summed, as bilm-tf does by default
+ADAGRAD_GROUP = "adagrad"  # the HDF5 group of the accumulators, in a file of their own
+# The loss of these accumulators is summed over this number of tokens, the default of bilm-tf.
+LOSS_TOKENS = 20
 
 
 @dataclass(frozen=True)

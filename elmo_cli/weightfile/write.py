@@ -1,4 +1,7 @@
-"""Write a biLM, its softmax layer and its warm state to HDF5, as bilm-tf and AllenNLP load them."""
+"""Write a biLM, its softmax layer and its warm state to HDF5, as bilm-tf and AllenNLP load them.
+
+The accumulators of Adagrad are written to a file that only elmo reads.
+"""
 
 from __future__ import annotations
 
@@ -53,12 +56,12 @@ def write_accumulators(
 ) -> None:
     """Write the accumulators of Adagrad as `write_bilm` does.
 
-    They have the names of the weights, in a group that keeps them from being read as weights, and
+    They have the names of the weights, in a group that keeps them from being read as weights. They
     are scaled to a loss that is summed over `LOSS_TOKENS`.
 
     Args:
         accumulators: by the names of `families.OpenModel.accumulators`.
-        loss_tokens: over how many tokens the training summed the loss.
+        loss_tokens: the number of tokens over which the training summed the loss.
     """
     of_bilm = {name.removeprefix("bilm."): array for name, array in accumulators.items()}
     arrays = [(row.path, row.to_array(of_bilm)) for row in rows(options)]

@@ -275,6 +275,7 @@ class FinetuneRun:
         return trainer.progress
 
     def _start_from_accumulators(self, step: TrainStep) -> None:
+        """Read the accumulators of the source; a ModelError if parts.json records others."""
         files = self._source.files
         warning = check_parts(files, {"optimizer": files.optimizer_state})
         if warning:
