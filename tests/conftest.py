@@ -69,24 +69,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def tried_once() -> Iterator[None]:
-    """A child process tries a weight file once, not each time that a model is loaded.
+    """A child process reads a valid weight file once, not each time that a model is loaded.
 
-    A damaged file has another content than the one that it was made from, so it is tried.
+    A corrupt copy of a file has other content, so it is read in a child process as well.
     """
-    sound: set[bytes] = set()
+    valid: set[bytes] = set()
 
     def try_once(
         work: Callable[[], None], files: Sequence[Path], error_class: type[ElmoError]
     ) -> None:
         (path,) = map(Path, files)
-        content = b""  # what is large, missing or no file is tried each time
+        digest = b""  # of a large or missing file, which is tried each time
         with suppress(OSError):
             if path.is_file() and path.stat().st_size < 1 << 24:
-                content = hashlib.sha256(path.read_bytes()).digest()
-        if content not in sound:
+                digest = hashlib.sha256(path.read_bytes()).digest()
+        if digest not in valid:
             run_isolated(work, files, error_class)
-            if content:
-                sound.add(content)
+            if digest:
+                valid.add(digest)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(open_weights, "run_isolated", try_once)

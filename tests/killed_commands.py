@@ -159,7 +159,7 @@ class KilledCommand:
         Args:
             is_exhaustive: at all calls, and with each option that a hint names; otherwise at the
                 first renaming of each file and some other calls, with the first option.
-            last_call: the first such call is the last one at which it is killed.
+            last_call: it is not killed after the first call of this name; "" for no such limit.
         """
         self.run_once(folder / "imports")  # so that they are not done in each child
         calls, content, files = self._undisturbed(folder / "undisturbed")

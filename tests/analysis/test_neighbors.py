@@ -292,7 +292,7 @@ def test_states_that_a_typed_sentence_cannot_have_are_warned_of(tmp_path, tiny, 
 
 
 def test_a_model_that_cannot_be_loaded_is_named(tmp_path):
-    """That which a file records, with a hint, or that which is given."""
+    """The name is that in the file, with a hint, or that which the user gives."""
     write(tmp_path / "a.hdf5", make_sentences(["a b"]), header={"model": "nosuch"})
     with pytest.raises(ModelError, match=r"a\.hdf5: its model 'nosuch': no model named") as caught:
         embed_queries(str(tmp_path / "a.hdf5"), ["a [b]"])

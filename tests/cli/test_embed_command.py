@@ -31,7 +31,7 @@ N_TOKENS = sum(len(line.split()) for line in LINES)
 
 @pytest.fixture(autouse=True)
 def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A working directory with `corpus.txt`; a busy machine does not say that it is loading."""
+    """A working directory with `corpus.txt`; slow loading is not announced."""
     monkeypatch.setattr(console, "_LOADING_S", 600)
     Path("corpus.txt").write_text(TEXT, encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""What `elmo embed` says of its files, skipped lines and folders; options without effect."""
+"""What `elmo embed` reports about files, skipped lines, folders and clusters, and refuses."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ WITHOUT_EFFECT = [
 
 @pytest.mark.parametrize(("command", "words", "condition"), WITHOUT_EFFECT)
 def test_an_option_without_effect_is_refused(command: str, words: str, condition: str) -> None:
-    """Who gives it expects that it changes something."""
+    """A user who gives it expects an effect."""
     option = words.split()[0]
     done = elmo(*command.split(), *words.split())
     refused(done, 2, f"{option}: has no effect {condition}", "leave it out")
 
 
-# -- what it says of a file -----------------------------------------------------------------------
+# -- reports about a file -------------------------------------------------------------------------
 
 
 def test_duplicates_are_counted_and_named() -> None:
@@ -231,7 +231,7 @@ def test_a_folder_that_has_some_of_the_files() -> None:
 
 
 def piece(number: int, n_tokens: int, *, worker: str = "", error: str = "") -> Any:
-    """A shard: of a worker, complete before, or missing."""
+    """A shard that a worker has written, that was complete before, or that is missing."""
     return SimpleNamespace(
         number=number,
         name=f"part-{number}-ab12.hdf5",
@@ -252,8 +252,9 @@ def test_what_a_cluster_has_done() -> None:
         piece(4, 7, worker="w1"),
         piece(5, 2, worker="w2"),
     ]
-    report = InputReport(warnings=["odd"], skipped=[("a.txt", 2, "why")])
-    result: Any = SimpleNamespace(pieces=pieces, report=report, fit=())
+    report = InputReport(blank_lines=3, truncated_tokens=4, skipped=[("a.txt", 2, "why")])
+    warnings = ("about the model", "about the text")
+    result: Any = SimpleNamespace(pieces=pieces, report=report, fit=(), warnings=warnings)
     assert embed_jobs._cluster_facts("v/", result, 1.26) == {
         "output": "v/",
         "shards": [f"part-{number}-ab12.hdf5" for number in (1, 3, 4, 5)],
@@ -263,9 +264,11 @@ def test_what_a_cluster_has_done() -> None:
         "computed_tokens": 14,
         "seconds": 1.3,
         "workers": ["w1", "w2"],
+        "blank_lines": 3,
         "fit": {},
+        "truncated_tokens": 4,
         "skipped": [("a.txt", 2, "why")],
-        "warnings": ["odd"],
+        "warnings": ["about the model", "about the text"],
     }
     with pytest.raises(InputError) as caught:
         embed_jobs._refuse_missing("v/", result)
@@ -284,7 +287,7 @@ def test_the_command_that_joins_the_shards_is_printed(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Only those of one run: a folder may have shards of several."""
+    """It joins only the shards of one run: a folder may have those of several."""
     monkeypatch.setattr(console, "mode", console.Mode())
     embed_jobs._suggest_merge(folder, "part-00001-of-00003-ab12.hdf5")
     lines = capsys.readouterr().err.splitlines()

@@ -265,7 +265,7 @@ def test_what_a_conversion_warns_of_is_printed() -> None:
 
 
 def test_facts_of_a_shard_of_several_texts() -> None:
-    """Each setting that is not the usual one has a row, and each text says where it begins."""
+    """Rows state each setting that is not the usual one, and where each text begins."""
     names = [f"{number}.txt" for number in range(1, 7)]
     for name in names:
         Path(name).write_text("the cat\n")

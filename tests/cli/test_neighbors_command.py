@@ -43,7 +43,7 @@ def embedded(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def here(embedded: Path, tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A working directory with a copy of these files."""
+    """A working directory with a copy of the files of `embedded`."""
     only_tiny(monkeypatch, tiny)
     shutil.copytree(embedded, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)

@@ -213,7 +213,7 @@ def test_each_option_about_labels_reaches_the_reader() -> None:
 
 
 def test_files_of_another_program_have_no_model(tmp_path: Path) -> None:
-    """Nor is one named in the summary."""
+    """The summary does not name one either."""
     words: list[object] = ["probe"]
     for split in N_SENTENCES:
         path = tmp_path / f"{split}.hdf5"

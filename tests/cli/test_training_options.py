@@ -1,4 +1,4 @@
-"""Options of commands that train or measure: each reaches the library, as do the defaults."""
+"""The options of commands that train or measure reach the library, as do their defaults."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def words_of(values: dict[str, Any]) -> list[object]:
 
 @pytest.fixture
 def captured(monkeypatch: pytest.MonkeyPatch) -> Captured:
-    """Runs a command up to a function, and returns the arguments of that."""
+    """Run a command up to the call of a function; return the arguments of the call."""
 
     def run(function: str, *words: object) -> tuple[tuple[Any, ...], dict[str, Any]]:
         calls = []
@@ -137,7 +137,7 @@ def test_options_of_pretrain(captured: Captured) -> None:
 
 
 def test_a_recipe_is_completed_by_the_command_line(captured: Captured) -> None:
-    """Its file names are relative to its folder, or to that which is given."""
+    """Its file names are relative to its folder, or to `--data-dir`."""
     function = "elmo_cli.lm.pretrain.pretrain"
     for name in ("recipes/a.txt", "data/a.txt"):
         Path(name).parent.mkdir()
@@ -211,7 +211,7 @@ def test_the_number_of_threads_reaches_torch(line: str, captured: Captured) -> N
 
 @pytest.mark.parametrize("line", ["pretrain a -o m --max-steps 1", "finetune --domain a -o m"])
 def test_slow_products_are_warned_of(line: str, captured: Captured) -> None:
-    """Which bfloat16 has on most processors."""
+    """Most processors compute slowly in bfloat16."""
     words = ("--precision", "bf16", "--device", "cpu")
     function = "elmo_cli.cli.options.warn_of_slow_bf16"
     args, _ = captured(function, *line.split(), *words)

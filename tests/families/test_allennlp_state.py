@@ -243,16 +243,16 @@ def test_unsafe_and_cut_archives_are_refused(folder: Path, tmp_path: Path) -> No
         locate(path)
 
 
-@pytest.mark.parametrize(("compression", "place"), [("gz", -8), ("bz2", -3), ("xz", -10)])
+@pytest.mark.parametrize(("compression", "position"), [("gz", -8), ("bz2", -3), ("xz", -10)])
 def test_the_checksum_at_the_end_of_an_archive_is_verified(
-    compression: str, place: int, folder: Path, tmp_path: Path
+    compression: str, position: int, folder: Path, tmp_path: Path
 ) -> None:
     """tarfile itself stops where the last member ends."""
     path = tmp_path / f"a.tar.{compression}"
     with tarfile.open(path, f"w:{compression}") as archive:
         archive.add(folder, "model")
     content = bytearray(path.read_bytes())
-    content[place] ^= 1
+    content[position] ^= 1
     path.write_bytes(content)
     with pytest.raises(ModelError, match="not a complete tar file"):
         locate(ModelSource(path, OPTIONS))

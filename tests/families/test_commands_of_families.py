@@ -1,4 +1,4 @@
-"""The commands that use a model, with one of each family: what works with one works with all."""
+"""The commands that use a model, with a model of each family."""
 
 from __future__ import annotations
 
@@ -99,17 +99,21 @@ def family(
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ELMO_HOME", str(folder / "home"))
         patch.setattr(blocks, "SENTENCES", 8)
-        made_of = ModelOfFamily(MAKERS[request.param](folder), text, folder)
-        made(*made_of.embed("-o", made_of.whole, "--device", "cpu", "-q"))
-    return made_of
+        model = MAKERS[request.param](folder)
+        model_of_family = ModelOfFamily(model=model, text=text, folder=folder)
+        command = model_of_family.embed("-o", model_of_family.whole, "--device", "cpu", "-q")
+        made(*command)
+    return model_of_family
 
 
 @pytest.fixture(autouse=True)
 def small_runs(
     family: ModelOfFamily, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An empty folder as working directory, blocks of eight sentences, and short training; models
-    that are embedded with are read once."""
+    """An empty working directory, blocks of eight sentences, and short training.
+
+    `elmo embed` reads each model once.
+    """
     only_tiny(monkeypatch, tiny)
     monkeypatch.setenv("ELMO_HOME", str(family.folder / "home"))
     monkeypatch.chdir(tmp_path)
@@ -142,7 +146,7 @@ def end_after_one_block(words: list[object]) -> None:
 
 
 def test_runs_in_parts_write_the_same_bytes(family: ModelOfFamily) -> None:
-    """A run that was interrupted, and shards."""
+    """The parts are those of an interrupted run, or shards."""
     expected = family.whole.read_bytes()
     end_after_one_block(family.embed("-o", "resumed.hdf5", "-q"))
     assert not Path("resumed.hdf5").exists()
@@ -156,7 +160,7 @@ def test_runs_in_parts_write_the_same_bytes(family: ModelOfFamily) -> None:
 
 
 def check_equal_values(path: Path, other: Path) -> None:
-    """All vectors of two files and the identity of their models, bit for bit."""
+    """Check that two files have the same vectors, bit for bit, and the same model."""
     arrays = read_arrays(path)
     others = read_arrays(other)
     assert arrays.keys() == others.keys()
@@ -178,7 +182,7 @@ def test_its_layers_can_be_probed(family: ModelOfFamily) -> None:
     with h5py.File(family.whole) as file:
         for number in range(N_SENTENCES):
             n_tokens = file[str(number)].shape[-2]
-            labels.append(" ".join("AB"[place % 2] for place in range(n_tokens)) + "\n")
+            labels.append(" ".join("AB"[position % 2] for position in range(n_tokens)) + "\n")
     Path("tags").write_text("".join(labels))
     words = [
         word for split in ("train", "dev", "test") for word in (f"--{split}", family.whole, "tags")
@@ -188,7 +192,7 @@ def test_its_layers_can_be_probed(family: ModelOfFamily) -> None:
 
 
 def test_inspect_names_the_commands_that_work(family: ModelOfFamily) -> None:
-    """The command that has written `whole.hdf5`, of the same model."""
+    """The first one is the command that has written `whole.hdf5`."""
     _, source, *options = family.model
     facts = json.loads(made("inspect", source, *options, "--verify", "--json").out)
     with h5py.File(family.whole) as file:
@@ -198,7 +202,7 @@ def test_inspect_names_the_commands_that_work(family: ModelOfFamily) -> None:
 
 
 def test_perplexity_and_training(family: ModelOfFamily) -> None:
-    """From the softmax layer in the files, from a new one, or refused by name."""
+    """They use the softmax layer in the files or fit a new one; some models are refused by name."""
     lines = [f"the dog saw {number} cats .\n" for number in range(24)]
     Path("text.txt").write_text("".join(lines))
     if family.folder.name.startswith(("allennlp-archive", "proteins")):

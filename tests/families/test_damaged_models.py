@@ -21,7 +21,7 @@ STATE = "weights.th"
 
 
 def state_files() -> dict[str, bytes]:
-    """In the new form of the files of PyTorch; the old one has no checksums."""
+    """The weights are in the newer file format of PyTorch; the older one has no checksums."""
     return {**seeds.allennlp_files(), STATE: seeds.state_dictionaries()[0]}
 
 
@@ -46,7 +46,7 @@ def test_no_damage_gives_other_vectors(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What is damaged may be an accumulator, or what no program reads, such as padding."""
+    """The changed bytes may be those of an accumulator or of padding, which embedding ignores."""
     monkeypatch.setenv("ELMO_HOME", str(tmp_path / "home"))
     for path, content in files().items():
         (tmp_path / "model" / path).parent.mkdir(parents=True, exist_ok=True)
@@ -58,10 +58,10 @@ def test_no_damage_gives_other_vectors(
         options = tmp_path / "options.json"
         options.write_bytes(seeds.allennlp_files()["options.json"])
     expected = load(model, options=options).sha256
-    sound = files()[name]
+    valid = files()[name]
     n_refused = 0
     for damage in range(N_DAMAGES):
-        (tmp_path / "model" / name).write_bytes(mutated(sound, Random(damage)))
+        (tmp_path / "model" / name).write_bytes(mutated(valid, Random(damage)))
         try:
             found = load(model, options=options).sha256
         except ElmoError:

@@ -83,7 +83,7 @@ def test_lines_for_people(full: Path) -> None:
 
 
 def test_commands_that_use_a_model(full: Path, tiny: Path, tmp_path: Path) -> None:
-    """They run as they are printed, but for the words in capitals."""
+    """They run as they are printed, except for the words in capitals."""
     (full / "vocab.txt").unlink()
     (full / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-70"\n')
     options = (full / "options.json").rename(tmp_path / "o.json")

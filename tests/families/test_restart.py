@@ -111,8 +111,10 @@ def numbers_of(corpus: Corpus, characters: np.ndarray) -> np.ndarray:
 
 @pytest.mark.slow
 def test_finetuning_continues_with_the_accumulators(converted: Path, tmp_path: Path) -> None:
-    """Where the optimizer is the same, and the softmax is that of the checkpoint; and from the
-    converted folder as from the checkpoint, byte for byte."""
+    """It does so if the optimizer is the same, and the softmax layer is that of the checkpoint.
+
+    The converted folder gives the same files as the checkpoint, byte for byte.
+    """
     folder = checkpoint("full", tmp_path / "full")
     bundle = TensorBundle(folder / INDEX)
     text = tmp_path / "text.txt"
@@ -137,7 +139,7 @@ def test_finetuning_continues_with_the_accumulators(converted: Path, tmp_path: P
 
 @pytest.fixture(scope="module")
 def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint, and beside it the folder that it is converted to."""
+    """A folder with `full`, a checkpoint, and `copy`, the model folder that it is converted to."""
     folder = tmp_path_factory.mktemp("restart")
     full = checkpoint("full", folder / "full")
     words = ["models", "convert", full, "-o", folder / "copy", "--optimizer-state"]

@@ -80,7 +80,7 @@ def test_the_sum_of_layers_of_deeppavlov(tmp_path: Path) -> None:
 
 
 def test_the_sizes_of_the_original() -> None:
-    """Section 3.4 of the paper."""
+    """They are those of section 3.4 of the paper."""
     options = saved_model._ORIGINAL
     widths = [(width, 32 << max(0, width - 2)) for width in range(1, 8)]
     assert list(options.filters) == widths

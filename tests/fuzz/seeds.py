@@ -231,7 +231,7 @@ def allennlp_files() -> dict[str, bytes]:
 
 @cache
 def state_dictionaries() -> list[bytes]:
-    """The same tensors in both forms of the files of PyTorch."""
+    """The same tensors in both file formats of PyTorch."""
     tensors = torch.load(io.BytesIO(allennlp_files()["weights.th"]), weights_only=True)
     made = []
     for is_zip in (True, False):

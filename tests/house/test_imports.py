@@ -31,7 +31,7 @@ FORBIDDEN["engine"] |= {"h5py"}
 
 @cache
 def tree(path: Path) -> ast.Module:
-    """The syntax tree of a module; each test looks at all of them."""
+    """The syntax tree of a module, which several tests need."""
     return ast.parse(path.read_text(encoding="utf-8"))
 
 

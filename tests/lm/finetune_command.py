@@ -33,7 +33,7 @@ def command(domain: Path, model: Path, out: Path, *more: object) -> list[str]:
 
 
 def run(words: list[str]) -> Done:
-    """Run it; a fit of a softmax ends after a few passes at a high learning rate."""
+    """Run a command; the fit of a softmax ends after a few passes at a high learning rate."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fit_softmax, "_MAX_PASSES", 3)
         patch.setattr(fit_softmax, "_LEARNING_RATE", 0.05)

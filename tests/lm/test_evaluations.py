@@ -40,7 +40,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Trainer:
 
 @pytest.fixture(scope="module")
 def best_weights(whole: Trainer) -> list[torch.Tensor]:
-    """The weights that it has exported."""
+    """The weights that the whole run has exported."""
     return exported(whole)
 
 

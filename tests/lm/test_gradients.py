@@ -31,7 +31,7 @@ OPTIONS = Options(
     proj_clip=0.45,
 )
 STEPS = (1e-5, 3e-6, 3e-5, 1e-6, 1e-4)  # differences lose to rounding below, to curvature above
-MOST_ERROR = 1e-6
+LARGEST_ERROR = 1e-6
 N_DIRECTIONS = 4
 
 
@@ -84,7 +84,7 @@ class Point:
             for step in STEPS:
                 found = self.slope(parameter, direction, step)
                 error = min(error, abs(found - expected) / gradient.norm().item())
-                if error <= MOST_ERROR:
+                if error <= LARGEST_ERROR:
                     break
             errors.append(error)
         return max(errors)
@@ -103,7 +103,7 @@ def test_each_tensor_has_the_gradient_of_finite_differences(activation: str) -> 
         analytic = parameter.grad
         assert analytic is not None, name
         error = point.error(parameter, analytic)
-        if not error <= MOST_ERROR:
+        if not error <= LARGEST_ERROR:
             too_large[name] = error
     assert too_large == {}
 

@@ -45,10 +45,10 @@ def only_inputs(folder: Path) -> None:
 def test_killed_pretraining_ends_as_if_undisturbed(
     option: str, is_exhaustive: bool, tmp_path: Path
 ) -> None:
-    """A run that is replaced is of another seed; one that is resumed has no checkpoint yet.
+    """A run that is replaced has another seed; a run that is resumed has no checkpoint yet.
 
-    Killed after its first checkpoint, the latter has the files of the former, and is repeated by
-    the command that repeats the former.
+    After its first checkpoint, a resumed run has the files of a new run, and the same command
+    repeats both. Therefore the quick test does not kill it later.
     """
     texts = ("text.txt", "--heldout", "dev.txt")
     words = ("pretrain", *texts, "-o", "out", *SIZES, *EVALUATIONS, *MACHINE)

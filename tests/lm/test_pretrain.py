@@ -145,10 +145,10 @@ def test_texts_are_read_up_to_their_own_numbers_of_tokens(
     assert "text: 56 sentences, 503 tokens; held out 108 tokens" in err.splitlines()
 
 
-def test_a_limit_before_the_first_step_is_said(
+def test_a_limit_before_the_first_step_is_reported(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the first of several processes alone."""
+    """Of several processes, only the first one reports."""
     out = tmp_path / "model"
     words = ("pretrain", text, "-o", out, "--max-seconds", 1e-9, *SIZES, "--json")
     done = made(*words)

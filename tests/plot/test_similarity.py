@@ -44,7 +44,7 @@ def test_cosines_of_each_layer(
 def test_tokens_that_are_not_stored_have_numbers(
     tmp_path: Path, tiny: Path, figures: list[Figure]
 ) -> None:
-    """Of a sentence of as many tokens as a plot can have."""
+    """One sentence has as many tokens as a plot can have."""
     (tmp_path / "a.txt").write_text(f"a b c\n{'a ' * 80}\n")
     made("embed", tmp_path / "a.txt", "-o", tmp_path / "a.hdf5", "--layout", "bilm", "-m", tiny)
     made("plot", "similarity", tmp_path / "a.hdf5", 1, 0, "-o", tmp_path / "a.svg")

@@ -222,7 +222,7 @@ CATALOGUE_FACTS = {
 
 
 def test_the_facts_of_the_catalogue() -> None:
-    """Names that users have in their commands, and what else nothing here computes."""
+    """Names that users have in their commands, and facts that no code here computes."""
     assert [model.name for model in CATALOGUE] == list(CATALOGUE_FACTS)
     for model in CATALOGUE:
         aliases, language, dim, n_parameters, n_addresses, n_bytes, sha256 = CATALOGUE_FACTS[

@@ -84,7 +84,7 @@ def test_the_dev_loss_changes_neither_scores_nor_weights(
 
 
 def test_progress_counts_the_tokens_of_all_epochs(folder: None) -> None:
-    """Also after a resumed part of the run."""
+    """They are counted from the first epoch also if the run is resumed."""
     steps: list[tuple[str, float, float | None]] = []
 
     class Counting(StoppingReporter):

@@ -69,7 +69,7 @@ def test_bad_files_are_refused(name: str, text: str, settings: dict, words: str)
 )
 @pytest.mark.parametrize("words", ["tokens", "words"])
 def test_labels_of_json_lines_have_any_of_the_usual_names(words: str, name: str) -> None:
-    """Or that which is given."""
+    """`label_column` names another one."""
     line = {"mine": ["B-X", "O"], words: ["Ada", "slept"], name: ["B-PER", "O"]}
     assert read("ner", "a.jsonl", json.dumps(line)).examples[0].target == ("B-PER", "O")
     chosen = read("ner", "a.jsonl", json.dumps(line), label_column="mine")

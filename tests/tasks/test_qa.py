@@ -47,7 +47,7 @@ def test_questions_are_read(split: Split) -> None:
 
 
 def test_answers_at_tokens_are_counted_where_they_are_known(split: Split) -> None:
-    """Without its place, an answer can be scored, but neither learned nor judged."""
+    """An answer without its position can be scored, but neither learned nor counted."""
     answers = [("Bergen", True), ("9.30", True), ("at 9.30", True), ("Åsgård", True)]
     assert list(TASK.answers_at_tokens(split)) == [*answers, ("20", False), ("Rain", True)]
     line = {"id": "1", "context": "Rain fell.", "question": "What fell?"}

@@ -1,4 +1,4 @@
-"""What `elmo train`, `evaluate` and `predict` print, what their options change and refuse."""
+"""What `elmo train`, `evaluate` and `predict` print, change and refuse."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_each_option_changes_its_setting() -> None:
 def test_a_score_that_is_not_above_zero_is_warned_of(
     score: float, finding: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A correlation may be below."""
+    """A correlation may be negative."""
     _warn_of_lowest_score({"main": "pearson", "pearson": score, "mse": -1.0})
     shown = capsys.readouterr().err
     assert shown.startswith(f"warning: the best pearson on dev is {finding}") == bool(finding)
@@ -212,6 +212,6 @@ def test_a_small_model_computes_in_one_thread(
 def test_warnings_of_the_readers_are_printed_once(
     words: tuple[str, ...], text: str, warning: str, model: Path
 ) -> None:
-    """Of a text that is read in several chunks."""
+    """The text is read in several chunks."""
     Path(words[0]).write_text(text)
     assert made("predict", model, *words).err.count(warning) == 1

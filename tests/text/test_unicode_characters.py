@@ -105,7 +105,7 @@ def test_entries_and_rows_are_compared_and_both_are_named(tmp_path: Path) -> Non
 def test_a_dictionary_of_more_bytes_than_any_has_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is given in its place may be as large as the memory."""
+    """A file that is given instead of it may be larger than the memory."""
     path = tmp_path / "char.dic"
     path.write_text(MARK_LINES)
     n_bytes = len(MARK_LINES)
