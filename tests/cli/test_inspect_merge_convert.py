@@ -155,6 +155,15 @@ def test_only_some_of_many_problems_are_listed() -> None:
     assert facts["problem_count"] == 61
 
 
+def test_blank_lines_of_a_text_are_read_as_they_were_embedded() -> None:
+    Path("gaps.txt").write_text("the cat\n\na dog\n")
+    made("embed", "gaps.txt", "-o", "gaps.hdf5", "--blank-lines", "skip", "-q")
+    made("inspect", "gaps.hdf5", "--text", "gaps.txt", "--blank-lines", "skip")
+    done = elmo("inspect", "gaps.hdf5", "--text", "gaps.txt")
+    assert done.code == 1
+    assert "gaps.hdf5: " in done.err
+
+
 @pytest.mark.parametrize(
     ("names", "shape", "tokens"),
     [("d/0 e/0", (5, 1024, 3), "10"), ("P1 P2", (16,), "not recorded")],  # a vector per protein
