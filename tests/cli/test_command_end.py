@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from command_line import Done, elmo
 from forked_command import ForkedElmo
 from situations import CommandScene
 
-from elmo_cli.cli import main
+from elmo_cli.cli import console, main
 from elmo_cli.messages import INTERRUPTED_HINT
 
 
@@ -52,6 +53,8 @@ def test_windows_is_refused_in_two_lines() -> None:
     ("error", "code", "message", "hint"),
     [
         (OSError(28, "No space left on device"), 1, "standard output: cannot be written", "free"),
+        (OSError(27, "File too large"), 1, "standard output: cannot be written (File", "free"),
+        (OSError(122, "Quota exceeded"), 1, "standard output: cannot be written (Quota", "free"),
         (OSError(13, "Permission denied", "x"), 1, "x: Permission denied", "permissions"),
         (OSError(5, "Input/output error"), 1, "Input/output error", "--debug"),
         (MemoryError(), 1, "out of memory", "smaller model"),
@@ -99,6 +102,28 @@ def test_a_hint_names_no_option_that_the_command_lacks(
 
     monkeypatch.setattr("elmo_cli.text.input.check_inputs", fail)
     assert elmo(*command.split()).err.splitlines()[-1].startswith(f"hint: {hint}")
+
+
+def test_what_the_locale_lacks_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a result with a name or a token of another language is a traceback."""
+    out = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out, "latin-1"))
+    monkeypatch.setattr(main.cli, "main", lambda *args, **named: console.say("Zoë, Łódź"))
+    with pytest.raises(SystemExit) as ended:
+        main.main([])
+    assert (ended.value.code, out.getvalue()) == (0, b"Zo\xeb, \\u0141\xf3d\\u017a\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ("--gpus-per-worker x", "invalid value for '--gpus-per-worker': 'x' is not a number"),
+        ("--threads x", "invalid value for '--threads': 'x' is not a whole number"),
+    ],
+)
+def test_a_type_is_named_in_words(words: str, problem: str, scene: CommandScene) -> None:
+    done = elmo("embed", "a.txt", "-o", "b.hdf5", *words.split())
+    assert done.err == f"error: {problem}\nhint: see `elmo embed --help`\n"
 
 
 CLOSED_PIPES = {  # what writes more than a pipe holds, and in which way

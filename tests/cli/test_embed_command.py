@@ -387,6 +387,8 @@ def test_a_warning_names_the_option(line: str, option: str, words: list[str]) ->
 )
 def test_a_stream_keeps_its_first_line_in_layouts_that_check_it(layout: str) -> None:
     """A file is opened once more to check its first sentence; a pipe can be read only once."""
-    made("embed", "-", "-o", "out.hdf5", "--layout", *layout.split(), stdin=b"play\nfair\n")
+    Path("more.txt").write_text("is\n")
+    words = ("-", "more.txt", "-o", "out.hdf5", "--layout", *layout.split())
+    made("embed", *words, stdin=b"play\nfair\n")
     with open_embeddings("out.hdf5") as embeddings:
-        assert len(embeddings) == 2
+        assert len(embeddings) == 3

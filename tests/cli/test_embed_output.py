@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 from command_line import elmo, made, refused
 
-from elmo_cli.cli import console, embed_jobs
+from elmo_cli.cli import console, embed_jobs, embed_summary
 from elmo_cli.embed import blocks
+from elmo_cli.embed.plan import FileSize, Plan, SecondsRange
+from elmo_cli.embed.run_summary import RunSummary
 from elmo_cli.errors import InputError
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.text.input_report import InputReport
@@ -135,7 +137,33 @@ def test_a_pair_of_files_goes_before_the_model_of_the_environment(odd: Path) -> 
     with open_embeddings("a.hdf5") as embeddings:
         assert embeddings.attributes["model"] == "odd"
     refused(elmo(*EMBED, "-f", *pair[:2]), 2, f"{odd / 'options.json'}: expected one model", "")
+    refused(elmo(*EMBED, "-f", *pair[2:]), 2, f"{odd / 'weights.hdf5'}: expected one model", "")
     refused(elmo(*EMBED, "-f", "-m", "odd", *pair), 2, f"odd, {pair[1]}, {pair[3]}: expected", "")
+
+
+@pytest.mark.parametrize(
+    ("computed", "end"),
+    [(5000, "5,000 tokens in 2.0 s (2,500 tokens/s)"), (0, "0 tokens in 2.0 s")],
+)
+def test_the_rate_is_that_of_the_computed_tokens(computed: int, end: str) -> None:
+    """Those that were done before a run was resumed took no time of it."""
+    summary = RunSummary(
+        output="a.hdf5",
+        sentences=1,
+        tokens=6000,
+        duplicates=0,
+        computed=computed,
+        bytes=2048,
+        report=InputReport(),
+    )
+    line = embed_summary._summary_line(summary, 2.0)
+    assert line == f"a.hdf5: 1 sentence, 6,000 tokens, 2.0 KiB; {end}"
+
+
+def test_a_finished_file_of_another_text_is_not_called_complete() -> None:
+    made(*EMBED)
+    Path("a.txt").write_text("the dog\nit slept now\n")
+    refused(elmo(*EMBED, "--resume"), 1, "a.hdf5: made from a different text", "`--overwrite`")
 
 
 def test_a_limit_of_the_length() -> None:
@@ -194,6 +222,39 @@ def test_a_plan_has_a_line_and_an_object_for_each_file() -> None:
     Path("b.txt").write_text("\n\n")
     line = made("embed", "b.txt", "-o", "b.hdf5", "--dry-run").out.decode()
     assert line.startswith("b.hdf5: 2 sentences, 0 tokens, about ")
+
+
+def test_the_time_of_a_plan_includes_that_of_loading(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = Plan(
+        sentences=2,
+        tokens=5,
+        size=FileSize(total=7, peak=9, is_copied=True),
+        computed=4,
+        committed=1,
+        seconds=SecondsRange(estimate=10.0, low=7.0, high=13.54),
+        fit=(),
+        warnings=("odd",),
+    )
+    monkeypatch.setattr(console, "mode", console.Mode(as_json=True))
+    monkeypatch.setattr(embed_jobs, "plan_job", lambda job, embedder: plan)
+    job: Any = SimpleNamespace(output="a.hdf5")
+    embedder: Any = None
+    embed_jobs.print_plans([job], embedder, loading_s=2.04)
+    shown = capsys.readouterr()
+    assert json.loads(shown.out) == {
+        "output": "a.hdf5",
+        "sentences": 2,
+        "tokens": 5,
+        "computed_tokens": 4,
+        "bytes": 7,
+        "peak_bytes": 9,
+        "fit": {},
+        "seconds": 12.0,
+        "seconds_range": [9.0, 15.6],
+    }
+    assert shown.err == "warning: odd\n"
 
 
 def test_an_unfinished_run_that_is_to_replace_a_file_is_named(

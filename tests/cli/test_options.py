@@ -77,6 +77,19 @@ def test_no_value_is_empty() -> None:
             parameter.process_value(context, (value,) if is_list else value)
 
 
+def test_the_help_ends_with_the_general_options_and_shows_defaults() -> None:
+    embed = commands()["embed",]
+    text = embed.get_help(click.Context(embed, max_content_width=100))
+    headings = [line for line in text.splitlines() if line.endswith(":") and line[0] != " "]
+    assert headings == ["Output:", "Model:", "Compute:", "Input:", "Cluster:", "General:"]
+    words = " ".join(text.split())
+    for option in ("--workers N", "--gpus-per-worker FLOAT", "--dtype TYPE"):
+        _, _, rest = words.partition(f" {option} ")
+        described, _, _ = rest.partition("]")
+        default = {"--w": "1", "--g": "0", "--d": "float32"}[option[:3]]
+        assert described.endswith(f" [default: {default}"), option
+
+
 def offered(*words: str) -> list[tuple[str, str]]:
     """The completions of the last word: what kind each is, and its text."""
     *before, incomplete = words

@@ -89,6 +89,15 @@ def test_options_of_the_input(options: str, name: str, content: bytes, types: st
     assert lines[3:] == types.split()
 
 
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [("--vocabulary-size 3", 2), ("--vocabulary-size 4", 0), ("--min-count 0", 2)],
+)
+def test_limits_of_a_vocabulary(words: str, code: int) -> None:
+    """The three reserved names alone are no vocabulary."""
+    assert elmo("vocab", "text.txt", "-o", "out", *words.split()).code == code
+
+
 def test_skipped_lines_and_warnings_are_in_the_json() -> None:
     Path("bad.txt").write_bytes(b"a\n\xff\nb\n")
     done = elmo("vocab", "bad.txt", "-o", "out", "--on-error", "skip", "--json")
@@ -110,9 +119,11 @@ def test_skipped_lines_and_warnings_are_in_the_json() -> None:
 
 def test_types_that_do_not_fit_a_line_are_left_out() -> None:
     """They would move the numbers of all following types when the file is read again."""
-    tokens = ["New York", "a\nb", " c", "d\u2028", "!!!MAXTERMID", "e\rf"]
+    tokens = ["New York", "a\nb", " c", "d\u2028", "!!!MAXTERMID", "e\rf", "g\th"]
     Path("text.jsonl").write_text(json.dumps({"tokens": tokens}) + "\n")
-    assert "left out 4 types" in made("vocab", "text.jsonl", "-o", "out").err
+    err = made("vocab", "text.jsonl", "-o", "out").err
+    assert "left out 5 types" in err
+    assert r"; the first is 'a\nb'" in err
     assert Vocabulary.read(Path("out")).types == ("<S>", "</S>", "<UNK>", "New York", "e\rf")
 
 
@@ -124,6 +135,18 @@ def test_one_sentence_per_line_and_blank_lines_between_documents() -> None:
     assert made("tokenize", "-", "-q", stdin=RAW.encode()).out.decode() == TOKENS
     # Standard input has no suffix, so that text with any name can be read as raw text.
     assert made("tokenize", "-", stdin=b"One.\n").out == b"One .\n"
+
+
+def test_the_raw_text_may_have_another_encoding() -> None:
+    Path("latin.txt").write_bytes("Ein Café.\n".encode("latin-1"))
+    done = made("tokenize", "latin.txt", "--encoding", "latin-1")
+    assert done.out.decode() == "Ein Café .\n"
+
+
+def test_each_raw_text_is_checked_by_its_name() -> None:
+    Path("b.jsonl").write_text("{}\n")
+    done = elmo("tokenize", "raw.txt", "b.jsonl")
+    refused(done, 2, "b.jsonl: jsonl according to its suffix", "`elmo tokenize - < FILE`")
 
 
 def test_tokenized_text_is_read_back() -> None:

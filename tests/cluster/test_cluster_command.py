@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import torch
-from command_line import Done, documented, elmo, made
+from command_line import Done, documented, elmo, made, refused
 from fake_ray import Deaths
 from families.manylangs_models import change_configuration, copied
 
@@ -64,6 +64,16 @@ def test_the_commands_it_prints_make_the_file_of_one_process(tmp_path: Path, out
     assert (summary["output"], summary["missing"]) == (output, [])
     assert summary["tokens"] == summary["computed_tokens"]
     assert len(summary["workers"]) == 1
+
+
+def test_workers_threads_and_gpus_reach_the_cluster(scene: Any) -> None:
+    done = embed("--workers", 3, "--threads", 2, "--gpus-per-worker", 0.5)
+    refused(done, 2, "`--gpus-per-worker 0.5`: this machine has 0 GPUs", "`--ray-address`")
+    (started,) = scene.ray.started
+    assert (started["address"], started["num_cpus"]) == ("local", 6)
+    scene.ray.has["GPU"] = 2.0
+    assert embed("--workers", 3, "--threads", 2, "--gpus-per-worker", 0.5).code == 0
+    assert (scene.ray.options["num_cpus"], scene.ray.options["num_gpus"]) == (2, 0.5)
 
 
 def test_a_text_in_another_language_is_reported_once(scene: Any) -> None:

@@ -66,7 +66,9 @@ def test_the_same_command_computes_what_is_missing(scene: Any) -> None:
     Path("shards", f".{first[1].name}.5e.part").touch()
     other = f".{first[1].name.replace('of', 'OF')}.5e"
     Path("shards", other).touch()
-    assert computed(scene.run()) == [3]
+    counts: list[tuple[int, ...]] = []
+    assert computed(scene.run(progress=lambda *done: counts.append(done))) == [3]
+    assert counts == [(161 - 39, 161), (161, 161)]
     assert contents("shards") == {**before, other: b""}
     assert computed(scene.run()) == []
     half = replace(scene.job, embedder=EmbedderSettings(dtype="float16"))
@@ -209,13 +211,19 @@ def test_workers_do_not_depend_on_the_working_folder(scene: Any, tmp_path: Path)
     scene.check_merged(job)
 
 
-def test_ray_reserves_what_the_workers_need(scene: Any) -> None:
+def test_ray_reserves_what_the_workers_need(scene: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process with a GPU has as many threads as torch starts."""
+    n_threads: list[int | None] = []
+    monkeypatch.setattr(scene.cluster, "set_num_threads", n_threads.append)
     with pytest.raises(UsageError, match=r"`gpus_per_worker=0.5`: this machine has 0 GPUs"):
         scene.run(gpus=0.5)
     scene.ray.has["GPU"] = 1.0
     scene.run(workers=3, threads=2, gpus=0.5)
     assert (scene.ray.options["num_cpus"], scene.ray.options["num_gpus"]) == (2, 0.5)
     assert scene.ray.options["max_restarts"] > 0
-    scene.run(address="10.0.0.1:6379")
+    assert set(n_threads) == {None}
+    n_threads.clear()
+    scene.run(address="10.0.0.1:6379", threads=2)
+    assert set(n_threads) == {2}
     assert [options["address"] for options in scene.ray.started[1:]] == ["local", "10.0.0.1:6379"]
     assert [options.get("num_cpus") for options in scene.ray.started[1:]] == [6, None]

@@ -68,6 +68,12 @@ def change_a_line() -> None:
     text.write_text(text.read_text().replace("line 24", "line xxiv"))
 
 
+def add_an_unreadable_line() -> None:
+    """It is in no piece, but each file records how many lines were left out."""
+    with open("two.txt", "ab") as text:
+        text.write(b"\xff\n")
+
+
 def rename_a_text() -> None:
     Path("one.txt").rename("1.txt")
 
@@ -77,6 +83,7 @@ def rename_a_text() -> None:
     [
         (("one.txt", "two.txt"), change_nothing, False),
         (("one.txt", "two.txt"), change_a_line, True),
+        (("one.txt", "two.txt"), add_an_unreadable_line, True),
         (("1.txt", "two.txt"), rename_a_text, True),
         (("two.txt", "one.txt"), change_nothing, True),
     ],
@@ -85,6 +92,7 @@ def test_names_of_shards_depend_on_the_whole_text_and_the_settings(
     job: EmbedJob, inputs: tuple[str, ...], change: Callable[[], None], is_other: bool
 ) -> None:
     """The shard of another text or model must never be used for this run."""
+    job = replace(job, text=InputSettings(on_error="skip"))
     before = plan(job)
     for number, piece in enumerate(before, 1):
         assert piece.name == f"part-0000{number}-of-00005-{before[0].name[-17:]}"

@@ -21,7 +21,7 @@ B = "part-00002-of-00002-aaa.hdf5"
 class Store(MemoryFileSystem):
     """A store in memory under `store://user:secret@host/` and s3://; `errors` by operation."""
 
-    protocol = ("store", "s3")
+    protocol = ("store", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az")
     store: ClassVar[dict[str, Any]] = {}
     errors: ClassVar[dict[str, Exception]] = {}
 
@@ -98,6 +98,14 @@ def test_files_are_written_listed_and_replaced(output: str, tmp_path: Path) -> N
         folder.write_skipped(skipped)
         assert read(output, "skipped.tsv") == listed
     assert folder.names() == {A, B, "skipped.tsv"}
+
+
+@pytest.mark.parametrize("protocol", Store.protocol[1:])
+def test_no_bucket_is_made_and_no_object_is_renamed(protocol: str) -> None:
+    """An object of these stores appears when it is complete, and to rename it is to copy it."""
+    url = f"{protocol}://bucket/a/"
+    write(url, A, b"one")
+    assert read(url, A) == b"one"
 
 
 @all_kinds

@@ -18,6 +18,7 @@ from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import embed_file, run_job
 from elmo_cli.errors import ElmoError, InputError, OutputError, UsageError
 from elmo_cli.pretrained.load import load
+from elmo_cli.text.input import InputSettings
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
@@ -88,6 +89,12 @@ def in_place_of_an_input(job: EmbedJob) -> EmbedJob:
     return replace(job, output=job.inputs[0], overwrite=True)
 
 
+def with_its_list_in_place_of_an_input(job: EmbedJob) -> EmbedJob:
+    Path(job.skipped_list).write_text("a line that was left out\n")
+    text = InputSettings(format="plain")
+    return replace(job, inputs=(job.skipped_list,), text=text, overwrite=True)
+
+
 def in_place_of_the_model(job: EmbedJob) -> EmbedJob:
     return replace(job, output=f"{job.model.name_or_path}/weights.hdf5", overwrite=True)
 
@@ -104,6 +111,7 @@ def into_a_missing_folder(job: EmbedJob) -> EmbedJob:
     ("change", "error"),
     [
         (in_place_of_an_input, UsageError),
+        (with_its_list_in_place_of_an_input, UsageError),
         (in_place_of_the_model, UsageError),
         (of_a_missing_text, InputError),
         (into_a_missing_folder, OutputError),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from small_jobs import changed, run_until, shards_of
 
+from elmo_cli.embed.finished_run import summary_if_finished
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import run_job
 from elmo_cli.errors import ResumeError
@@ -31,7 +32,7 @@ pytestmark = [
         ({"state": "warm", "layout": "flat"}, 3),
         ({"state": "document", "layout": "bilm"}, 3),
         ({"state": "document"}, 9),
-        ({"layers": "top", "dtype": "float16"}, 3),
+        ({"layers": "top", "dtype": "float16", "text": InputSettings(blank="skip")}, 3),
         ({"layers": "mix:0.2,0.3,0.5,2", "dtype": "float16"}, 3),
     ],
 )
@@ -81,6 +82,33 @@ def test_repeated_and_resumed_at_any_block_are_the_same_bytes(
         assert (summary.computed < whole.tokens) == (block > 0)
         finished = run_job(again)
         assert (finished.computed, finished.sentences) == (0, whole.sentences)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"state": "carry", "batch_size": None},
+        {"precision": "int8", "layers": "2,0"},
+        {"pool": "mean", "dtype": "float16"},
+        {"text": InputSettings(blank="skip"), "layout": "manylangs", "layers": "top"},
+    ],
+)
+def test_a_finished_file_is_recognized_without_the_model(
+    changes: dict[str, Any], job: EmbedJob
+) -> None:
+    """A setting that is recorded in another way would be called another one."""
+    job = changed(job, **changes)
+    whole = run_job(job)
+    again = replace(job, resume=True)
+    files = job.locate_model()
+    known = summary_if_finished(again, files)
+    assert known is not None
+    assert (known.sentences, known.tokens, known.computed, known.duplicates, known.bytes) == (
+        *(whole.sentences, whole.tokens, 0, whole.duplicates, whole.bytes),
+    )
+    assert summary_if_finished(job, files) is None
+    Path(job.inputs[1]).write_text("another text\n")
+    assert summary_if_finished(again, files) is None
 
 
 @pytest.mark.parametrize("n_shards", [3, 9])

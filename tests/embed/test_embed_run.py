@@ -14,6 +14,7 @@ from small_jobs import N_BLOCKS, changed
 from tolerance import ATOL_ORDER
 
 from elmo_cli.embed.embedder import Embedder
+from elmo_cli.embed.finished_run import summary_if_finished
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import embed_file, make_embedder, run_job
 from elmo_cli.errors import InputError, OutputError
@@ -108,9 +109,13 @@ def test_truncated_tokens_are_counted_by_the_limit_of_the_model(
     (tmp_path / "options.json").write_text(json.dumps(options))
     Path(job.inputs[0]).write_text("short abcdefghi\nabcdefgh\n")
     model = ModelSource(None, str(tmp_path / "options.json"), str(tiny / "weights.hdf5"))
-    report = run_job(replace(job, inputs=job.inputs[:1], model=model)).report
+    job = replace(job, inputs=job.inputs[:1], model=model)
+    report = run_job(job).report
     assert report.truncated_tokens == 1
     assert report.first_truncated == ("abcdefghi", job.inputs[0], 1)
+    finished = summary_if_finished(replace(job, resume=True), job.locate_model())
+    assert finished is not None
+    assert finished.report == report
 
 
 def test_warnings_about_the_input_come_before_any_computing(job: EmbedJob) -> None:
@@ -157,14 +162,15 @@ def test_the_fast_engine_frees_the_weights_of_the_model(
 def test_totals_are_estimated_from_the_bytes_that_were_read(job: EmbedJob, tmp_path: Path) -> None:
     """A text is read in pieces; else progress would be near 100 % until the end."""
     line = " ".join(["x" * 45] * 20)
-    text = tmp_path / "long.txt"
-    text.write_text(f"{line}\n" * 56)  # 51 KB, of which the first block has 7 KB
+    texts = (tmp_path / "longer.txt", tmp_path / "long.txt")
+    for text, n_lines in zip(texts, (36, 20), strict=True):
+        text.write_text(f"{line}\n" * n_lines)  # 51 KB in all, of which the first block has 7 KB
     calls: list[tuple[int, int | None]] = []
 
     def on_progress(done: int, total: int | None) -> None:
         calls.append((done, total))
 
-    run_job(replace(job, inputs=(str(text),)), progress=on_progress)
+    run_job(replace(job, inputs=tuple(map(str, texts))), progress=on_progress)
     _, first_total = calls[0]
     assert first_total is not None
     assert first_total > 2 * 8 * 20

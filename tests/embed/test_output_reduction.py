@@ -179,3 +179,8 @@ def test_a_value_that_does_not_fit_names_its_sentence(
     with pytest.raises(OutputError) as caught:
         embedder.embed_block(sentences, None)
     assert caught.value.where == "a.txt, line 1"
+    vectors = embedder.engine.embed_types(["a", "b", "c"]).clone()
+    vectors[1, 0] = 1e6
+    monkeypatch.setattr(embedder.engine, "embed_types", lambda types: vectors)
+    with pytest.raises(OutputError, match=r"^the type `b`: the model .* computes 1e\+06"):
+        embedder.embed_types(["a", "b", "c"])

@@ -132,14 +132,22 @@ def test_a_plan_is_what_the_run_does(changes: dict[str, Any], job: EmbedJob) -> 
     assert 0 < low <= estimate <= high
     finished = plan_job(replace(job, resume=True), embedder, timing_s=0.0)
     assert (finished.computed, finished.committed) == (0, done.sentences)
+    replaced = plan_job(replace(job, overwrite=True), embedder, timing_s=0.0)
+    assert (replaced.computed, replaced.committed) == (done.computed, 0)
 
 
-def test_a_plan_has_the_warnings_of_the_input(job: EmbedJob) -> None:
+def test_a_plan_has_the_warnings_of_the_input_and_of_the_disk(
+    job: EmbedJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage("/")._replace(free=9)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
     Path(job.inputs[0]).write_text("Hello, he said.\n")
     embedder = make_embedder(job)
     job = replace(job, inputs=job.inputs[:1])
-    (warning,) = plan_job(job, embedder, timing_s=0.0).warnings
-    assert "untokenized" in warning
+    of_input, of_disk = plan_job(job, embedder, timing_s=0.0).warnings
+    assert "untokenized" in of_input
+    assert of_disk.startswith(f"{job.output}: about ")
+    assert of_disk.endswith(", 9 bytes are free on its disk")
 
 
 @pytest.mark.parametrize(

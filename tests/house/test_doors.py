@@ -78,6 +78,7 @@ def test_command_imports_nothing_heavy(words, heavy, tmp_path):
     ("words", "code", "expected"),
     [
         ([], 2, "Usage: elmo"),
+        (["embed"], 2, "Usage: elmo embed [OPTIONS] FILE"),
         (["--version"], 0, f"elmo, version {elmo_cli.__version__}\n"),
         (["help"], 0, "Usage: elmo"),
         (["help", "merge"], 0, "Usage: elmo merge"),

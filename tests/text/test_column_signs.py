@@ -12,6 +12,8 @@ from elmo_cli.analysis.labelled_vectors import LabelSettings, read_labels
 from elmo_cli.errors import ElmoError, UsageError
 from elmo_cli.tasks.data_files import read_data_file
 from elmo_cli.tasks.task import load_task
+from elmo_cli.text.column_signs import separator_sign
+from elmo_cli.text.conll import CONLLU_COLUMNS
 
 
 def embed_tokens(path: Path) -> None:
@@ -73,6 +75,27 @@ def test_another_separator_is_refused(
     problem = f"the columns are separated by {separator}, not by tabs or spaces"
     assert caught.value.message == f"{path}, line {line}: {problem}"
     assert "replace it" in caught.value.hint or "export" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("rows", "hint"),
+    [
+        (["EU;O", "ran;O"], "replace it: `tr ';' '\\t' < FILE > NEW_FILE`"),
+        (["EU|O", '"ran"|O'], "export the table with tabs and without quotes"),
+        (["EU\u00a0O"] * 2, r"replace it: `sed 's/\xC2\xA0/\t/g' FILE > NEW_FILE`"),
+        (["EU \u3000O"] * 2, r"replace it: `sed 's/\xE3\x80\x80/\t/g' FILE > NEW_FILE`"),
+    ],
+)
+def test_the_hint_replaces_the_separator(rows: list[str], hint: str) -> None:
+    sign = separator_sign(rows)
+    assert sign is not None
+    assert sign.hint == hint
+
+
+@pytest.mark.parametrize(("n_others", "is_sign"), [(1, True), (2, False)])
+def test_a_tenth_of_the_rows_may_lack_the_separator(n_others: int, is_sign: bool) -> None:
+    sign = separator_sign(["EU,O"] * (10 - n_others) + ["ran"] * n_others)
+    assert (sign is not None) == is_sign
 
 
 @pytest.mark.parametrize(
@@ -163,24 +186,25 @@ def test_blank_lines_of_trees_and_json_are_ascii_white_space(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "content",
+    ("content", "line"),
     [
-        "text,label\nThe cat sat .,pos\n",
-        "Id;Sentence;Label\n1;It works .;pos\n",
-        '1,"It works, really .",pos\n2,"No .",neg\n',
+        ("text,label\nThe cat sat .,pos\n", 1),
+        ("\n \ntext,label\nThe cat sat .,pos\n", 3),
+        ("Id;Sentence;Label\n1;It works .;pos\n", 1),
+        ('1,"It works, really .",pos\n2,"No .",neg\n', 1),
     ],
 )
-def test_csv_is_no_text(tmp_path: Path, content: str) -> None:
+def test_csv_is_no_text(tmp_path: Path, content: str, line: int) -> None:
     error = refused(write(tmp_path / "a.txt", content))
-    assert error.message == f"{tmp_path / 'a.txt'}, line 1: looks like CSV, which is not read"
+    assert error.message == f"{tmp_path / 'a.txt'}, line {line}: looks like CSV, which is not read"
     assert tokens(tmp_path / "a.txt", format="plain")
     with pytest.raises(UsageError, match=r"a\.csv: a table by its suffix"):
         read(write(tmp_path / "a.csv", content))
 
 
 def test_at_most_five_names_of_columns_are_shown(tmp_path: Path) -> None:
-    names = ["id", "form", "lemma", "upos", "xpos", "feats"]
-    error = refused(write(tmp_path / "a.conll", " ".join(names) + "\n" + "x " * 6 + "\n"))
+    content = f"{' '.join(CONLLU_COLUMNS)}\n{'x ' * len(CONLLU_COLUMNS)}\n"
+    error = refused(write(tmp_path / "a.conll", content))
     shown = "`id`, `form`, `lemma`, `upos`, `xpos`"
     problem = f"the row names the columns ({shown}) and is not a token"
     assert error.message == f"{tmp_path / 'a.conll'}, line 1: {problem}"

@@ -42,6 +42,9 @@ def test_conllu_gives_one_token_for_each_word_of_the_tree(conllu: Path) -> None:
     assert tokens(write(conllu, "1\tWent\tgo\n\n"), column=3) == ["go"]
     assert tokens(conllu, column=-2) == ["Went"]
     assert tokens(write(conllu, "# global.columns = ID FORM UPOS\n1\tWent\tX\n")) == ["Went"]
+    words = [f"w{number}" for number in range(1, 13)]
+    long = rows(*words).replace("\n10\t", "\n10-11\tw10w11\t_\n10\t")
+    assert tokens(write(conllu, long)) == [" ".join(words)]
     assert tokens(write(conllu, "# global.columns = ID UPOS FORM\n1\tX\tgo\n"), column=3) == ["go"]
 
 
@@ -180,6 +183,10 @@ READABLE = {
     "MultiCoNER, tabs": ReadableColumns(
         "# id 5-3\tdomain=en\nrob\tB-PER\n\n# id 5-4\tdomain=en\n#\tO\n#a\tO\n", ["rob", "# #a"]
     ),
+    "#end document, as wide": ReadableColumns(
+        "#begin document x\nEU X\nran X\n#end document\n#begin document y\nA X\n#end document\n",
+        ["EU ran", "A"],
+    ),
     "# may be a comment, tabs": ReadableColumns(
         "# New York\tO\nran\tO\n", ["# New York ran"], warning=", line 1: "
     ),
@@ -233,6 +240,17 @@ AMBIGUOUS = {
     ),
     "one row": RefusedColumns("\n1 CD O\n", line=2, problem="'1'", hint="`column=1`"),
     "offsets": RefusedColumns("0 The\n4 cat\n8 sat\n", line=1, problem="'0'", hint="`column=2`"),
+    "numbers of two digits": RefusedColumns(
+        "".join(f"{number} w\n" for number in range(1, 21)), 1, problem="'1'", hint="`column=2`"
+    ),
+    "ranges": RefusedColumns("1-2 du\n1 de\n2 le\n", 1, problem="'1-2'", hint="`column=2`"),
+    "empty nodes": RefusedColumns("1 a\n1.1 b\n2 c\n", 1, problem="'1'", hint="`column=2`"),
+    "one of eleven is no number": RefusedColumns(
+        "".join(f"{number} w\n" for number in [*range(1, 11), "x"]),
+        line=1,
+        problem="'1'",
+        hint="`column=2`",
+    ),
     "SemEval-2010": RefusedColumns(
         "#begin document 10\n1\tThe\tthe\tDT\n2\tcat\tcat\tNN\n",
         line=2,
@@ -262,6 +280,13 @@ AMBIGUOUS = {
     ),
     "a row too short": RefusedColumns(
         "a b\n\n", line=1, problem="`column=3` is missing", hint="-1", column=3
+    ),
+    "a column before the first": RefusedColumns(
+        "a b\n\n",
+        1,
+        problem="`column=-3` is missing: the number of columns is 2",
+        hint="-1",
+        column=-3,
     ),
     "an empty cell": RefusedColumns(
         "a\tb\n\tb\n", line=2, problem="column 1 is empty", hint="`column`"
@@ -301,6 +326,15 @@ def test_documents_of_conll_2012_have_the_keys_of_e2e_coref(conll: Path) -> None
         (("It",), "wsj 2_0", 0, 0, True),
         (("So",), None, 0, 0, True),
         (("No",), None, 0, 0, True),
+    ]
+
+
+def test_a_document_may_start_in_the_column_of_the_tokens(conll: Path) -> None:
+    write(conll, "1 -DOCSTART- O\n\n1 Yes O\n\n1 It O\n\n1 -DOCSTART- O\n\n1 No O\n")
+    assert [(s.tokens, s.key, s.starts_document) for s in read(conll, column=2)] == [
+        (("Yes",), 0, True),
+        (("It",), 1, False),
+        (("No",), 2, True),
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import string
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,9 @@ def test_an_accession_needs_bars(fasta: Path) -> None:
     error = refused(write(fasta, ">P12345 a\nM\n"), fasta_id="uniprot")
     assert "no `|` in the header 'P12345 a'" in error.message
     assert error.parameters == ("fasta_id",)
+    for header in ("", "sp||X a"):
+        error = refused(write(fasta, f">{header}\nM\n"), fasta_id="uniprot")
+        assert error.message == f"{fasta}, line 1: the header contains no id"
 
 
 def test_every_character_is_kept_on_demand(fasta: Path) -> None:
@@ -175,8 +179,9 @@ def test_changes_are_counted_in_one_warning_of_each_kind(fasta: Path) -> None:
     ]
     assert report.residues.others == {"*": 1, "J": 1}
     plain = InputReport()
-    read(write(fasta, ">a\nMKXUBZOJ\n" * 1), plain)
+    read(write(fasta, f">a\n{string.ascii_uppercase}\n"), plain)
     assert plain.warnings == []
+    assert plain.residues.others == {"J": 1}
 
 
 def test_an_unreadable_line_leaves_out_its_record(fasta: Path) -> None:

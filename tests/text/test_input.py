@@ -65,6 +65,7 @@ def test_a_line_that_is_left_out_leaves_a_gap_in_the_keys(
     sentences = read(write(text, content), report, **settings)
     assert [s.key for s in sentences] == keys
     assert sentences[0].starts_document
+    assert report.blank_lines == content.count(b"\n\n")
     if settings.get("on_error"):
         lines = range(1, content.count(b"\n") + 1)
         assert [line for _, line, _ in report.skipped] == [n for n in lines if n - 1 not in keys]
@@ -170,19 +171,26 @@ def test_settings_without_meaning_are_refused(settings: dict[str, Any], message:
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "message"),
+    ("fitting", "name", "settings", "message"),
     [
-        ("a.conllu", {"tokenize": True}, "`tokenize=True`: conllu files state their tokens"),
-        ("a.json", {"column": 1}, "`column=1`: jsonl has no columns"),
+        (
+            "b.txt",
+            "a.conllu",
+            {"tokenize": True},
+            "`tokenize=True`: conllu files state their tokens",
+        ),
+        ("b.conll", "a.json", {"column": 1}, "`column=1`: jsonl has no columns"),
     ],
 )
 def test_settings_without_meaning_for_a_file_are_refused(
-    tmp_path: Path, name: str, settings: dict[str, Any], message: str
+    tmp_path: Path, fitting: str, name: str, settings: dict[str, Any], message: str
 ) -> None:
-    """They are allowed until a file of such a format is named."""
+    """They are allowed until a file of such a format is named, after others or before them."""
     allowed = InputSettings(**settings)
+    paths = [write(tmp_path / fitting, ""), write(tmp_path / name, "")]
+    read_sentences(paths[:1], allowed)
     with pytest.raises(UsageError) as caught:
-        read_sentences(write(tmp_path / name, ""), allowed)
+        read_sentences(paths, allowed)
     assert caught.value.message == message
     assert caught.value.hint
 
@@ -249,6 +257,7 @@ def test_a_tsv_is_refused_before_it_is_read(tmp_path: Path, name: str) -> None:
         ("a title\n" + TABLE * 3, 1),  # nearly all
         ("The cat sat .\tpos\nIt slept .\tneg\n", 1),
         ("EU NNP B-NP B-ORG\nrejects VBZ B-VP O\ncall NN I-NP O\n\n", 1),
+        ("a B-X\nb I-X\nc E-X\nd S-X\ne L-X\nf U-X\ng O\n", 1),
         ("#begin document (x); part 000\nbc 0 0 In IN *\nbc 0 1 it PRP *\n", 1),
     ],
 )
@@ -268,6 +277,7 @@ def test_a_table_is_refused_unless_the_format_is_given(
     "content",
     [
         "I O\n" + "He is here .\n" * 9,
+        "I O\nwith B-12\n",  # two rows with labels may be words
         "a\tb\nc d\ne\tf\ng h\n",
         "a\tb\nc\td\te\nf\tg\th\ti\n",  # other numbers of cells
         "word\n" * 20 + "word\tO\n" * 20,

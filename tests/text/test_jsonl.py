@@ -53,6 +53,7 @@ def test_documents_have_the_keys_of_e2e_coref_and_lsgn(jsonl: Path) -> None:
         {"doc_key": "bc/x_2", "sentences": [["e"]], "sent_offset": 40},
         {"doc_key": "bc/x_3", "sentences": [["f"]]},
         {"doc_key": "bc/y_0", "sentences": [["g"]]},
+        {"doc_key": "bc/y_1", "sentences": [["k"]], "sent_offset": 0},
         {"tokens": ["h"]},
         {"text": "i"},
         {"doc_key": "bc/x_1", "sentences": [["j"]]},
@@ -65,9 +66,10 @@ def test_documents_have_the_keys_of_e2e_coref_and_lsgn(jsonl: Path) -> None:
         (4, "bc/x_2", 0, 40, True),
         (5, "bc/x_3", 0, 41, True),
         (6, "bc/y_0", 0, 0, True),
-        (7, None, 0, 0, True),  # it does not belong to the document before it
-        (8, None, 0, 0, False),
-        (9, "bc/x_1", 0, 0, True),
+        (7, "bc/y_1", 0, 0, True),
+        (8, None, 0, 0, True),  # it does not belong to the document before it
+        (9, None, 0, 0, False),
+        (10, "bc/x_1", 0, 0, True),
     ]
     first, *_ = read(jsonl, max_tokens=1, on_error="skip")[1:]
     assert (first.key, first.place, first.starts_document) == (2, 0, True)
@@ -116,6 +118,7 @@ def test_raw_texts_are_documents_of_sentences(jsonl: Path) -> None:
         ('{"tokens": ["a\\u0000"]}', '"tokens[0]" holds a NUL'),
         ('{"text": ["a"]}', '"text" is missing or not a string'),
         ('{"sentences": [["a"]], "doc_key": ""}', '"doc_key" is empty'),
+        ('{"sentences": [["a"]]}', '"doc_key" is missing or not a string'),
         ('{"sentences": {}, "doc_key": "d"}', '"sentences" is not a list'),
         ('{"sentences": ["a"], "doc_key": "d"}', '"sentences[0]" is not a list'),
         ('{"sentences": [], "doc_key": "d", "sent_offset": -1}', '"sent_offset" is not'),

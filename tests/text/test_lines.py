@@ -142,6 +142,17 @@ def test_bytes_become_lines_or_are_refused_where_they_are(
             assert refused(text, encoding=encoding).message.startswith(f"{text}{expected}")
 
 
+@pytest.mark.parametrize(
+    ("of_mark", "encoding", "right"),
+    [("utf-8", "cp1252", "utf-8"), ("utf-16-le", "utf-16-be", "utf-16")],
+)
+def test_the_hint_names_the_encoding_of_the_mark(
+    text: Path, of_mark: str, encoding: str, right: str
+) -> None:
+    error = refused(write(text, MARK.encode(of_mark)), encoding=encoding)
+    assert (error.hint, error.parameters) == (f"`encoding={right!r}`", ("encoding",))
+
+
 def zipped(name: str) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as file:
@@ -204,6 +215,7 @@ def test_data_with_known_first_lines_are_named(tmp_path: Path, name: str, kind: 
     """Whatever the suffix: a page of a server has that of the file that was asked for."""
     path = tmp_path / name
     content = FIRST_LINES[kind]
+    line = 1 + len(content) - len(content.lstrip(b"\n"))
     for raw, reading in (
         (content, {}),
         (b"\xef\xbb\xbf" + content.replace(b"\n", b"\r\n"), {}),
@@ -211,7 +223,7 @@ def test_data_with_known_first_lines_are_named(tmp_path: Path, name: str, kind: 
         (content.decode().encode("utf-16"), {"encoding": "utf-16"}),
     ):
         error = refused(write(path, raw), **reading)
-        assert f": {kind}" in error.message
+        assert error.message.startswith(f"{path}, line {line}: {kind}")
         assert error.message.endswith(", not a text")
 
 

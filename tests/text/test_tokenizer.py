@@ -66,6 +66,7 @@ HARD = {
     'It costs $3.88, or 50% of 10,000.': ['It costs $ 3.88 , or 50 % of 10,000 .'],
     'At 7:30 on 3/4/1999.': ['At 7:30 on 3/4/1999 .'], 'AT&T and R&D.': ['AT&T and R&D .'],
     'See https://a.org/b?c=d, or www.x.com.': ['See https://a.org/b?c=d , or www.x.com .'],
+    'See http://a.org/b, or ftp://c.org/d.': ['See http://a.org/b , or ftp://c.org/d .'],
     'Mail me@x.org today.': ['Mail me@x.org today .'],
     'Zoë visited São Paulo.': ['Zoë visited São Paulo .'],
     '我 爱 你。': ['我 爱 你。'], '.': ['.'], '': [], ' \t ': [],
@@ -96,6 +97,11 @@ def test_a_title_belongs_to_the_name_after_it(title: str) -> None:
 def test_an_abbreviation_belongs_to_the_number_after_it(word: str) -> None:
     for number in ("12", "(3", "IV", "V"):
         assert len(TOKENIZER.sentences(f"They read {word}. {number} of it.")) == 1
+
+
+@pytest.mark.parametrize("word", ["e.g.", "i.e.", "viz.", "cf.", "vs.", "approx."])
+def test_an_abbreviation_is_never_the_last_word(word: str) -> None:
+    assert len(TOKENIZER.sentences(f"They met {word} The end.")) == 1
 
 
 @pytest.mark.parametrize(
