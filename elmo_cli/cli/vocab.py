@@ -59,9 +59,10 @@ def vocab(**values: Any) -> None:
     vocabulary = counts.vocabulary(min_count=chosen.min_count, max_types=chosen.vocabulary_size)
     lines = (f"{token}\n" for token in vocabulary.types)
     written = console.write_lines(chosen.output, lines, overwrite=chosen.overwrite)
-    console.warn(*report.warnings)
+    warnings = [*report.warnings]
     if counts.warning:
-        console.warn(counts.warning)
+        warnings.append(counts.warning)
+    console.warn(*warnings)
     n_types = len(counts.counts)
     coverage = counts.coverage(vocabulary)
     console.note(
@@ -77,7 +78,7 @@ def vocab(**values: Any) -> None:
             "sentences": counts.n_sentences,
             "coverage": coverage,
             "skipped": report.skipped,
-            "warnings": report.warnings,
+            "warnings": warnings,
         }
     )
     console.exit_if_skipped(report)

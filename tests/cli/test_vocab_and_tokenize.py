@@ -121,9 +121,11 @@ def test_types_that_do_not_fit_a_line_are_left_out() -> None:
     """They would move the numbers of all following types when the file is read again."""
     tokens = ["New York", "a\nb", " c", "d\u2028", "!!!MAXTERMID", "e\rf", "g\th"]
     Path("text.jsonl").write_text(json.dumps({"tokens": tokens}) + "\n")
-    err = made("vocab", "text.jsonl", "-o", "out").err
-    assert "left out 5 types" in err
-    assert r"; the first is 'a\nb'" in err
+    done = made("vocab", "text.jsonl", "-o", "out", "--json")
+    (warning,) = json.loads(done.out)["warnings"]
+    assert warning.startswith("left out 5 types with a tab, a line end or ")
+    assert warning.endswith(r"; the first is 'a\nb'")
+    assert f"warning: {warning}\n" in done.err
     assert Vocabulary.read(Path("out")).types == ("<S>", "</S>", "<UNK>", "New York", "e\rf")
 
 
