@@ -274,6 +274,14 @@ def test_an_unfinished_run_that_is_to_replace_a_file_is_named(
     assert not Path("a.hdf5.part.log").exists()
 
 
+def test_the_first_sentence_of_each_file_is_checked_before_any_is_written() -> None:
+    """A file that its layout cannot hold would end the run after those before it."""
+    Path("types.txt").write_text("the\ncat\n")
+    done = elmo("embed", "types.txt", "a.txt", "-o", "v/", "--layout", "bilm-types")
+    refused(done, 1, "a.txt, line 1: 2 tokens; a vocabulary has one per line", "one type per line")
+    assert not Path("v").exists()
+
+
 def test_a_folder_that_has_some_of_the_files() -> None:
     """It is the rest of an interrupted run, or the output of another one."""
     Path("b.txt").write_text("one\n")

@@ -128,6 +128,18 @@ def test_warnings_about_the_input_come_before_any_computing(job: EmbedJob) -> No
     assert "untokenized" in events[events.index("0") - 1]
 
 
+def test_warnings_about_the_end_of_the_input_are_given_too(job: EmbedJob, tmp_path: Path) -> None:
+    """Each once, though the others were given before the first block."""
+    text = tmp_path / "late.txt"
+    text.write_text("10\u00a0000 cats\n" + "It slept .\n" * 20 + "<S> It slept . </S>\n")
+    warned: list[str] = []
+    summary = run_job(replace(job, inputs=(str(text),)), warn=warned.append)
+    first, last = warned
+    assert first.startswith(f"{text}, line 1: U+00A0 ")
+    assert last.startswith(f"{text}, line 22: boundary or padding tokens")
+    assert summary.report.warnings == list(summary.warnings) == warned
+
+
 @pytest.mark.parametrize("is_scanned", [False, True])
 def test_too_little_free_space(
     is_scanned: bool, job: EmbedJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
