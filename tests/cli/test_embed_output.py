@@ -166,6 +166,14 @@ def test_a_finished_file_of_another_text_is_not_called_complete() -> None:
     refused(elmo(*EMBED, "--resume"), 1, "a.hdf5: made from a different text", "`--overwrite`")
 
 
+def test_the_number_of_threads_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    n_threads: list[int | None] = []
+    monkeypatch.setattr("elmo_cli.engine.runtime.set_num_threads", n_threads.append)
+    made(*EMBED, "--threads", 3)
+    made(*EMBED, "-f")
+    assert n_threads == [3, None]
+
+
 def test_a_limit_of_the_length() -> None:
     made(*EMBED, "--max-sentence-length", 3)
     done = elmo(*EMBED, "--max-sentence-length", 2, "-f")
