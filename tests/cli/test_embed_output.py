@@ -355,10 +355,10 @@ def test_what_a_cluster_has_done() -> None:
 
 
 @pytest.mark.parametrize(
-    ("folder", "n_lines", "merged"), [("v", 1, "v"), ("s3://b/v/", 2, "shards")]
+    ("output", "n_lines", "merged"), [("v", 1, "v"), ("s3://b/v/", 2, "shards")]
 )
 def test_the_command_that_joins_the_shards_is_printed(
-    folder: str,
+    output: str,
     n_lines: int,
     merged: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -366,7 +366,7 @@ def test_the_command_that_joins_the_shards_is_printed(
 ) -> None:
     """It joins only the shards of one run: a folder may have those of several."""
     monkeypatch.setattr(console, "mode", console.Mode())
-    embed_jobs._suggest_merge(folder, "part-00001-of-00003-ab12.hdf5")
+    embed_jobs._suggest_merge(output, "part-00001-of-00003-ab12.hdf5")
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == n_lines
     names = f"{merged}/part-*-ab12.hdf5"
