@@ -78,8 +78,28 @@ def test_one_label_per_sentence_and_numbers(file: Path) -> None:
     times = EmbeddingsDataset(file, labels=values)
     assert times[0].labels.dtype == np.float32
     assert times.collate([times[0], times[1]]).labels.unique().tolist() == [-100, 0.5, 1]
-    names = EmbeddingsDataset(file, labels=["no", "yes"] * 6, label_names=["yes", "no"])
-    assert names.collate([names[0], names[1]]).labels.tolist() == [1, 0]
+    names = EmbeddingsDataset(file, labels=["no", "yes"] * 6, label_names=["yes", "maybe", "no"])
+    assert names.collate([names[0], names[1]]).labels.tolist() == [2, 0]
+
+
+def test_a_file_without_labels(file: Path) -> None:
+    data = EmbeddingsDataset(file)
+    assert (len(data), data.label_names) == (len(LINES), ())
+    assert data[3].labels is None
+    np.testing.assert_array_equal(data[3].layers, array(lines()[3]))
+
+
+def test_a_mapping_may_have_more_keys_and_another_order(tmp_path: Path) -> None:
+    """The labels of a corpus serve for a file of some of its sentences, by their names."""
+    sentences = lines(blank=False, repeats=False)
+    path = write(tmp_path / "m.hdf5", sentences, layout="manylangs", layers=None)
+    keys = list(open_embeddings(path))
+    tags = {key: TAGS[s.key] for key, s in zip(keys, sentences, strict=True)}
+    data = EmbeddingsDataset(path, {"no such": ["u"], **dict(reversed(tags.items()))})
+    assert data.keys == keys
+    assert data.label_names == ("t0", "t1", "t2")
+    for i, key in enumerate(keys):
+        assert [data.label_names[n] for n in data[i].labels] == tags[key]
 
 
 def test_worker_processes(file: Path) -> None:

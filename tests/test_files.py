@@ -7,18 +7,21 @@ import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Timer
 
 import pytest
 from disks import disk_of
 
-from elmo_cli.errors import OutputError, UsageError
+from elmo_cli.errors import ModelError, OutputError, UsageError
 from elmo_cli.files import (
     FileLock,
     abandoned_lock,
     check_distinct,
     check_output_path,
+    holding_lock,
     is_folder,
     new_file,
+    os_errors_as,
     output_errors,
     write_text,
 )
@@ -103,6 +106,8 @@ def test_a_pipe_of_the_shell_is_written_to() -> None:
         ("file/v.txt", r"/file is not a folder"),
         ("file/sub/v.txt", r"/file/sub is not a folder"),
         ("v.txt.GZ", r"would not be compressed"),
+        ("v.xz", r"would not be compressed"),
+        ("v.txt.bz2", r"would not be compressed"),
     ],
 )
 def test_output_paths_that_are_refused(name: str, message: str, tmp_path: Path) -> None:
@@ -120,7 +125,7 @@ def test_output_paths_that_are_refused(name: str, message: str, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("output", "inputs", "message"),
     [
-        ("v", ["a", "v"], "v: is also one of the inputs"),
+        ("v", ["a", "v"], "(?m)v: is also one of the inputs$"),
         ("v", ["link"], r"v: is also one of the inputs \(.*link\)"),
         ("v", ["hard"], r"v: is also one of the inputs \(.*hard\)"),
         ("link", [None, "v"], r"link: is also one of the inputs \(.*v\)"),
@@ -140,22 +145,31 @@ def test_an_output_that_is_also_read(
     paths = [None if name is None else tmp_path / name for name in inputs]
     with pytest.raises(UsageError, match=message):
         check_distinct(tmp_path / output, paths)
+    with pytest.raises(UsageError, match="is also a file of the model"):
+        check_distinct(tmp_path / output, paths, what="a file of the model")
     check_distinct(tmp_path / output, [tmp_path / "a", None, tmp_path / "none", "/dev/null"])
 
 
-def test_standard_output_into_an_input_is_refused(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("stream", "output", "read"), [(1, "-", "x.txt"), (0, "x.txt", "-")])
+def test_a_standard_stream_that_is_also_the_other_file_is_refused(
+    stream: int,
+    output: str,
+    read: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     """`elmo tokenize x.txt >> x.txt` would read what it writes for ever."""
-    (tmp_path / "x.txt").write_text("x")
-    saved = os.dup(1)
+    monkeypatch.chdir(tmp_path)
+    Path("x.txt").write_text("x")
+    saved = os.dup(stream)
     try:
-        with open(tmp_path / "x.txt", "ab") as file:
-            os.dup2(file.fileno(), 1)
-            with pytest.raises(UsageError, match="is also one of the inputs"):
-                check_distinct("-", [tmp_path / "x.txt"])
+        with open("x.txt", "r+b") as file:
+            os.dup2(file.fileno(), stream)
+            with pytest.raises(UsageError, match=f"^{output}: is also one of the inputs"):
+                check_distinct(output, [read])
     finally:
-        os.dup2(saved, 1)
+        os.dup2(saved, stream)
         os.close(saved)
 
 
@@ -279,3 +293,44 @@ def test_what_killed_runs_left_of_an_output_is_removed(tmp_path: Path) -> None:
         assert len([name for name in os.listdir(tmp_path) if name.endswith(".part")]) == 5
     assert path.read_text() == "one"
     assert {found.name for found in tmp_path.iterdir()} == {"v.txt", *others}
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_only_a_durable_file_is_on_the_disk_before_it_has_its_name(
+    durable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power failure, a checkpoint could be empty; for a small text it would only wait."""
+    calls = []
+    for name in ("fsync", "replace"):
+        real = getattr(os, name)
+        monkeypatch.setattr(
+            os, name, lambda *args, name=name, real=real: (calls.append(name), real(*args))
+        )
+    write_text(tmp_path / "v", ["a\udcff\n"], durable=durable, errors="surrogateescape")
+    assert (tmp_path / "v").read_bytes() == b"a\xff\n"
+    assert calls == ["fsync", "replace"] if durable else ["replace"]
+
+
+def test_errors_of_the_system_about_what_is_read() -> None:
+    """Those of a library, about the content of a file, are another matter."""
+    with (
+        pytest.raises(ModelError, match=r"^m: cannot be read \(Permission denied\)") as caught,
+        os_errors_as(ModelError, "m", "cannot be read", "copy it"),
+    ):
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+    assert caught.value.hint == "copy it"
+    for error in (OSError("no magic bytes"), OutputError("full")):
+        with pytest.raises(type(error), match=str(error)), os_errors_as(ModelError, "m", "x", "y"):
+            raise error
+
+
+def test_a_held_lock_is_removed_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    first = FileLock(path)
+    first.acquire()
+    waited: list[str] = []
+    Timer(0.05, first.release).start()
+    with holding_lock(path, lambda: waited.append("once")):
+        assert waited == ["once"]
+        assert not FileLock(path).acquire()
+    assert not path.exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from itertools import islice
@@ -258,3 +259,29 @@ def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(h5py, "File", refuse)
     with open_hdf5(tmp_path / "in.hdf5") as file:
         assert "x" in file
+
+
+def test_a_file_that_this_process_reads_without_a_lock(tmp_path: Path) -> None:
+    """HDF5 refuses a second handle that would lock it."""
+    open_made(tmp_path, READ["contiguous"]).close()
+    with (
+        h5py.File(tmp_path / "in.hdf5", "r", locking=False),
+        open_hdf5(tmp_path / "in.hdf5") as file,
+    ):
+        assert "x" in file
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (OSError(errno.EIO, "errno = 5, in 20 words"), os.strerror(errno.EIO)),
+        (OSError(errno.EAGAIN, "unable to lock file"), "another program has it open for writing"),
+        (RuntimeError("first line\nsecond line"), "first line"),
+        (ValueError(), "ValueError"),
+    ],
+)
+def test_an_error_is_one_line_that_says_what_was_read(error: Exception, reason: str) -> None:
+    assert hdf5.reason_of(error) == reason
+    with pytest.raises(InputError) as raised, reading("a", InputError, "data set 'x'"):
+        raise error
+    assert raised.value.message == f"a: data set 'x': {reason}"

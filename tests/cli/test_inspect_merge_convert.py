@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import textwrap
 from pathlib import Path
@@ -128,6 +129,7 @@ def test_problems_are_listed_and_counted() -> None:
     refused(done, 1, f"a.hdf5: {not_finite} (and 2 more problems)", "--json")
     first, second, third = rows_of(done)["checked"].split("; ")
     assert first == not_finite
+    assert rows_of(done)["layers"] == "all 3"
     assert second.startswith("sentence 1: corrupt: ")
     assert third.startswith("sentence 3: corrupt: ")  # all are shown: no "and 0 more"
     done = elmo("inspect", "a.hdf5", "--json", "--recompute", "7", "--text", "d.jsonl")
@@ -138,6 +140,24 @@ def test_problems_are_listed_and_counted() -> None:
     assert [record["key"] for record in facts["recomputed"] if not record["agrees"]] == [1, 3]
     assert facts["recomputed"][1]["difference"] is None  # NaN is no JSON
     assert elmo("inspect", "a.hdf5", "-q").out == b""
+
+
+def test_a_difference_is_shown_and_damaged_weights_are_no_embeddings(tiny: Path) -> None:
+    """Values that are not finite differ by no number."""
+    with h5py.File(embedded("bilm"), "r+") as file:
+        file["1"][0, 0, 0] = np.nan
+        file["2"][1, 1, 5] += 4
+        file["3"][2, 0, 5] += 1
+    rows = rows_of(
+        elmo("inspect", "a.hdf5", "--no-verify", "--recompute", "7", "--text", "d.jsonl")
+    )
+    assert rows["recomputed"] == "7 sentences, differences up to 4"
+    shutil.copy(tiny / "weights.hdf5", "w.hdf5")
+    with h5py.File("w.hdf5", "r+") as file:
+        file["CNN_proj/b_proj"][0] = np.nan
+    refused(
+        elmo("inspect", "w.hdf5"), 1, "w.hdf5: CNN_proj/b_proj", "get the weights from their so"
+    )
 
 
 def test_only_some_of_many_problems_are_listed() -> None:
@@ -165,17 +185,20 @@ def test_blank_lines_of_a_text_are_read_as_they_were_embedded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "shape", "tokens"),
-    [("d/0 e/0", (5, 1024, 3), "10"), ("P1 P2", (16,), "not recorded")],  # a vector per protein
+    ("names", "shape", "tokens", "layers"),
+    [
+        ("d/0 e/0", (5, 1024, 3), "10", "3"),
+        ("P1 P2", (16,), "not recorded", "one"),  # a vector per protein
+    ],
 )
 def test_tokens_of_the_original_programs_are_counted(
-    names: str, shape: tuple[int, ...], tokens: str
+    names: str, shape: tuple[int, ...], tokens: str, layers: str
 ) -> None:
     with h5py.File("a.hdf5", "w") as file:
         for name in names.split():
             file[name] = np.ones(shape, np.float32)
     rows = rows_of(made("inspect", "a.hdf5"))
-    assert rows["tokens"] == tokens
+    assert (rows["tokens"], rows["layers"]) == (tokens, layers)
     assert rows["checksums"] == "none, as in files of other programs"
     assert rows_of(made("inspect", "a.hdf5", "--no-verify"))["tokens"] == "not recorded"
     assert json.loads(made("inspect", "a.hdf5", "--json", "--no-verify").out)["tokens"] is None
@@ -205,13 +228,18 @@ def test_a_sample_on_which_hdf5_crashes(monkeypatch: pytest.MonkeyPatch) -> None
     refused(done, 1, "a.hdf5: its reader crashed (SIGSEGV)", "get it again")
 
 
-def test_options_without_effect_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_without_effect_are_refused(monkeypatch: pytest.MonkeyPatch, tiny: Path) -> None:
     path = embedded("flat")
+    for words in (("--text", "d.jsonl"), ("--recompute", "2")):
+        done = elmo("inspect", tiny / "weights.hdf5", *words)
+        refused(done, 2, f"{tiny / 'weights.hdf5'}: contains no finished embeddings", "--recompute")
     for option, value in (("--model", "nosuchmodel"), ("--threads", "1"), ("--device", "cpu")):
         done = elmo("inspect", path, option, value, "--text", "d.jsonl")
         refused(done, 2, f"{option}: has no effect without --recompute", "leave it out")
     done = elmo("inspect", path, "--tokenize")
     refused(done, 2, "--tokenize: has no effect without --text", "leave it out")
+    done = elmo("inspect", path, "--blank-lines", "skip")
+    refused(done, 2, "--blank-lines: has no effect without --text", "leave it out")
     monkeypatch.setenv("ELMO_DEVICE", "cpu")
     made("inspect", path)
 
@@ -238,6 +266,9 @@ def test_merged_shards_are_the_whole_byte_by_byte(monkeypatch: pytest.MonkeyPatc
         "tokens": N_TOKENS,
         "bytes": os.path.getsize("whole.hdf5"),
     }
+    done = elmo("merge", first, second, third, "-o", "merged.hdf5")
+    refused(done, 1, "merged.hdf5: exists", "`--overwrite`")
+    made("merge", first, second, third, "-o", "merged.hdf5", "--overwrite", "-q")
 
 
 def test_half_precision_is_what_embed_gives() -> None:

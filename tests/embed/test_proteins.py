@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -118,7 +119,8 @@ def test_inspection_counts_letters_and_compares_residues(uniprot: Path) -> None:
     assert "neither amino acids nor X, U, B, Z, O: J 1, * 1" in done.out.decode()
     assert "nothing wrong" in done.out.decode()
     assert "all are amino acids" in elmo("inspect", "a.h5", "--text", uniprot).out.decode()
-    made("inspect", "a.h5", "--recompute", "2", "--text", "odd.fa")
+    done = made("inspect", "a.h5", "--recompute", "2", "--text", "odd.fa", "--json")
+    assert json.loads(done.out)["other_residues"] == {"J": 1, "*": 1}
     Path("odd.fa").write_text(content.replace("MNEQ", "MNEK"))
     assert "not those of the text" in elmo("inspect", "a.h5", "--text", "odd.fa").err
 

@@ -22,6 +22,7 @@ from embedding_files import (
 )
 
 from elmo_cli.errors import EmbeddingsFileError, UnfinishedError
+from elmo_cli.messages import CORRUPT_HINT
 from elmo_cli.store.reader import open_embeddings
 
 
@@ -39,6 +40,35 @@ def test_a_log_of_the_user_is_no_sign_of_an_unfinished_file(tmp_path: Path) -> N
     (tmp_path / "a.hdf5.log").touch()
     path = write(tmp_path / "a.hdf5", lines(), layout="bilm")
     assert len(open_embeddings(path)) == len(lines())
+
+
+def test_a_finished_file_is_read_while_the_run_that_replaces_it_is_unfinished(
+    tmp_path: Path,
+) -> None:
+    path = write(tmp_path / "a.hdf5", lines(), layout="bilm")
+    for suffix in (".part", ".part.log"):
+        Path(f"{path}{suffix}").touch()
+    assert len(open_embeddings(path)) == len(lines())
+
+
+def test_a_finished_file_may_be_called_part(tmp_path: Path) -> None:
+    """It is unfinished only if a log is beside it."""
+    path = write(tmp_path / "a.hdf5", lines(), layout="bilm").rename(tmp_path / "b.part")
+    assert len(open_embeddings(path)) == len(lines())
+
+
+@pytest.mark.parametrize(
+    ("cut", "hint"), [(5, CORRUPT_HINT), (None, "give an embeddings file, as `elmo embed` writes")]
+)
+def test_what_to_do_about_a_file_that_is_not_hdf5(
+    cut: int | None, hint: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "a.hdf5", lines(), layout="bilm")
+    content = path.read_bytes()
+    path.write_bytes(content[:-cut] if cut else b"text" * 200)
+    with pytest.raises(EmbeddingsFileError) as caught:
+        open_embeddings(path)
+    assert caught.value.hint.startswith(hint)
 
 
 def refused(path: Path) -> str:
@@ -60,6 +90,7 @@ def refused(path: Path) -> str:
         ({}, "it has no data sets"),
         ({"0": np.arange(6).reshape(1, 2, 3)}, "'0' with int64"),
         ({"h": noise(2, 2, 1, DIM), "c": noise(2, 2, 1, DIM)}, "'c' with float32"),
+        ({"a/b": noise(3, 2, DIM)}, "'a/b' with float32 in shape (3, 2, 6)"),
     ],
 )
 def test_hdf5_of_something_else(tmp_path: Path, datasets: dict[str, Any], message: str) -> None:

@@ -52,6 +52,12 @@ def test_what_differs_is_said(tmp_path: Path) -> None:
         "sentence 12: not in the file, 1 token in the text",
         "the file was made from 12 sentences, the text has 13",
     ]
+    pooled = write(tmp_path / "b.hdf5", lines(), layout="flat", pool=True)
+    text[3] = replace(text[3], tokens=("Yes",))  # the beginning of those of the file
+    assert compare_with_text(pooled, text).listed == [
+        "sentence 1: its tokens are not those of the text: token 1 is `dog`, not `cat`",
+        "sentence 3: its tokens are not those of the text",
+    ]
 
 
 @pytest.mark.parametrize("layout", ["flat", "bilm", "manylangs"])
@@ -159,3 +165,7 @@ def test_samples_that_cannot_be_recomputed(tmp_path: Path) -> None:
             take_sample(path, 12)
         assert caught.value.hint
     assert take_sample(write(tmp_path / "d.hdf5", [], layout="flat"), 3).sentences == []
+    warm: dict[str, Any] = {"dtype": "int8", "run_settings": {"state": "warm"}}
+    sample = take_sample(write(tmp_path / "e.hdf5", lines(), layout="flat", **warm), 3)
+    assert (len(sample.sentences), sample.dtype) == (3, "int8")
+    assert (sample.path, sample.attributes["state"]) == (str(tmp_path / "e.hdf5"), "warm")

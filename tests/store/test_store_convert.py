@@ -108,6 +108,45 @@ def test_a_copy_has_the_same_bytes(tmp_path: Path, case: str) -> None:
     assert (tmp_path / "b.hdf5").read_bytes() == path.read_bytes()
 
 
+KEPT = [replace(sentence, key=key) for key, sentence in enumerate(BARE)]
+AGAIN = [replace(KEPT[key], key=len(KEPT) + i) for i, key in enumerate((4, 1))]
+
+
+@pytest.mark.parametrize(
+    ("source", "sentences", "target", "expected"),
+    [("dygie", NESTED, "e2e-coref", NESTED), ("manylangs", [*KEPT, *AGAIN], "flat", KEPT)],
+)
+def test_what_only_the_old_layout_records_is_left_out(
+    tmp_path: Path, source: str, sentences: list[Sentence], target: str, expected: list[Sentence]
+) -> None:
+    """An order of other names would be believed, and sentences that nobody left out be missed."""
+    path = write(tmp_path / "a.hdf5", sentences, layout=source, layers=None)
+    convert(path, tmp_path / "b.hdf5", layout=target)
+    whole = write(tmp_path / "c.hdf5", expected, layout=target, layers=None)
+    assert (tmp_path / "b.hdf5").read_bytes() == whole.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("stored", "target", "dtype"),
+    [("int8", "bilm", "float32"), ("float16", "bilm", "float16"), ("int8", "flat", "int8")],
+)
+def test_the_dtype_is_kept_if_the_layout_can(
+    tmp_path: Path, stored: str, target: str, dtype: str
+) -> None:
+    path = write(tmp_path / "a.hdf5", lines(), layout="flat", dtype=stored)
+    assert convert(path, tmp_path / "b.hdf5", layout=target)["dtype"] == dtype
+    doubles = foreign(tmp_path / "d.hdf5", {"0": np.ones((3, 2, DIM), "f8")})
+    assert convert(doubles, tmp_path / "e.hdf5")["dtype"] == "float32"
+
+
+def test_a_file_without_sentences_lacks_nothing(tmp_path: Path) -> None:
+    """The last shards of a small text have none."""
+    path = write(tmp_path / "a.hdf5", [], layout="bilm")
+    convert(path, tmp_path / "b.hdf5", layout="flat")
+    whole = write(tmp_path / "c.hdf5", [], layout="flat")
+    assert (tmp_path / "b.hdf5").read_bytes() == whole.read_bytes()
+
+
 def test_repeated_lines_of_another_program(tmp_path: Path) -> None:
     """Its map is kept, and nobody guesses the lines that it does not have."""
     values = {str(i): np.full((3, 2, DIM), i, "f4") for i in range(3)}
@@ -157,45 +196,6 @@ def test_each_rounding_is_recorded(
 
 # Layout, layers, and the weights of the layers 0, 1 and 2 in each layer of the result, or in its
 # only one, which then has no axis.
-LAYERS: list[tuple[str, str, list[Any]]] = [
-    ("allennlp", "2,0", [[0, 0, 1], [1, 0, 0]]),
-    ("flat", "1", [[0, 1, 0]]),
-    ("flat", "all", [[1, 0, 0], [0, 1, 0], [0, 0, 1]]),
-    ("bilm", "average", [1 / 3, 1 / 3, 1 / 3]),
-    ("flat", "sum", [1, 1, 1]),
-    ("flat", "mix:0.25,-0.5,1", [0.25, -0.5, 1]),
-    ("manylangs", "top", [0, 0, 1]),
-    ("manylangs", "0", [1, 0, 0]),
-]
-
-
-@pytest.mark.parametrize(("layout", "layers", "weights"), LAYERS)
-def test_layers(tmp_path: Path, layout: str, layers: str, weights: list[Any]) -> None:
-    """What a task has learned of the layers makes a small file of a large one, without a model."""
-    path = write(tmp_path / "a.hdf5", BARE, layout="allennlp")
-    convert(path, tmp_path / "b.hdf5", layout=layout, layers=f" {layers}")
-    assert verify(tmp_path / "b.hdf5").count == 0
-    with open_embeddings(tmp_path / "b.hdf5") as embeddings:
-        assert embeddings.attributes["layers"] == layers
-        for sentence in BARE:
-            expected = np.tensordot(np.array(weights, "f4"), array(sentence), 1)
-            values = embeddings[embeddings.key_of(sentence)]
-            assert values.shape == expected.shape
-            np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-6)
-
-
-def test_layers_of_a_file_of_some_are_numbered_as_in_the_model(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.hdf5", BARE, layout="allennlp")
-    convert(path, tmp_path / "b.hdf5", layers="2,0")
-    convert(tmp_path / "b.hdf5", tmp_path / "c.hdf5", layers="2")
-    with open_embeddings(tmp_path / "c.hdf5") as embeddings:
-        assert embeddings.attributes["layers"] == "2"
-        for sentence in BARE:
-            values = embeddings[embeddings.key_of(sentence)]
-            np.testing.assert_array_equal(values, array(sentence)[[2]])
-    refused(UsageError, tmp_path / "b.hdf5", "1", layers="1")
-
-
 @pytest.mark.parametrize(
     ("options", "asked"),
     [
@@ -262,12 +262,16 @@ def test_values_that_no_file_of_the_layout_holds(tmp_path: Path) -> None:
         assert np.isinf(embeddings[0]).all()
 
 
-def test_rows_of_different_shapes(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("n_layers", "n_rows"), [(2, 9), (3, 10)])
+def test_rows_of_different_shapes_or_of_another_number(
+    tmp_path: Path, n_layers: int, n_rows: int
+) -> None:
     """Values of a sentence would be read as those of its neighbor."""
     first, second = lines()[:2]
-    pairs = [(first, array(first, layers=3)), (second, array(second, layers=2))]
-    with pytest.raises(EmbeddingsFileError, match="9 vectors of one shape, found 9 of 2"):
-        write_derived_file(tmp_path / "a.hdf5", FileSpec(layout="flat"), pairs, {}, n_rows=9)
+    pairs = [(first, array(first, layers=3)), (second, array(second, layers=n_layers))]
+    problem = f"{n_rows} vectors of one shape, found 9 of {4 - n_layers} shapes"
+    with pytest.raises(EmbeddingsFileError, match=problem):
+        write_derived_file(tmp_path / "a.hdf5", FileSpec(layout="flat"), pairs, {}, n_rows=n_rows)
 
 
 COREF = {f"{doc}/{i}": np.full((i + 1, DIM, 3), i, "f4") for doc in ("nw:a:0", "b") for i in (0, 1)}
@@ -305,12 +309,14 @@ def test_sentences_without_order(
         ("manylangs", "bilm", "lacks 3 sentences"),
         ("allennlp, sentences", "flat", "lacks 2 sentences"),
         ("e2e-coref", "dygie", None),
+        ("manylangs", "manylangs", None),  # names stay
+        ("allennlp, blanks skipped", "flat", None),  # numbers stay
     ],
 )
 def test_warnings_of_other_keys(tmp_path: Path, name: str, target: str, said: str | None) -> None:
     """New numbers are not those of the text where sentences were left out."""
     sentences, options = FILES[name]
-    attributes = {"skipped_sentences": 2} if options.get("keys") else {}
+    attributes = {"skipped_sentences": 2} if "allennlp" in name else {}
     path = write(tmp_path / "a.hdf5", sentences, attributes=attributes, **options)
     warnings = convert(path, tmp_path / "b.hdf5", layout=target)["warnings"]
     assert verify(tmp_path / "b.hdf5").listed == []

@@ -19,6 +19,7 @@ OF_DYGIE = [f"{document}_{i}" for document in ("J87", "W99/x") for i in range(11
 OF_COREF = {f"nw:x_0/{i}": noise(i % 3 + 1, DIM, 3) for i in range(11)}
 OF_LSGN = {f"S1:x/{i}": noise(3, i % 3 + 1, DIM) for i in range(3)}
 OF_ONTONOTES = {f"bc:cctv:00:cctv_0000:{i}": noise(3, i % 3 + 1, DIM) for i in range(11)}
+WORDS = ["one", "two"]
 OF_MANYLANGS = {"a\tb": noise(2, DIM), "c$period$": noise(1, DIM)}
 # Data sets, layout and keys.
 FOREIGN: dict[str, tuple[dict[str, Any], str, list[Any]]] = {
@@ -35,6 +36,19 @@ FOREIGN: dict[str, tuple[dict[str, Any], str, list[Any]]] = {
     "seqvec": (SEQUENCES, "seqvec", list(SEQUENCES)),
     "seqvec, pooled": ({"P1": noise(DIM), "Q2": noise(DIM)}, "seqvec", ["P1", "Q2"]),
     "seqvec, groups": ({"a/b": noise(7, DIM), "a/c": noise(1, DIM)}, "seqvec", ["a/b", "a/c"]),
+    "seqvec, numbered groups": ({"P/1": noise(DIM), "P/2": noise(DIM)}, "seqvec", ["P/1", "P/2"]),
+    "seqvec, colons": (
+        {"sp:12": noise(7, DIM), "sp:3": noise(2, DIM)},
+        "seqvec",
+        ["sp:3", "sp:12"],
+    ),
+    "seqvec, underscores": ({"P_12": noise(7, DIM)}, "seqvec", ["P_12"]),
+    "lines of one word": ({"one": noise(3, 1, DIM), "two": noise(3, 1, DIM)}, "allennlp", WORDS),
+    "lines with a slash": ({"He said / she": noise(3, 4, DIM)}, "allennlp", ["He said / she"]),
+    "lines, pooled": ({"a b": noise(DIM), "c": noise(DIM)}, "allennlp", ["a b", "c"]),
+    "manylangs, period": ({"Mr$period$": noise(1, DIM)}, "manylangs", ["Mr$period$"]),
+    "manylangs, slash": ({"a$backslash$b": noise(1, DIM)}, "manylangs", ["a$backslash$b"]),
+    "manylangs, pooled": ({"a\tb": noise(DIM)}, "manylangs", ["a\tb"]),
 }
 
 

@@ -126,3 +126,10 @@ def test_the_example_reads_the_first_sentence(
 
 def test_a_file_without_sentences_has_no_example(tmp_path: Path) -> None:
     assert python_example(write(tmp_path / "e.hdf5", [], layout="bilm")) == []
+
+
+def test_facts_of_a_file_without_sentences(tmp_path: Path) -> None:
+    facts = describe(write(tmp_path / "e.hdf5", [], layout="flat", dtype="float16"))
+    assert (facts["sentences"], facts["tokens"], facts["samples"]) == (0, 0, [])
+    assert (facts["dtype"], facts["dim"], facts["n_layers"]) == ("float16", 0, None)
+    assert (facts["checksums"], facts["complete"], facts["sentence_map"]) == (True, True, False)

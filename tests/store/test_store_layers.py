@@ -59,6 +59,7 @@ def test_numbers_are_those_of_the_model() -> None:
     selection = LayerSelection.parse("2", (0, 2), None)
     np.testing.assert_array_equal(selection.apply(VALUES[[0, 2]]), VALUES[2:])
     assert LayerSelection.parse("top", range(2), 2).indices == (1,)
+    assert LayerSelection.parse("11,2", range(12), 12).indices == (11, 2)
 
 
 REFUSED = (
@@ -102,3 +103,21 @@ def test_layers_that_a_model_does_not_have_are_refused(text: str) -> None:
 def test_layers_that_a_file_of_layers_0_and_2_does_not_have_are_refused(text: str) -> None:
     """Other layers would be taken in place of those that were asked for."""
     refused(text, (0, 2), None)
+
+
+@pytest.mark.parametrize(
+    ("text", "available", "problem"),
+    [
+        ("1", (0, 2), "a.hdf5 has layers 0, 2"),
+        ("1", (2,), "a.hdf5 has layer 2"),
+        ("top", (0, 2), "a.hdf5 has only layers 0, 2 of its model"),
+        ("mix:1,2", range(3), "2 numbers; a.hdf5 needs 3 weights, optionally gamma"),
+        ("mix:1", range(3), "1 number; a.hdf5 needs 3 weights, optionally gamma"),
+        ("2,1,2", range(3), "a layer is given twice"),
+    ],
+)
+def test_what_is_wrong_is_said(text: str, available: Sequence[int], problem: str) -> None:
+    n_layers = 3 if len(available) == 3 else None
+    with pytest.raises(UsageError) as caught:
+        LayerSelection.parse(text, available, n_layers, owner="a.hdf5")
+    assert caught.value.problem == problem

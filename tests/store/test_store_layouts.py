@@ -76,6 +76,8 @@ NAMES: list[tuple[str, list[Sentence], dict[str, Any], str]] = [
     ("dygie", COREF[2:], {}, "x/S_0=5,6,3 | x/S_1=2,6,3"),
     ("manylangs", TWO, ONE_LAYER, "a\tb$period$c=2,6 | d$backslash$e=1,6"),
     ("manylangs", TWO, {**ONE_LAYER, **POOLED}, "a\tb$period$c=6 | d$backslash$e=6"),
+    ("manylangs", TWO, {"layers": 1}, "a\tb$period$c=2,6 | d$backslash$e=1,6"),
+    ("manylangs", TWO, {"layers": 1, **POOLED}, "a\tb$period$c=6 | d$backslash$e=6"),
     ("seqvec", PROTEINS, {}, "P1=3,18 | a/b=1,18 | a/c=2,18 | Q2=2,18"),
     ("seqvec", PROTEINS[:1], ONE_LAYER, "P1=3,6"),
     ("seqvec", PROTEINS[:1], {"layers": 1}, "P1=3,6"),
@@ -216,7 +218,9 @@ def test_a_warning_says_why_tokens_are_lost(tokens: tuple[str, ...], text: str, 
     check.add(Sentence(("a", "b"), 0, "a b"))
     assert check.warning() == ""
     check.add(Sentence(tokens, 1, text))
-    assert f"sentence 1 (`{text}`) {words}" in check.warning()
+    check.add(Sentence(("x", "y"), 2, "xyz"))
+    expected = f"tokens of 2 sentences are not recorded: sentence 1 (`{text}`) {words}"
+    assert expected in check.warning()
 
 
 TOKENS = st.lists(st.text("ab \t\u00a0", max_size=3), max_size=4)

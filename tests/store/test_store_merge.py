@@ -64,6 +64,19 @@ def test_merged_shards_have_the_bytes_of_the_run(tmp_path: Path, run: str, n: in
     assert len(list(tmp_path.iterdir())) == n + 2
 
 
+def test_shards_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    """The shell's `part-*` gives 10 before 2, if names have no leading zeros."""
+    paths = {}
+    for i, sentence in enumerate(lines(), start=1):
+        path = tmp_path / f"{i}.hdf5"
+        settings = {"shard": f"{i}/12"}
+        write(path, [sentence], layout="bilm", first_sentence=i - 1, run_settings=settings)
+        paths[str(i)] = path
+    merge_shards([paths[number] for number in sorted(paths)], tmp_path / "m.hdf5")
+    whole = write(tmp_path / "whole.hdf5", lines(), layout="bilm")
+    assert (tmp_path / "m.hdf5").read_bytes() == whole.read_bytes()
+
+
 def test_types(tmp_path: Path) -> None:
     whole = write_types(tmp_path / "whole.hdf5", 3)
     first = write_types(tmp_path / "1.hdf5", 2, start=0, run_settings={"shard": "1/2"})
@@ -74,12 +87,12 @@ def test_types(tmp_path: Path) -> None:
 
 def test_versions_may_differ_and_are_all_kept(tmp_path: Path) -> None:
     """Shards come from several machines; their NumPy need not be the same one."""
-    paths = [tmp_path / "1.hdf5", tmp_path / "2.hdf5"]
+    paths = [tmp_path / f"{i}.hdf5" for i in range(3)]
     for i, path in enumerate(paths):
-        versions = {"sources": [], "numpy_version": f"2.{i}", "h5py_version": "3.16"}
+        versions = {"sources": [], "numpy_version": f"2.{i % 2}", "h5py_version": "3.16"}
         write(path, lines()[i : i + 1], layout="bilm", first_sentence=i,
-              run_settings={"shard": f"{i + 1}/2"}, attributes=versions)  # fmt: skip
-    merge_shards(paths, tmp_path / "m.hdf5")
+              run_settings={"shard": f"{i + 1}/3"}, attributes=versions)  # fmt: skip
+    merge_shards([paths[1], paths[2], paths[0]], tmp_path / "m.hdf5")
     with h5py.File(tmp_path / "m.hdf5") as file:
         assert file.attrs["numpy_version"] == '["2.0", "2.1"]'
         assert file.attrs["h5py_version"] == "3.16"
@@ -249,3 +262,11 @@ def test_no_shard(text: str) -> None:
     with pytest.raises(UsageError, match="shard=") as caught:
         parse_shard(text)
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "shard"),
+    [("1/1", (1, 1)), (" 3/16 ", (3, 16)), ("12/12", (12, 12)), ("99999/99999", (99_999, 99_999))],
+)
+def test_a_shard(text: str, shard: tuple[int, int]) -> None:
+    assert parse_shard(text) == shard

@@ -96,6 +96,7 @@ def test_equal_sequences_are_kept_once_where_they_are_the_key(tmp_path: Path) ->
         (("a//b",), "is not a valid HDF5 name"),
         (("./a",), "is not a valid HDF5 name"),
         (("sentence_to_index",), "is not a valid HDF5 name"),
+        (("é" * 30_001,), "is not a valid HDF5 name"),  # of 60,002 bytes
     ],
 )
 def test_ids_that_cannot_be_paths(ids: tuple[str, ...], words: str) -> None:
@@ -108,6 +109,32 @@ def test_ids_that_cannot_be_paths(ids: tuple[str, ...], words: str) -> None:
         names.add(last)
     assert caught.value.where == last.where
     assert "--fasta-id" in caught.value.hint
+
+
+def test_the_longest_id(tmp_path: Path) -> None:
+    (sentence,) = proteins(f"{'é' * 30_000} M")
+    assert UniqueNames(LAYOUTS["seqvec"]).add(sentence)
+    with open_embeddings(write(tmp_path / "a.hdf5", [sentence], layout="seqvec")) as embeddings:
+        assert list(embeddings) == [sentence.document]
+
+
+@pytest.mark.parametrize("layout", ["seqvec", "bio-embeddings"])
+def test_a_sequence_is_the_only_one_of_its_id(tmp_path: Path, layout: str) -> None:
+    with open_embeddings(write(tmp_path / "a.hdf5", PROTEINS, layout=layout)) as embeddings:
+        for key in (("Q2", 0), "Q2:0", ("a/c", 0)):
+            assert key in embeddings
+        for key in (("Q2", 1), "Q2:1", ("a/c", 2)):
+            assert key not in embeddings
+
+
+@pytest.mark.parametrize("lengths", [np.zeros(7), np.ones(6), np.full(7, (1 << 24) + 1)])
+def test_lengths_that_are_those_of_no_sequences(tmp_path: Path, lengths: np.ndarray) -> None:
+    """A copy would count other tokens, or take the memory of millions."""
+    path = write(tmp_path / "a.hdf5", PROTEINS, layout="bio-embeddings", pool=True)
+    with h5py.File(path, "a") as file:
+        attribute("sequence_lengths", lengths.astype("<u4"))(file)
+    with pytest.raises(EmbeddingsFileError, match="sequence_lengths does not fit 7 sequences"):
+        convert(path, tmp_path / "b.hdf5")
 
 
 @pytest.mark.parametrize("layout", ["seqvec", "bio-embeddings"])

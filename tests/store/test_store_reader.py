@@ -28,7 +28,7 @@ OWN: dict[str, tuple[list[Sentence], dict[str, Any]]] = {
     "allennlp": (lines(), {}),
     "allennlp by lines": (PLAIN, {"layout": "allennlp", "keys": "sentence"}),
     "bilm": (lines(), {}),
-    "e2e-coref": (documents("z", "doc-b", "a", n_places=12), {}),
+    "e2e-coref": (documents("z", "doc-b", "a:b", ONTONOTES, n_places=12), {}),
     "lsgn": (documents(ONTONOTES, PART, "S/7", n_places=3), {}),
     "dygie": (documents("z", "S/7", "a", "S/9", n_places=4), {}),
     "manylangs": (BARE, {"layers": None}),
@@ -230,8 +230,19 @@ def test_a_file_without_sentences_is_empty_not_an_error(tmp_path: Path, layout: 
     with open_embeddings(write(tmp_path / "a.hdf5", [], layout=layout)) as embeddings:
         assert (list(embeddings), list(embeddings.sentences())) == ([], [])
         assert (len(embeddings), embeddings.dim, embeddings.n_layers) == (0, 0, None)
-        with pytest.raises(KeyError):
+        with pytest.raises(KeyError, match="; it has none"):
             embeddings[0]
+
+
+def test_tokens_are_keys_in_the_layout_of_manylangs(tmp_path: Path) -> None:
+    """Joined by spaces or tabs, as they are or as ELMoForManyLangs spells them."""
+    path = write(tmp_path / "a.hdf5", BARE, layout="manylangs", layers=None)
+    with open_embeddings(path) as embeddings:
+        for sentence in BARE:
+            text = "\t".join(sentence.tokens)
+            spelled = text.replace(".", "$period$").replace("/", "$backslash$")
+            for key in (sentence.tokens, " ".join(sentence.tokens), text, spelled):
+                np.testing.assert_array_equal(embeddings[key], array(sentence, None))
 
 
 @pytest.mark.parametrize("layout", ["e2e-coref", "dygie"])

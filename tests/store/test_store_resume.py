@@ -19,12 +19,16 @@ from elmo_cli.store.unfinished import is_finished
 from elmo_cli.store.writer import EmbeddingsWriter
 
 OTHER_WEIGHTS = {**SETTINGS, "model_sha256": "77" * 32}
+WITH_VOCABULARY = {**SETTINGS, "char_vocabulary_sha256": "ab" * 32}
+MIX = "mix:" + "1" * 80
 SETTINGS_THAT_DIFFER: list[tuple[dict[str, Any], str]] = [
     ({"layout": "flat"}, "layout: bilm, now flat"),
     ({"dtype": "float16"}, "dtype: float32, now float16"),
     ({"first_sentence": 9}, "first sentence: 0, now 9"),
     ({"run_settings": OTHER_WEIGHTS}, "weights: sha256 6c1f…, now sha256 7777…"),
     ({"run_settings": {**SETTINGS, "state": "x"}}, "state: zero, now x"),
+    ({"run_settings": WITH_VOCABULARY}, "char vocabulary: none, now sha256 abab…"),
+    ({"run_settings": {**SETTINGS, "layers": MIX}}, f"layers: all, now {MIX[:60]}…"),
     ({"run_settings": {**SETTINGS, "pool": "max"}}, "pool: none, now max"),
     ({"run_settings": {"layers": "all", "state": "zero"}}, "weights: sha256 6c1f…, now none"),
 ]

@@ -136,6 +136,10 @@ def lacks_a_sentence(file: h5py.File) -> None:
     del file["9"]
 
 
+def lacks_two_sentences(file: h5py.File) -> None:
+    del file["10"], file["9"]
+
+
 def has_another_name(file: h5py.File) -> None:
     file.create_dataset("x", data=[1.0])
 
@@ -151,6 +155,7 @@ def has_swapped_sentences(file: h5py.File) -> None:
     [
         (has_a_value_that_is_not_finite, ["not finite: 1 of 36"]),
         (lacks_a_sentence, ["11 sentences", "12 checksums"]),
+        (lacks_two_sentences, ["names sentences that are missing: 9", "10 sentences, expected 12"]),
         (has_another_name, ["'x'"]),
         (has_other_types, ["sentence 4: shape", "float64 values, expected float32"]),
         (has_swapped_sentences, ["sentence 3: corrupt", "sentence 4: corrupt"]),
@@ -196,3 +201,11 @@ def test_a_file_of_another_program(tmp_path: Path) -> None:
     assert len(problems.listed) == MAX_LISTED
     assert problems.count == MAX_LISTED + 9
     assert problems.tokens == MAX_LISTED + 9
+
+
+def test_scales_that_are_not_finite(tmp_path: Path) -> None:
+    """Values of int8 are finite by themselves."""
+    path = write(tmp_path / "a.hdf5", lines(), layout="flat", dtype="int8")
+    with h5py.File(path, "a") as file:
+        file["scales"][8, 1] = np.inf  # of the second token of sentence 1
+    assert verify(path).listed[0] == "sentence 1: not finite: 1 of 6 values"

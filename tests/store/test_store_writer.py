@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from hypothesis import strategies as st
 from writer_runs import SETTINGS, WAYS, append, array, attributes, names, run, sentences, spec
 
 from elmo_cli.errors import InputError, OutputError, ResumeError
+from elmo_cli.store import block_log, output_file
 from elmo_cli.store.derived_file import write_derived_file
-from elmo_cli.store.layouts import layout_of_spec
+from elmo_cli.store.layouts import flat, layout_of_spec
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.store.spec import read_attributes, write_attributes
 from elmo_cli.store.writer import EmbeddingsWriter
@@ -81,6 +83,31 @@ def test_values_that_hdf5_puts_elsewhere_are_copied(
         monkeypatch.setattr(type(layout), "data_start", forecast)
         run(tmp_path / "copied.hdf5", way, overwrite=True)
         assert (tmp_path / "in_place.hdf5").read_bytes() == (tmp_path / "copied.hdf5").read_bytes()
+
+
+@pytest.mark.parametrize("way", ["allennlp", "manylangs", "flat", "int8"])
+def test_what_is_moved_to_the_disk_is_written_as_any_other(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of millions of sentences, checksums, digests and columns are not all in memory."""
+    run(tmp_path / "a.hdf5", way, n=12)
+    for module in (output_file, flat):
+        monkeypatch.setattr(module, "_MAX_PENDING", 2)
+    run(tmp_path / "b.hdf5", way, n=12)
+    assert (tmp_path / "b.hdf5").read_bytes() == (tmp_path / "a.hdf5").read_bytes()
+
+
+@pytest.mark.parametrize(("interval_s", "n_expected"), [(0.0, 6), (3600.0, 0)])
+def test_now_and_then_blocks_go_to_the_disk(
+    interval_s: float, n_expected: int, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power failure costs seconds of work; both files are needed."""
+    monkeypatch.setattr(block_log, "_FSYNC_INTERVAL_S", interval_s)
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.readlink(f"/proc/self/fd/{fd}")))
+    run(out, "bilm", n=6, block=2, finish=False)
+    assert len(synced) == n_expected
+    assert len(set(synced)) == (2 if n_expected else 0)
 
 
 def lists_and_objects(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
