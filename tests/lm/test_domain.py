@@ -346,24 +346,33 @@ def test_named_held_out_files_are_not_trained_on(tmp_path: Path) -> None:
     )
     assert find_texts([str(folder), dev]) == DomainTexts(train=(a, b), heldout=(dev,))
     assert find_texts([dev]).train == (dev,)
+    test = str(folder / "test.txt")
+    Path(test).write_text("x\n")
+    assert find_texts([str(folder)], [test]) == DomainTexts(
+        train=(a, b), heldout=(dev,), test=(test,)
+    )
+    assert find_texts([str(folder)], [named, dev]).not_read == (test,)
 
 
 @pytest.mark.parametrize(
-    ("file", "heldout", "error"),
+    ("files", "heldout", "error", "problem"),
     [
-        (".hidden", [], InputError),
-        ("table.tsv", [], InputError),
-        ("dev.txt", [], UsageError),
-        ("test.txt", [], UsageError),
-        ("a.txt", ["a.txt"], UsageError),
+        (".hidden", [], InputError, "contains no text, only 1 other file"),
+        ("table.tsv notes.pdf", [], InputError, "contains no text, only 2 other files"),
+        ("dev.txt", [], UsageError, "only held-out text ({}/dev.txt)"),
+        ("test.txt", [], UsageError, "only held-out text ({}/test.txt)"),
+        ("a.txt", ["a.txt"], UsageError, "only held-out text ({}/a.txt)"),
+        ("a.txt test.txt", ["a.txt"], UsageError, "text ({0}/a.txt, {0}/test.txt)"),
     ],
 )
 def test_folders_without_training_text(
-    file: str, heldout: list[str], error: type[ElmoError], tmp_path: Path
+    files: str, heldout: list[str], error: type[ElmoError], problem: str, tmp_path: Path
 ) -> None:
-    (tmp_path / file).write_text("x\n")
-    with pytest.raises(error):
+    for file in files.split():
+        (tmp_path / file).write_text("x\n")
+    with pytest.raises(error) as caught:
         find_texts([str(tmp_path)], [str(tmp_path / name) for name in heldout])
+    assert caught.value.problem.endswith(problem.format(tmp_path))
 
 
 def test_a_document_that_occurs_often_is_not_held_out(split: Callable[[Texts], Domain]) -> None:

@@ -141,7 +141,7 @@ def _files(folder: str) -> list[str]:
     files = sorted(str(path) for path in Path(folder).iterdir() if path.is_file())
     if not any(_is_text(file) for file in files):
         hint = "a domain is a folder with .txt, .conll, .conllu or .jsonl files, or the files"
-        problem = f"contains no text, only {len(files)} other files"
+        problem = f"contains no text, only {plural(len(files), 'other file')}"
         raise InputError(problem, hint, where=folder)
     return files
 
