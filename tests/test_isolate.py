@@ -79,13 +79,14 @@ def test_a_failure_is_one_error_that_names_the_file(
 
 def test_limits_grow_with_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(isolate, "MIN_MEMORY", 32 << 20)
-    path = tmp_path / "a.hdf5"
-    path.write_bytes(bytes(8 << 20))  # memory + 128 MiB, CPU time + 83 s
+    paths = [tmp_path / "a.hdf5", tmp_path / "b.hdf5"]
+    for path in paths:
+        path.write_bytes(bytes(4 << 20))  # together, memory + 128 MiB, CPU time + 83 s
 
     def use() -> tuple[int, int]:
         return len(bytes(120 << 20)), resource.getrlimit(resource.RLIMIT_CPU)[0]
 
-    assert run_isolated(use, [path], EmbeddingsFileError) == (120 << 20, 6 + 83)
+    assert run_isolated(use, paths, EmbeddingsFileError) == (120 << 20, 6 + 83)
 
 
 def test_a_program_that_ignores_its_children() -> None:

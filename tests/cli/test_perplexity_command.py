@@ -9,8 +9,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from command_line import elmo, made, refused
+from make_weights import write_arrays
 
 from elmo_cli.pretrained.model_files import write_parts
 
@@ -68,9 +70,11 @@ def test_figures_in_words() -> None:
     lines = done.out.decode().splitlines()
     assert lines[0].split() == ["forward", "backward", "average"]
     assert lines[1].split() == ["perplexity", "136.00", "88.39", "109.64"]
-    assert lines[2].startswith("bits per byte")
+    bits = measured("--state", "carry", "--batch-size", 4)["bits_per_byte"]
+    ways = [f"{bits[way]:.4f}" for way in ("forward", "backward", "average")]
+    assert lines[2].split() == ["bits", "per", "byte", *ways]
     assert "272 predictions in each direction; 264 tokens in 30 sentences; " in lines[3]
-    assert "% unknown" in lines[3]
+    assert f"% unknown, whose spelling takes {bits['spelling']:.4f} bits per byte" in lines[3]
     assert lines[4].startswith("22 more predictions were not scored")
     assert lines[5] == "model model, state carry"
 
@@ -89,6 +93,7 @@ def test_warm_states_and_tokenized_input_reach_the_model() -> None:
 def test_the_table_has_a_row_per_sentence(golden: Path) -> None:
     """With its file and line, also after blank lines and in a second file."""
     expected = json.loads((golden / "lm" / "expected.json").read_text())["zero_state"]
+    known = set(Path("model/vocab.txt").read_text().splitlines())
     lines = Path("text").read_text().splitlines()
     Path("text").write_text("\n" + "\n\n".join(lines[:3]) + "\n")
     Path("second").write_text("\n".join(lines[3:]) + "\n")
@@ -106,6 +111,7 @@ def test_the_table_has_a_row_per_sentence(golden: Path) -> None:
         n_predictions = n_tokens + 1
         perplexity = math.exp(-(forward + backward) / 2 / n_predictions)
         assert int(row["tokens"]) == n_tokens
+        assert int(row["unknown"]) == sum(token not in known for token in lines[number].split())
         assert int(row["predictions"]) == n_predictions
         assert float(row["forward"]) == pytest.approx(forward, rel=1e-4)
         assert float(row["backward"]) == pytest.approx(backward, rel=1e-4)
@@ -145,6 +151,18 @@ def test_softmax_and_vocabulary_may_be_elsewhere() -> None:
     Path("model/softmax.hdf5").rename("s")
     Path("model/vocab.txt").rename("v")
     assert measured("--softmax", "s", "--vocabulary", "v") == expected
+
+
+def test_parts_that_may_be_of_another_model_are_warned_of_where_they_are_used() -> None:
+    """Nothing says to which weights they belong."""
+    h = np.zeros((2, 2, 1, 8), np.float32)
+    write_arrays(Path("model/state.hdf5"), {"h": h, "c": np.zeros((2, 2, 1, 16), np.float32)})
+    Path("model/parts.json").unlink()
+    for state, is_used in (("zero", False), ("warm", True)):
+        err = made("perplexity", "text", "-m", "model", "--state", state).err
+        reason = "no parts.json states that this belongs to "
+        assert f"warning: model/softmax.hdf5, model/vocab.txt: {reason}" in err
+        assert (f"warning: model/state.hdf5: {reason}" in err) == is_used
 
 
 def test_warnings_of_the_readers_and_cut_tokens_are_reported() -> None:

@@ -13,6 +13,7 @@ from command_line import elmo
 
 from elmo_cli.analysis.labelled_vectors import LabelSettings
 from elmo_cli.cli import options
+from elmo_cli.cli.lm_training import _total_size
 from elmo_cli.errors import InputError
 from elmo_cli.lm.finetune.job import FinetuneJob
 from elmo_cli.lm.pretrain_config import PretrainConfig
@@ -207,6 +208,14 @@ def test_the_number_of_threads_reaches_torch(line: str, captured: Captured) -> N
     for words, n_threads in (((), 1 if is_of_task else None), (("--threads", 3), 3)):
         (given,), _ = captured(f"elmo_cli.cli.{module}.use_threads", *line.split(), *words)
         assert given == n_threads
+
+
+def test_the_size_of_texts_is_known_unless_one_is_a_pipe() -> None:
+    """A bar that counts to the size of some of them would pass its end."""
+    Path("a").write_bytes(b"12345")
+    Path("b").write_bytes(b"1234567")
+    sizes = [_total_size(paths) for paths in (["a", "b"], ["b"], ["a", "-"], ["-"], [])]
+    assert sizes == [12, 7, None, None, None]
 
 
 @pytest.mark.parametrize("line", ["pretrain a -o m --max-steps 1", "finetune --domain a -o m"])

@@ -7,14 +7,21 @@ import platform
 import resource
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
+from elmo_cli.engine import runtime
 from elmo_cli.engine.runtime import (
     is_out_of_memory,
+    keep_freed_memory,
     out_of_memory_as_device_error,
+    return_large_blocks,
+    run_parallel,
     select_device,
     set_num_threads,
 )
@@ -61,6 +68,13 @@ def test_device_names(name: str, without_gpu: object, with_two: object, n_gpus: 
 def test_a_name_of_no_device_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match=f"`device={name}`: "):
         select_device(name)
+
+
+def test_mps_is_used_if_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`auto` chooses between CUDA devices and the processor."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    assert [select_device(name).type for name in ("mps", "auto")] == ["mps", "cpu"]
 
 
 OUT_OF_MEMORY = [
@@ -112,6 +126,63 @@ def test_number_of_threads() -> None:
         assert torch.get_num_threads() == before + 1
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.fixture
+def four_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("four_threads")
+def test_parallel_tasks_share_the_threads() -> None:
+    """Also a single one: the bits of a product may depend on their number."""
+    starts = [threading.Event() for _ in range(2)]
+
+    def meet(number: int) -> tuple[int, int, bool]:
+        if number < 2:  # the first two wait for each other
+            starts[number].set()
+            assert starts[1 - number].wait(10)
+        return number, torch.get_num_threads(), torch.is_inference_mode_enabled()
+
+    results = run_parallel([partial(meet, number) for number in range(5)], torch.device("cpu"))
+    assert results == [(number, 2, True) for number in range(5)]
+    assert run_parallel([partial(meet, 9)], torch.device("cpu")) == [(9, 2, True)]
+    assert torch.get_num_threads() == 4
+    with pytest.raises(ZeroDivisionError):
+        run_parallel([lambda: 1, lambda: 1 // 0], torch.device("cpu"))
+    assert torch.get_num_threads() == 4
+    assert run_parallel([partial(meet, 7)], torch.device("meta")) == [(7, 4, True)]
+
+
+@pytest.mark.usefixtures("four_threads")
+def test_a_single_thread_is_not_halved() -> None:
+    torch.set_num_threads(1)
+    here = threading.get_ident()
+    tasks = [torch.get_num_threads, threading.get_ident]
+    assert run_parallel(tasks, torch.device("cpu")) == [1, here]
+
+
+def test_large_blocks_are_returned_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where freed memory is kept, and also if the work fails."""
+    settings: list[tuple[int, int]] = []
+    monkeypatch.setattr(runtime, "_is_freed_memory_kept", False)
+    monkeypatch.setattr(runtime, "_set_malloc_parameter", lambda *setting: settings.append(setting))
+    with return_large_blocks():
+        assert settings == []
+    keep_freed_memory()
+    threshold = (-3, 1 << 25)
+    assert sorted(settings) == [(-8, 1), threshold, (-1, 1 << 30)]
+    settings.clear()
+    with return_large_blocks():
+        assert settings == [(-3, 1 << 20)]
+    assert settings == [(-3, 1 << 20), threshold]
+    settings.clear()
+    with pytest.raises(ZeroDivisionError), return_large_blocks():
+        1 // 0  # noqa: B018 - any failure
+    assert settings == [(-3, 1 << 20), threshold]
 
 
 # Page faults of three threads, one after the other, that allocate and free arrays of the same size:

@@ -129,6 +129,11 @@ def test_names_of_state_dictionaries(tmp_path: Path, folder: Path) -> None:
         in_folder = AllenNlpState().find(folder)
         assert (in_folder is not None) == (model == "model")
         path.unlink()
+    for name in ("best.th", "weights.th"):  # as after a training; the archive has the latter
+        shutil.copy(weights, folder / name)
+    in_folder = AllenNlpState().find(folder)
+    assert in_folder is not None
+    assert in_folder.weights.name == "weights.th"
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from manylangs_models import (
 
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.errors import ElmoError, ModelError, OptionsError, WeightFileError
-from elmo_cli.pretrained.load import load, locate
+from elmo_cli.pretrained.load import ModelSource, load, locate
 from elmo_cli.text.sentence import Sentence
 
 EXACT = 1e-12  # in float64
@@ -201,7 +201,8 @@ def test_the_published_configuration_is_built_in(name: str, tmp_path: Path) -> N
     folder = copied("cnn-both-clip", tmp_path / "changed")
     (folder / CONFIGURATION).unlink()
     (folder / "config.json").write_text(json.dumps({"config_path": f"configs/{name}"}))
-    for path in (folder, *(folder / file for file in ("char.dic", "word.dic", "encoder.pkl"))):
+    signs = ("char.dic", "word.dic", "token_embedder.pkl", "encoder.pkl")
+    for path in (folder, *(folder / file for file in signs)):
         found = locate(path)
         assert found.notes == ("the configuration is that of the published models",)
         assert found.name == "changed"
@@ -214,6 +215,17 @@ def test_the_published_configuration_is_built_in(name: str, tmp_path: Path) -> N
     assert options.is_unicode
     with pytest.raises(WeightFileError, match="expected shape"):
         load(folder)
+
+
+def test_a_configuration_that_is_named_replaces_that_of_the_folder(tmp_path: Path) -> None:
+    folder = copied("cnn-both-clip", tmp_path / "changed")
+    named = (folder / CONFIGURATION).rename(tmp_path / "named.json")
+    (folder / CONFIGURATION).write_text("{}")
+    found = locate(ModelSource(folder, named))
+    assert (found.options, found.notes) == (named, ())
+    assert found.sha256 == locate(FIXTURES / "cnn-both-clip").sha256
+    with pytest.raises(OptionsError, match=r"gone\.json: no such file"):
+        locate(ModelSource(folder, tmp_path / "gone.json"))
 
 
 @pytest.mark.parametrize("name", ["char.dic", "word.dic", "token_embedder.pkl", "encoder.pkl"])

@@ -41,6 +41,9 @@ def test_a_module_is_the_model_of_its_checkpoint(module: Path, tmp_path: Path) -
     (module / "saved_model.pb").touch()
     for name in ("variables", "saved_model.pb", "variables/variables.index"):
         assert locate(ModelSource(module / name, OPTIONS)).name == "module"
+    shutil.copy(OPTIONS, module)
+    assert locate(module).options == module / "options.json"
+    assert locate(ModelSource(module, OPTIONS)).options == OPTIONS
 
 
 def test_without_options_the_settings_of_the_original_are_assumed(

@@ -23,7 +23,7 @@ from families.checkpoint_files import (
 )
 
 from elmo_cli.errors import WeightFileError
-from elmo_cli.families.bundle_entries import Extent, slice_key
+from elmo_cli.families.bundle_entries import Extent, parse_entry, slice_key
 from elmo_cli.families.tensor_bundle import TensorBundle
 
 TENSORS: dict[str, dict[str, Any]] = json.loads((GOLDEN / "tensors.json").read_text())
@@ -194,6 +194,16 @@ def test_an_index_that_lies_is_refused(
 ) -> None:
     """Before memory is taken: some claim terabytes."""
     assert problem in refused(written(tmp_path, entries))
+
+
+def test_fields_that_nothing_reads_are_passed_over() -> None:
+    """A later TensorFlow may write more, of each type of a protocol buffer."""
+    more = {0: b"\x85\x01", 1: b"\7\0\0\0\xff\xff\0\0", 2: b"\x03abc", 5: bytes(range(4))}
+    expected = parse_entry(WHOLE)
+    assert (expected.shape, expected.size) == ((2, 3), 24)
+    for wire_type, content in more.items():
+        field = bytes([15 << 3 | wire_type]) + content
+        assert parse_entry(field + WHOLE) == parse_entry(WHOLE + field) == expected
 
 
 def test_the_slices_of_the_cases_above_are_right(tmp_path: Path) -> None:

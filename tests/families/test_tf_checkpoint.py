@@ -16,6 +16,7 @@ from families.checkpoint_files import DATA, GOLDEN, INDEX, PREFIX, checkpoint, w
 from elmo_cli import Embedder
 from elmo_cli.errors import ModelError, OptionsError, WeightFileError
 from elmo_cli.families.tensor_bundle import TensorBundle
+from elmo_cli.families.tf_checkpoint import _unroll_steps
 from elmo_cli.pretrained.load import ModelSource, load, locate
 
 SENTENCES = [line.split() for line in (GOLDEN / "sentences.txt").read_text("utf-8").splitlines()]
@@ -207,6 +208,24 @@ def test_options_of_another_place(tmp_path: Path) -> None:
     text.write_text("the cat\n")
     words = ["-m", folder, "--options-file", options, "-o", tmp_path / "a.hdf5", "-q"]
     made("embed", text, *words)
+
+
+@pytest.mark.parametrize(
+    ("content", "steps"),
+    [({"unroll_steps": 7}, 7), ({}, 20), ({"unroll_steps": 999_999}, 999_999)],
+)
+def test_the_window_of_the_training(content: dict[str, int], steps: int, tmp_path: Path) -> None:
+    """By default that of bilm-tf."""
+    (tmp_path / "o.json").write_text(json.dumps(content))
+    assert _unroll_steps(tmp_path / "o.json") == steps
+
+
+@pytest.mark.parametrize("steps", [0, -3, 1_000_000, 2.5, True, "20", None])
+def test_a_window_that_none_is(steps: object, tmp_path: Path) -> None:
+    """The sums would be divided by its square."""
+    (tmp_path / "o.json").write_text(json.dumps({"unroll_steps": steps}))
+    with pytest.raises(OptionsError, match=f"unroll_steps is {steps!r}, not a whole number"):
+        _unroll_steps(tmp_path / "o.json")
 
 
 # -- what is refused ------------------------------------------------------------------------------

@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_run import SETTINGS, equal, trainer, weights
+from tiny_run import SENTENCES, SETTINGS, equal, trainer, weights
 
 from elmo_cli.errors import ResumeError
+from elmo_cli.lm.corpus import Corpus
 from elmo_cli.pretrained.model_files import CHECKPOINT_FILE
+from elmo_cli.text.vocabulary import Vocabulary
 
 FIRST = replace(SETTINGS, dropout=0.1, max_steps=1)
 
@@ -100,8 +102,11 @@ def test_a_corrupt_checkpoint_is_refused(
         (("version",), Path("code")),
         (("sampler_rng",), torch.zeros(3, dtype=torch.uint8)),
         (("progress", "more"), 1),
+        (("progress", "step"), 1.5),
+        (("progress", "state"), (torch.zeros(2, 2, 3, 16), torch.zeros(2, 2, 4, 32))),
+        (("progress", "state"), (torch.zeros(2, 2, 4, 16), torch.zeros(2, 2, 3, 32))),
     ],
-    ids=["version", "code", "random state", "unknown field"],
+    ids=["version", "code", "random state", "unknown field", "half a step", "few h", "few c"],
 )
 def test_a_checkpoint_with_a_wrong_value_is_refused(
     keys: tuple[str, ...], value: object, content: bytes, tmp_path: Path
@@ -128,6 +133,23 @@ def test_a_checkpoint_of_another_run_is_refused(
     (tmp_path / CHECKPOINT_FILE).write_bytes(content)
     with pytest.raises(ResumeError, match=f"made with {name}"):
         trainer(tmp_path, replace(FIRST, **settings), **options).resume()
+
+
+def test_a_checkpoint_of_another_text_or_vocabulary_is_refused(
+    content: bytes, tmp_path: Path
+) -> None:
+    """A vocabulary of the same types in another order would give each type another's row."""
+    (tmp_path / CHECKPOINT_FILE).write_bytes(content)
+    run = trainer(tmp_path, FIRST)
+    step = run.step
+    types = step.model.vocabulary.types
+    step.model = replace(step.model, vocabulary=Vocabulary([*types[:3], *reversed(types[3:])]))
+    with pytest.raises(ResumeError, match="made with vocabulary "):
+        run.resume()
+    run = trainer(tmp_path, FIRST)
+    run.step.corpus = Corpus.read([sentence[::-1] for sentence in SENTENCES])
+    with pytest.raises(ResumeError, match="made with text "):
+        run.resume()
 
 
 def test_settings_and_devices_that_may_change(content: bytes, tmp_path: Path) -> None:

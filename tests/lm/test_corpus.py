@@ -58,16 +58,18 @@ def test_files_are_read_into_documents(two_files: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tokens_per_file", "expected"),
+    ("tokens_per_file", "expected", "documents"),
     [
-        (2, "<S> a b </S> <S> e f </S>"),
-        (3, "<S> a b </S> <S> c </S> <S> e f </S> <S> g </S>"),
+        (2, "<S> a b </S> <S> e f </S>", [0, 1, 2]),
+        (3, "<S> a b </S> <S> c </S> <S> e f </S> <S> g </S>", [0, 2, 4]),
     ],
 )
 def test_files_are_read_up_to_a_limit(
-    tokens_per_file: int, expected: str, two_files: list[str]
+    tokens_per_file: int, expected: str, documents: list[int], two_files: list[str]
 ) -> None:
-    assert words(read_corpus(two_files, tokens_per_file=tokens_per_file)) == expected
+    corpus = read_corpus(two_files, tokens_per_file=tokens_per_file)
+    assert words(corpus) == expected
+    assert corpus.documents.tolist() == documents
 
 
 def test_lines_are_noted_if_asked_for(two_files: list[str]) -> None:
@@ -190,6 +192,37 @@ def test_corrupt_stored_text_is_refused(
     with pytest.raises(ResumeError, match=r"text\.npz: (corrupt|missing)") as caught:
         load_corpora(path, max_characters=50)
     assert "`overwrite=True`" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("lengths", [1, 8, 8]),
+        ("lengths", [5, 4, 7]),
+        ("lengths", [5, 4, 9]),
+        ("documents", [1, 3]),
+        ("documents", [0, 2]),
+        ("documents", [0, 4]),
+        ("documents", [0, 2, 2, 3]),
+        ("documents", [0, 3, 1, 3]),
+        ("types", '["<S>", "</S>", "the", "cat", "sat", "a", "dog", 7]'),
+        ("types", '["<S>", "</S>", "the", "cat", "sat", "a", "dog"]'),
+    ],
+)
+def test_stored_arrays_that_do_not_fit_each_other_are_refused(
+    name: str, values: list[int] | str, corpus: Corpus, tmp_path: Path
+) -> None:
+    """Each has the right checksum; the sentences have 5, 4 and 8 tokens of 8 types."""
+    path = tmp_path / "text.npz"
+    save_corpora(path, corpus, None)
+    with np.load(path) as stored:
+        arrays = dict(stored)
+    before = arrays[f"train-{name}"]
+    content = np.frombuffer(values.encode(), np.uint8) if isinstance(values, str) else values
+    arrays[f"train-{name}"] = np.asarray(content, before.dtype)
+    np.savez(path, **arrays)
+    with pytest.raises(ResumeError, match=r"text\.npz: corrupt"):
+        load_corpora(path, max_characters=50)
 
 
 # -- quotes and brackets as in treebanks -----------------------------------------------------------

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,11 +17,23 @@ from command_line import made
 from disks import disk_of
 from forked_command import ForkedElmo
 from make_weights import MODELS
-from tiny_run import SETTINGS, evaluations, log, losses, trainer, weights, write_texts
+from tiny_run import (
+    SENTENCES,
+    SETTINGS,
+    evaluations,
+    log,
+    losses,
+    new_model,
+    trainer,
+    weights,
+    write_texts,
+)
 
 from elmo_cli.errors import DeviceError, TrainingError, UsageError
-from elmo_cli.lm.distributed import process_group
+from elmo_cli.lm.corpus import Corpus
+from elmo_cli.lm.distributed import ProcessGroup, process_group
 from elmo_cli.lm.settings import TrainSettings
+from elmo_cli.lm.step import TrainStep
 
 STILL = replace(SETTINGS, dropout=0.0, log_steps=1, max_steps=8)
 SAMPLED = replace(STILL, negative_samples=6)
@@ -143,6 +156,94 @@ def test_an_incomplete_torchrun_environment_is_refused(
         monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     with pytest.raises(error, match=message), process_group(device):
         pass
+
+
+class OneOfTwo(ProcessGroup):
+    """A process of two; the numbers of the other one are given."""
+
+    def __init__(self, rank: int, of_other: list[float]) -> None:
+        super().__init__(rank, 2)
+        self.of_other = of_other
+
+    def _sum(self, values: list[float]) -> list[float]:
+        return [own + other for own, other in zip(values, self.of_other, strict=True)]
+
+
+def test_numbers_are_those_of_the_first_process_and_any_may_stop() -> None:
+    """A signal reaches one of them, and the others would wait for it."""
+    assert OneOfTwo(0, [0, 0, 0]).from_first([5.0, 7.0], stop=False) == ([5, 7], False)
+    assert OneOfTwo(0, [0, 0, 1]).from_first([5.0, 7.0], stop=False) == ([5, 7], True)
+    assert OneOfTwo(1, [3, 4, 0]).from_first([5.0, 7.0], stop=False) == ([3, 4], False)
+    assert OneOfTwo(1, [3, 4, 0]).from_first([5.0, 7.0], stop=True) == ([3, 4], True)
+    assert OneOfTwo(0, [1.0]).mean(3.0) == 2
+    done: list[int] = []
+    OneOfTwo(0, [0.0]).run_on_first(lambda: done.append(0))
+    OneOfTwo(1, [0.0]).run_on_first(lambda: done.append(1))
+    assert done == [0]
+
+
+def step_of(rank: int, size: int) -> TrainStep:
+    corpus = Corpus.read(SENTENCES)
+    return TrainStep(new_model(corpus), corpus, SAMPLED, ProcessGroup(rank, size))
+
+
+def test_processes_share_negative_samples_and_no_dropout_masks() -> None:
+    """Equal masks would be one mask for all streams; each reads streams of its own."""
+    steps = [step_of(rank, 2) for rank in (0, 1)]
+    assert [step.own_streams for step in steps] == [slice(0, 4), slice(4, 8)]
+    first, second = (step._sampler_rng.get_state() for step in steps)
+    assert torch.equal(first, second)
+    masks = [step._dropout.generator.get_state() for step in steps]
+    assert not torch.equal(*masks)
+    saved = {**step_of(0, 1).state_dict(), "dropout_rng": masks[::-1]}
+    for step, mask in zip(steps, masks[::-1], strict=True):
+        step.load_state_dict(saved, 3)
+        assert torch.equal(step._dropout.generator.get_state(), mask)
+    saved["dropout_rng"] = masks[:1]  # of another number of processes
+    steps[0].load_state_dict(saved, 3)
+    after_three = steps[0]._dropout.generator.get_state()
+    steps[0].load_state_dict(saved, 4)
+    after_four = steps[0]._dropout.generator.get_state()
+    states = [masks[0], after_three, after_four]
+    assert not any(torch.equal(*pair) for pair in combinations(states, 2))
+
+
+@pytest.mark.parametrize(
+    ("device", "selected", "backend", "own"),
+    [
+        ("cuda", ["cuda", "cuda:1"], "nccl", [torch.device("cuda:1")]),
+        ("cpu", ["cpu"], "gloo", []),
+    ],
+)
+def test_each_process_has_a_gpu_of_its_own(
+    device: str,
+    selected: list[str],
+    backend: str,
+    own: list[torch.device],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That of its number on its machine, which is not its number among all."""
+    names: list[str] = []
+    backends: list[str] = []
+    devices: list[torch.device] = []
+
+    def select(name: str) -> torch.device:
+        names.append(name)
+        return torch.device(name)
+
+    def join(name: str, timeout: object) -> None:
+        backends.append(name)
+        raise ValueError("no others")
+
+    for name, value in (("WORLD_SIZE", "4"), ("RANK", "3"), ("LOCAL_RANK", "1")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("elmo_cli.lm.distributed.select_device", select)
+    monkeypatch.setattr(torch.cuda, "set_device", devices.append)
+    monkeypatch.setattr(torch.distributed, "init_process_group", join)
+    message = r"the 4 processes can't find each other \(no others\)"
+    with pytest.raises(TrainingError, match=message), process_group(device):
+        pass
+    assert (names, backends, devices) == (selected, [backend], own)
 
 
 def test_bfloat16_is_close_to_float32(tmp_path: Path) -> None:

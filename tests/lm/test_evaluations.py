@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_run import SETTINGS, LogReporter, equal, evaluations, exported, trainer, weights
+from tiny_run import SETTINGS, LogReporter, equal, evaluations, exported, log, trainer, weights
 
 from elmo_cli.errors import StoppedError
 from elmo_cli.lm.checkpoint import read_checkpoint
 from elmo_cli.lm.language_model import load_language_model
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.perplexity import perplexity
+from elmo_cli.lm.stream import StreamBatch
 from elmo_cli.pretrained.model_files import CHECKPOINT_FILE
 
 # A learning rate so high that the perplexity rises after some steps.
@@ -93,10 +94,28 @@ def test_an_interrupted_run_keeps_the_best_of_all_its_parts(
     assert equal(exported(rest), best_weights)
 
 
+def test_a_stopped_run_exports_its_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long after the last evaluation; its last loss is in the log."""
+    run = trainer(tmp_path, replace(SETTINGS, eval_steps=100, log_steps=100))
+    train_one_batch = run._train_one_batch
+
+    def interrupted(batch: StreamBatch) -> None:
+        train_one_batch(batch)
+        if run.progress.step == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(run, "_train_one_batch", interrupted)
+    with pytest.raises(StoppedError, match="stopped at step 5; everything is saved"):
+        run.train()
+    assert equal(exported(run), weights(run))
+    assert [line["step"] for line in log(tmp_path)] == [5]
+
+
 def test_patience_ends_a_run(tmp_path: Path) -> None:
     run = trainer(tmp_path, replace(WILD, max_steps=60, patience=2, learning_rate=0.05))
     run.train()
     measured = [average for _, average in evaluations(tmp_path)]
+    assert evaluations(tmp_path)[0][0] == 0  # the initial weights may be the best ones
     assert run.progress.step < 60
     assert min(measured) == measured[-3]
     assert min(measured[-2:]) >= measured[-3]

@@ -138,8 +138,9 @@ def test_what_is_overwritten(attempt: Callable[..., Done], finished: Path, domai
         refused(attempt(line), 2, "out: contains ")
     assert [digests(folder) for folder in folders] == before
     name = os.fsdecode(b"caf\xe9.txt")
-    shutil.copy(domain / "a.txt", finished.parent / name)
-    assert attempt(f"--overwrite --domain /{name}").code == 0
+    content = (domain / "a.txt").read_bytes()
+    (finished.parent / name).write_bytes(content + b"\n\xff is left out\n")
+    assert attempt(f"--overwrite --domain /{name} --on-error skip").code == 3
     assert digests(finished).keys() == before[0].keys()
     assert r"caf\udce9.txt" in (finished / "README.md").read_text(encoding="utf-8")
 
@@ -168,6 +169,25 @@ def test_another_run_is_not_continued(
         before = digests(finished)
         refused(attempt("--resume --max-steps 20"), 1, "finetune.json", "`--overwrite`")
         assert digests(finished) == before
+
+
+def test_a_resumed_run_is_unfinished_until_it_ends(
+    attempt: Callable[..., Done], finished: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its weights change; they are chosen on a part of a large validation text."""
+    n_tokens: list[int] = []
+
+    def train(trainer: Trainer) -> None:
+        assert trainer.heldout is not None
+        n_tokens.append(trainer.heldout.n_tokens)
+        raise OutputError("no space left", "make room")
+
+    monkeypatch.setattr(Trainer, "train", train)
+    monkeypatch.setattr("elmo_cli.lm.finetune.run._EVALUATED_TOKENS", 30)
+    names = {path.name for path in finished.iterdir()}
+    refused(attempt("--resume --max-steps 9"), 1, "no space left")
+    assert names - {path.name for path in finished.iterdir()} == {"README.md", "state.hdf5"}
+    assert 20 <= n_tokens[0] <= 45
 
 
 def test_record_of_another_version_is_not_continued(

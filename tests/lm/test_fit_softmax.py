@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -59,6 +60,13 @@ def test_fit_is_nearly_optimal(tiny_bilm: BiLM, unigram: float) -> None:
     before = [p.clone() for p in tiny_bilm.parameters()]
     fitted, lines = fit(tiny_bilm)
     assert lines[-1]["tokens"] == CORPUS.n_tokens + CORPUS.n_sentences
+    assert [line["fit_pass"] for line in lines] == list(range(len(lines)))
+    averages = [line["heldout"]["average"] for line in lines]
+    gains = [1 - averages[k] / min(averages[:k]) for k in range(1, len(averages))]
+    assert len(gains) < 20  # the two last passes in a row that gained little ended it
+    gained_little = [gain < 0.005 for gain in gains]
+    assert gained_little[-2:] == [True, True]
+    assert not any(first and second for first, second in pairwise(gained_little[:-1]))
     assert all(map(torch.equal, before, tiny_bilm.parameters()))
     # The outputs of made-up weights are small, so the weights of the softmax must grow large.
     assert average(tiny_bilm, fitted) < 0.45 * unigram
@@ -73,6 +81,9 @@ def test_tokens_limit_a_fit(tiny_bilm: BiLM, monkeypatch: pytest.MonkeyPatch) ->
     assert {line["tokens"] for line in lines} == {147}  # whole sentences
     _, lines = fit(tiny_bilm, 1)
     assert {line["tokens"] for line in lines} == {7}  # at least one
+    monkeypatch.setattr(module, "_MAX_BYTES", 150 * 2 * 8 * 2)  # of float16 in both directions
+    _, lines = fit(tiny_bilm)
+    assert {line["tokens"] for line in lines} == {147}
 
 
 def test_best_pass_is_kept_and_the_learning_rate_falls(

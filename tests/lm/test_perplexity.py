@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_cli.errors import WeightFileError
+from elmo_cli.errors import UsageError, WeightFileError
 from elmo_cli.lm import evaluation
 from elmo_cli.lm.corpus import Corpus, read_corpus
-from elmo_cli.lm.evaluation import score
+from elmo_cli.lm.evaluation import exp_or_inf, score
 from elmo_cli.lm.language_model import LanguageModel, load_language_model
 from elmo_cli.lm.perplexity import ByteModel, perplexity, perplexity_of
 from elmo_cli.lm.stream import BACKWARD, FORWARD
@@ -90,6 +90,20 @@ def test_four_streams_equal_a_batch_of_bilm_tf(
     assert (total.predictions, total.not_scored) == (272, 22)
     not_scored = np.setdiff1d(np.arange(294), positions)
     assert np.array_equal(np.flatnonzero(~scores.is_scored), not_scored)
+
+
+def test_each_stream_needs_a_sentence(model: LanguageModel, corpus: Corpus) -> None:
+    """The first step of the empty one would be the end of all others."""
+    assert score(model, corpus, carry=True, batch_size=30).is_scored.any()
+    with pytest.raises(UsageError, match="the text has 30 sentences, and nothing is left") as it:
+        score(model, corpus, carry=True, batch_size=31)
+    assert it.value.where == "`batch_size=31`"
+
+
+def test_a_perplexity_that_no_number_holds_is_infinite() -> None:
+    """After divergence, where the log has it before the error."""
+    assert exp_or_inf(1.0) == math.e
+    assert exp_or_inf(1e4) == math.inf
 
 
 def test_any_initial_state_is_that_of_the_model(

@@ -19,6 +19,8 @@ from tiny_run import log
 
 from elmo_cli.lm.checkpoint import read_checkpoint
 from elmo_cli.lm.language_model import load_language_model
+from elmo_cli.lm.pretrain import _options
+from elmo_cli.lm.pretrain_config import PretrainConfig
 from elmo_cli.pretrained.load import load
 from elmo_cli.pretrained.warm_state import warm_state
 from elmo_cli.text.vocabulary import Vocabulary
@@ -316,6 +318,24 @@ def test_a_projection_as_large_as_the_cell_stays(text: Path, tmp_path: Path) -> 
         assert load(folder).options.has_lstm_projection == has_projection
 
 
+@pytest.mark.parametrize(
+    ("settings", "n_filters", "has_projections"),  # after the character CNN and in the LSTM
+    [
+        ({}, 512, (True, True)),
+        ({"projection_dim": 512}, 512, (False, False)),
+        ({"projection_dim": 512, "lstm_dim": 600}, 512, (False, True)),
+        ({"projection_dim": 512, "char_filters": 2048}, 2048, (True, False)),
+    ],
+)
+def test_equal_sizes_need_no_projection(
+    settings: dict[str, int], n_filters: int, has_projections: tuple[bool, bool]
+) -> None:
+    """bilm-tf has none there, and options.json could not tell a model that has."""
+    sizes = _options(PretrainConfig(**settings))
+    assert sizes.n_filters == n_filters
+    assert (sizes.has_cnn_projection, sizes.has_lstm_projection) == has_projections
+
+
 def test_a_prepared_run_starts_anywhere(documents: Path, tmp_path: Path) -> None:
     """A machine that is rented by the minute must not spend them on reading."""
     model = tmp_path / "model"
@@ -323,11 +343,13 @@ def test_a_prepared_run_starts_anywhere(documents: Path, tmp_path: Path) -> None
     there = tmp_path / "there"
     straight = tmp_path / "straight"
     made("pretrain", documents, "-o", model, "--max-steps", 2, *SIZES)
+    (model / "state.hdf5").unlink()  # as if this run had not ended
     words = (documents, "--init-from", model, "--max-steps", 4, *FEW, "--log-steps", 1)
     made("pretrain", "-o", straight, *words)
     done = made("pretrain", "-o", prepared, "--prepare", *words, "--json")
     assert json.loads(done.out)["steps"] == 0
     assert f"MB; `elmo pretrain -o {prepared} --resume` trains" in done.err
+    assert f"warning: {model}: the run is not finished; " in done.err
     names = ["checkpoint.pt", "options.json", "recipe.json", "text.npz", "vocab.txt"]
     assert sorted(path.name for path in prepared.iterdir()) == names
     shutil.rmtree(documents.parent)

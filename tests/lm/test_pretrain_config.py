@@ -12,7 +12,7 @@ import pytest
 
 from elmo_cli.errors import SettingError, UsageError
 from elmo_cli.lm.pretrain_config import PretrainConfig
-from elmo_cli.lm.settings import TrainSettings
+from elmo_cli.lm.settings import NOT_FIXED, TrainSettings
 from elmo_cli.training.run_folder import RECIPE_FILE
 
 BUNDLED = Path(__file__).parents[2] / "weights/elmo-en" / RECIPE_FILE
@@ -107,6 +107,20 @@ def test_given_settings_replace_those_of_a_recipe(
         ({}, {"init_from": "a", "options_file": "o"}, "options_file"),
         ({"options_file": "o"}, {"char_filters": 2048}, "char_filters"),
         ({"vocabulary": "v"}, {"vocabulary_size": 9}, "vocabulary_size"),
+        *(
+            ({"init_from": "a"}, {name: value}, name)
+            for name, value in {
+                "options_file": "o",
+                "projection_dim": 8,
+                "char_filters": 2048,
+                "vocabulary": "v",
+                "vocabulary_size": 9,
+                "min_count": 3,
+            }.items()
+        ),
+        ({"options_file": "o"}, {"lstm_dim": 8}, "lstm_dim"),
+        ({"options_file": "o"}, {"projection_dim": 8}, "projection_dim"),
+        ({"vocabulary": "v"}, {"min_count": 3}, "min_count"),
     ],
 )
 def test_given_setting_without_effect_is_refused(
@@ -151,6 +165,7 @@ def test_what_a_resumed_run_may_change() -> None:
         "device": "cuda",
         "threads": 3,
     }
+    assert free.keys() == {*NOT_FIXED, "device", "threads"}
     saved.updated(free).check_same_run(saved)
 
 
@@ -188,12 +203,29 @@ def test_recipe_with_a_wrong_setting_is_refused(content: Any, message: str, tmp_
     assert caught.value.hint
 
 
-@pytest.mark.parametrize("key", ["batch_size", "batch-sizes"])
+@pytest.mark.parametrize("key", ["batch_size", "batch-sizes", "--batch-size"])
 def test_similar_key_is_suggested(key: str, tmp_path: Path) -> None:
     path = write(tmp_path / RECIPE_FILE, {key: 3})
     with pytest.raises(UsageError) as caught:
         PretrainConfig.read(path)
     assert caught.value.hint == "did you mean `batch-size`?"
+
+
+def test_keys_are_listed_if_none_is_similar(tmp_path: Path) -> None:
+    """By the names that a recipe has; one of them is not that of its setting."""
+    with pytest.raises(UsageError) as caught:
+        PretrainConfig.read(write(tmp_path / RECIPE_FILE, {"xyz": 3}))
+    keys = caught.value.hint.removeprefix("the keys are ").split(", ")
+    assert {"input-format", "texts", "batch-size", "init-from", "threads"} <= set(keys)
+    assert {"format", "data-dir", "text", "training", "reading"}.isdisjoint(keys)
+
+
+def test_default_learning_rates() -> None:
+    """A rate that is given replaces that of the optimizer."""
+    rates = {"adamw": 2.5e-3, "adagrad": 0.2}
+    for optimizer, rate in rates.items():
+        assert TrainSettings(optimizer=optimizer).peak_rate == rate
+        assert TrainSettings(optimizer=optimizer, learning_rate=0.5).peak_rate == 0.5
 
 
 def test_recipe_with_a_treebank_fraction_says_how_to_prepare_the_text(tmp_path: Path) -> None:
@@ -235,6 +267,20 @@ def test_written_recipe_reads_back(tmp_path: Path) -> None:
     assert without_effect.isdisjoint(content)
     read = PretrainConfig.read(tmp_path / RECIPE_FILE)
     assert read == config.updated({"device": "auto"})
+
+
+def test_names_of_files_are_relative_to_the_recipe(tmp_path: Path) -> None:
+    """So that a folder with the files and the model can be moved."""
+    files = {"options_file": "in/o.json", "vocabulary": "v.txt"}
+    given = {name: str(tmp_path / path) for name, path in files.items()}
+    config = PretrainConfig().updated({**given, "init_from": None})
+    (tmp_path / "model").mkdir()
+    config.write(tmp_path / "model")
+    content = json.loads((tmp_path / "model" / RECIPE_FILE).read_text())
+    assert (content["options-file"], content["vocabulary"]) == ("../in/o.json", "../v.txt")
+    read = PretrainConfig.read(tmp_path / "model" / RECIPE_FILE)
+    for name, path in files.items():
+        assert os.path.realpath(getattr(read, name)) == str(tmp_path.resolve() / path)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,15 @@ import pytest
 from elmo_cli.errors import TrainingError
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.settings import TrainSettings
-from elmo_cli.lm.stream import BACKWARD, FORWARD, StreamBatch, batches, flatten, shuffled_order
+from elmo_cli.lm.stream import (
+    BACKWARD,
+    FORWARD,
+    StreamBatch,
+    batches,
+    check_long_enough,
+    flatten,
+    shuffled_order,
+)
 
 LONG = [[f"w{(7 * i + k) % 13}" for k in range(1 + i % 9)] for i in range(60)]
 N_BOUNDARIES = 2  # types of a corpus that are no tokens, <S> and </S>; the first two
@@ -119,3 +127,29 @@ def test_a_text_shorter_than_one_batch_is_refused() -> None:
         next(batches(corpus, TrainSettings(batch_size=3, bptt=5)))
     assert "`batch_size=2`" in it.value.hint
     assert next(batches(corpus, TrainSettings(batch_size=3, bptt=4))).n_batches == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "n_processes", "n_streams", "hint"),
+    [
+        ({"batch_size": 2, "bptt": 12}, 1, 2, "give more text, or `batch_size=1`"),
+        ({"batch_size": 1, "bptt": 13}, 1, 1, "give more text"),  # no size would do
+        ({"batch_size": 1, "bptt": 5}, 3, 3, "give more text, or `batch_size=2`"),
+        (
+            {"batch_size": 2, "gradient_accumulation_steps": 2, "bptt": 4},
+            1,
+            4,
+            "give more text, or `batch_size=3`",
+        ),
+    ],
+)
+def test_all_streams_of_a_step_need_text(
+    settings: dict[str, int], n_processes: int, n_streams: int, hint: str
+) -> None:
+    """Those of all processes, and of all batches of a weight update."""
+    corpus = Corpus.read([["a"] * 11])
+    with pytest.raises(TrainingError) as caught:
+        check_long_enough(corpus, TrainSettings(**settings), n_processes)
+    sizes = f"one batch of {n_streams} streams of {settings['bptt']} tokens"
+    assert caught.value.problem == f"11 tokens are less than {sizes}"
+    assert caught.value.hint == hint

@@ -61,6 +61,14 @@ def test_archives_are_models(
     assert folder.stat().st_mtime_ns == before
 
 
+def test_an_archive_may_have_a_name_that_is_as_long_as_names_can_be(
+    tmp_path: Path, contents: dict[str, bytes]
+) -> None:
+    """Its folder has a longer one, with a hash."""
+    path = make(tmp_path / f"{'m' * 251}.zip", list(contents.items()))
+    assert locate(path).name == "m" * 251
+
+
 @pytest.mark.parametrize(
     "suffix", [".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz"]
 )

@@ -76,7 +76,7 @@ def test_names_of_published_files(tiny: Path, tmp_path: Path, options: str, weig
     """Also next to the checkpoint that they were converted from."""
     folder = copy(tiny, tmp_path / "m", options, weights)
     (folder / CHECKPOINT).write_bytes(b"")
-    for other in ("elmo_2x_softmax_weights.hdf5", "state.hdf5"):
+    for other in ("elmo_2x_softmax_weights.hdf5", "state.hdf5", "optimizer.hdf5"):
         shutil.copy(folder / weights, folder / other)
     (folder / "vocab-2016-09-10.txt").write_text("a\n")
     files = locate(folder)
@@ -87,7 +87,8 @@ def test_names_of_published_files(tiny: Path, tmp_path: Path, options: str, weig
 
 def test_optional_files_are_found(folder: Path) -> None:
     names = ["softmax.hdf5", "vocab.txt", "state.hdf5"]
-    for name in (*names, "my_softmax.hdf5", "vocab2.txt"):
+    others = ["my_softmax.hdf5", "weights_softmax_weights.hdf5", "vocab2.txt", "vocab.txt.gz"]
+    for name in (*names, *others):
         (folder / name).write_bytes(b"")
     pair = ModelSource(None, folder / "options.json", folder / "weights.hdf5")
     for source in (folder, pair, folder / "weights.hdf5"):
@@ -95,6 +96,7 @@ def test_optional_files_are_found(folder: Path) -> None:
         assert files.name == "mine"
         optional = [files.softmax, files.vocabulary, files.warm_state]
         assert optional == [folder / name for name in names]
+        assert [path.name for path in files.paths] == ["options.json", "weights.hdf5", *names]
 
 
 def test_other_files_next_to_weights_are_passed_over(tiny: Path, tmp_path: Path) -> None:
@@ -107,8 +109,13 @@ def test_other_files_next_to_weights_are_passed_over(tiny: Path, tmp_path: Path)
     shutil.copy(tiny / "options.json", folder)  # of a third one
     files = locate(folder / "my_weights.hdf5")
     assert (files.name, files.options.name) == ("my_weights", "my_options.json")
+    with pytest.raises(UsageError, match="expected one model"):
+        locate(ModelSource(folder / "my_weights.hdf5", options=folder / "other_options.json"))
     pair = {"options": folder / "other_options.json", "weights": folder / "my_weights.hdf5"}
     assert load(**pair).files == tuple(map(str, pair.values()))
+    for name in ("my_softmax_weights.hdf5", "other_softmax_weights.hdf5"):
+        (folder / name).touch()
+    assert locate(folder / "my_weights.hdf5").softmax == folder / "my_softmax_weights.hdf5"
     pair["options"].write_text("{")
     with pytest.raises(OptionsError):
         load(**pair)
@@ -214,6 +221,7 @@ def test_a_folder_that_cannot_be_read(folder: Path, monkeypatch: pytest.MonkeyPa
         (ModelSource(weights="w.hdf5"), "w.hdf5: expected one model"),
         (ModelSource("small", options="o.json", weights="w.hdf5"), "small, o.json, w.hdf5: expec"),
         (ModelSource("small", options="o.json"), "small, o.json: expected one model"),
+        (ModelSource("small", weights="w.hdf5"), "small, w.hdf5: expected one model"),
     ],
 )
 def test_what_is_not_one_model_is_refused(source: ModelSource, problem: str) -> None:

@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from command_line import documented, elmo, made
 from local_server import LocalServer
 
 from elmo_cli import Embedder
 from elmo_cli.cli import console
+from elmo_cli.model.bilm import State
 from elmo_cli.pretrained.catalogue import CATALOGUE, Model, find_model
 from elmo_cli.pretrained.download import pull
 from elmo_cli.pretrained.load import load
+from elmo_cli.weightfile.write import write_state
 
 
 def as_json(*words: object) -> Any:
@@ -56,6 +59,8 @@ def test_show_of_a_published_model(home: Path) -> None:
     assert {f"  {address}" for address in (*options.addresses, *weights.addresses)} < lines
     assert {f"  sha256 {weights.sha256}", "  sha256 not stated"} < lines
     assert f"path        {home}/models/small" in lines
+    lines = set(shown("show", "original-5.5b"))
+    assert {"aliases     5.5b, original_5.5b", "bytes       about 374.4 MB"} < lines
     facts = as_json("show", "5.5b")
     assert (facts["name"], facts["parameters"], facts["dim"]) == ("original-5.5b", 93_600_848, 1024)
     assert (facts["bytes_are_exact"], facts["where"]) == (False, "not downloaded")
@@ -88,8 +93,35 @@ def test_show_of_files(tiny: Path, tmp_path: Path, kind: str) -> None:
     assert not facts["warm_state"]
     sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
     assert {file["name"]: file["bytes"] for file in facts["files"]} == sizes
-    lines = {"vocabulary  yes", *(f"  sha256 {file['sha256']}" for file in facts["files"])}
+    lstm = json.dumps(facts["options"]["lstm"])
+    lines = {
+        "vocabulary  yes",
+        f"lstm        {lstm}",
+        *(f"  sha256 {file['sha256']}" for file in facts["files"]),
+    }
     assert lines < set(shown("show", source))
+
+
+@pytest.mark.parametrize("has_parts", [False, True])
+def test_convert_says_what_a_folder_lacks(has_parts: bool, tiny: Path, tmp_path: Path) -> None:
+    """It has all that the original has."""
+    source = shutil.copytree(tiny, tmp_path / "source")
+    names = {"options.json", "weights.hdf5", "parts.json"}
+    if has_parts:
+        names |= {"vocab.txt", "state.hdf5"}
+        (source / "vocab.txt").write_text("<S>\n</S>\n<UNK>\n")
+        state = State(torch.randn(2, 2, 1, 8), torch.randn(2, 2, 1, 16))
+        write_state(state, source / "state.hdf5")
+    done = made("models", "convert", source, "-o", tmp_path / "copy")
+    n_parameters = sum(values.numel() for values in load(tiny).parameters())
+    vocabulary = "vocabulary" if has_parts else "no vocabulary"
+    sizes = f"{n_parameters:,} weights of weights in HDF5, no softmax, {vocabulary}"
+    assert f"{tmp_path / 'copy'}: {sizes}" in done.err.splitlines()
+    assert {path.name for path in (tmp_path / "copy").iterdir()} == names
+    if has_parts:
+        stored = load(tmp_path / "copy").warm_state
+        assert stored is not None
+        assert torch.equal(stored.c, state.c)
 
 
 def test_random(tiny: Path, tmp_path: Path) -> None:

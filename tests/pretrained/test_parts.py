@@ -14,7 +14,12 @@ from elmo_cli.errors import ModelError
 from elmo_cli.lm.language_model import load_language_model
 from elmo_cli.model.bilm import NextTokenSoftmax, State
 from elmo_cli.pretrained.load import ModelSource, describe_model, load, locate
-from elmo_cli.pretrained.model_files import check_parts, remove_parts, write_parts
+from elmo_cli.pretrained.model_files import (
+    check_parts,
+    remove_parts,
+    sha256_of,
+    write_parts,
+)
 from elmo_cli.pretrained.model_inspection import inspect_model
 from elmo_cli.pretrained.parts_file import PARTS_FILE
 from elmo_cli.pretrained.warm_state import TEXT, write_warm_state
@@ -72,11 +77,12 @@ def test_a_part_of_another_model_is_refused(part: str, model: Path, other: Path)
     read(model)
 
 
-@pytest.mark.parametrize("has_parts_file", [False, True])
-def test_parts_without_an_entry_are_used_with_a_warning(has_parts_file: bool, model: Path) -> None:
+@pytest.mark.parametrize("recorded", ["", "weights", "softmax"])
+def test_parts_without_an_entry_are_used_with_a_warning(recorded: str, model: Path) -> None:
+    """Also if there is none of the weights, to which they belong."""
     remove_parts(model)
-    if has_parts_file:
-        digests = {"weights": locate(model).weights_sha256}
+    if recorded:
+        digests = {recorded: sha256_of(model / FILES[recorded])}
         (model / PARTS_FILE).write_text(json.dumps(digests))
     loaded = load_language_model(model)
     assert str(model / "softmax.hdf5") in loaded.warning
@@ -97,6 +103,11 @@ def test_a_part_that_is_its_own_needs_no_warning(model: Path) -> None:
     assert load_language_model(model).warning == ""
     facts = describe_model(str(model))
     assert (facts["softmax"], facts["vocabulary"], facts["warm_state"]) == (True, True, True)
+    facts = inspect_model(ModelSource(model), verify=True).facts
+    assert facts["softmax"] == {"file": "softmax.hdf5", "types": 5}
+    assert facts["vocabulary"] == {"file": "vocab.txt", "types": 5}
+    assert (facts["warm_state"], facts["sha256"]) == (True, locate(model).sha256)
+    assert facts["next"][1:] == [f"elmo perplexity TEXT -m {model}"]
     assert load_language_model(model, softmax=model / "." / "softmax.hdf5").warning == ""
     assert load_language_model().warning == ""  # the bundled model
     files = locate(model)

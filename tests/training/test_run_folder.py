@@ -186,6 +186,22 @@ def test_the_hint_names_the_option_for_the_state_of_the_run(
     assert ("higher limit" in caught.value.hint) == is_finished
 
 
+@pytest.mark.parametrize("kind", ALL_FILES)
+def test_the_checkpoint_is_removed_before_what_it_belongs_to(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that is killed meanwhile is not resumed from it with other weights, or none."""
+    removed: list[str] = []
+    fill(tmp_path, ALL_FILES[kind].split())
+    with RunFolder(tmp_path, kind) as folder:
+        folder.open("overwrite")
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "unlink", lambda path, missing_ok: removed.append(path.name))
+            folder.clear()
+    assert removed[1] == "checkpoint.pt"
+    assert sorted(removed) == sorted(ALL_FILES[kind].split()[1:])
+
+
 @pytest.mark.parametrize(
     ("kind", "marker", "last"),
     [

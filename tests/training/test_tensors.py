@@ -49,6 +49,31 @@ def test_a_changed_bit_is_noticed(tmp_path: Path) -> None:
         read_tensors(path)
 
 
+def test_values_come_back_as_they_were(tmp_path: Path) -> None:
+    """Each with its type; a tensor that is in two places stays one."""
+    path = tmp_path / "a.pt"
+    shared = torch.arange(3)
+    plain = {"a": (1, 2.5, None), "b": ["x", True], 3: {}}
+    write_tensors(path, {"plain": plain, "first": shared, "second": [shared, shared + 1]})
+    content = read_tensors(path)
+    assert content["plain"] == plain
+    assert content["first"] is content["second"][0]
+    assert content["second"][1].tolist() == [1, 2, 3]
+    path.write_bytes(bytes(path.stat().st_size))  # the values are no part of the file
+    assert content["first"].tolist() == [0, 1, 2]
+
+
+def test_views_that_are_larger_than_the_file_are_refused(tmp_path: Path) -> None:
+    """Each of them is within the limit of 64 MiB, and both together are not."""
+    path = tmp_path / "a.pt"
+    views = [torch.ones(1).expand(10 << 20) for _ in range(2)]
+    write_tensors(path, views[:1])
+    assert read_tensors(path)[0].nbytes == 40 << 20
+    write_tensors(path, views)
+    with pytest.raises(ValueError, match="far larger than the file"):
+        read_tensors(path)
+
+
 def test_a_missing_file_is_reported_as_missing(tmp_path: Path) -> None:
     path = tmp_path / "a.pt"
     with pytest.raises(ResumeError) as caught, as_resume_error(path):
