@@ -13,11 +13,12 @@ MOST_SPAN_TYPES = 1_000  # each of which has several labels, and each pair of th
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
 
 
-def check_names(names: Any, *, most: int = MOST_LABELS) -> None:
+def check_names(names: Any, *, most: int = MOST_LABELS, may_be_empty: bool = False) -> None:
     """Raise a ValueError unless labels are a list of distinct strings, which end no line or cell.
 
     Args:
         most: the largest number of names; a model of more needs too much memory.
+        may_be_empty: whether a name may be "", the type of spans that have none.
     """
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ValueError("the labels are not a list of strings")
@@ -26,7 +27,7 @@ def check_names(names: Any, *, most: int = MOST_LABELS) -> None:
     if len(set(names)) < len(names):
         raise ValueError("a label occurs twice")
     for name in names:
-        if not name or _CONTROL.search(name):
-            raise ValueError(
-                f"the label {shortened(ascii(name))} is empty or has a control character"
-            )
+        if not name and not may_be_empty:
+            raise ValueError("a label is empty")
+        if _CONTROL.search(name):
+            raise ValueError(f"the label {shortened(ascii(name))} has a control character")

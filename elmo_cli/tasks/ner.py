@@ -221,8 +221,9 @@ class NerTask(Task):
     def check_model_labels(self, labels: Any) -> None:
         if labels["scheme"] not in (None, *SCHEMES):
             raise ValueError("the scheme of the labels is unknown")
-        most = MOST_LABELS if labels["scheme"] is None else MOST_SPAN_TYPES
-        check_names(labels["names"], most=most)
+        has_spans = labels["scheme"] is not None
+        most = MOST_SPAN_TYPES if has_spans else MOST_LABELS
+        check_names(labels["names"], most=most, may_be_empty=has_spans)
 
     def score(self, examples: Sequence[Example], predictions: Sequence[Labels]) -> Scores:
         """Score tokens that have a label, or spans of sentences of which all tokens have one."""

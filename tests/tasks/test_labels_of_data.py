@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import Done, elmo, made, refused
 
+from elmo_cli.errors import InputError
 from elmo_cli.tasks.data_files import read_data_file
 from elmo_cli.tasks.data_fit import fit_of_test_data, fit_of_training_data
 from elmo_cli.tasks.readers import Split
@@ -67,7 +69,7 @@ def read(task: Task, text: str) -> Split:
 
 
 @pytest.mark.parametrize("label", ["-", "-1", "_", "", None, -1, float("nan")])
-@pytest.mark.parametrize("name", ["ner", "classification", "entailment", "similarity", "srl"])
+@pytest.mark.parametrize("name", DATA)
 def test_examples_without_a_label_are_left_out(name: str, label: object) -> None:
     task = trained(name)
     if name == "ner":
@@ -76,16 +78,43 @@ def test_examples_without_a_label_are_left_out(name: str, label: object) -> None
         rows = [{"text": "A day.", "label": 1}, {"text": "A day.", "label": label}]
     elif name == "srl":
         rows = [frame("O B-V O"), frame([label, "B-V", "O"])]
+    elif name == "coref":
+        rows = [document([[[0, 0], [2, 2]]]), document(label)]
     else:
         known = "yes" if name == "entailment" else 2
         rows = [pair(known), pair(label)]
     split = read(task, lines_of(*rows))
-    assert len(split.examples) == 1
+    [example] = split.examples
+    assert len(split.sentences) == len(example.sentences)
+    assert split.keys == [0] * len(split.sentences)
     assert split.unlabelled == ["test.jsonl, line 2"]
     Path("all.jsonl").write_text(lines_of(*rows))
     whole = read_data_file(task, "all.jsonl", every_row=True)
     assert [task.is_labelled(example) for example in whole.examples] == [True, False]
     assert [example.key for example in whole.examples] == [0, 1]
+
+
+def test_a_sentence_stays_if_one_of_its_frames_has_labels() -> None:
+    def frames(*tags: object) -> dict[str, Any]:
+        fields = [{"predicate": 1, "tags": of_frame} for of_frame in tags]
+        return {"tokens": ["She", "sold", "it"], "frames": fields}
+
+    labels = "O B-V O"
+    split = read(trained("srl"), lines_of(frames(labels, None), frames("-"), frames(None, labels)))
+    assert [(frame.sentences, frame.key) for frame in split.examples] == [((0,), 0), ((1,), 2)]
+    assert split.keys == [0, 2]
+    assert split.unlabelled == [f"test.jsonl, line {number}" for number in (1, 2, 3)]
+
+
+def test_data_without_a_valid_example_say_what_is_wrong_with_the_first() -> None:
+    Path("a.tsv").write_text("no tab\nnone\n")
+    problem = "a.tsv: contains no valid example; the first is invalid: a.tsv, line 1: expected a la"
+    with pytest.raises(InputError, match=re.escape(problem)):
+        read_data_file(load_task("classification"), "a.tsv", on_error="skip")
+    Path("a.tsv").write_bytes("1\tA caf\u00e9\n".encode("latin-1"))
+    with pytest.raises(InputError, match=r"a\.tsv, line 1: ") as caught:
+        read_data_file(load_task("classification"), "a.tsv")
+    assert "`iconv -f CP1252 -t UTF-8 FILE > NEW_FILE`" in caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -169,6 +198,15 @@ def test_numbers_as_labels_of_tokens_are_warned_of() -> None:
     assert "warning: a.jsonl: all labels are numbers" in done.err
 
 
+def test_spans_may_have_no_type() -> None:
+    """As in data sets of one kind of entity."""
+    Path("a.conll").write_text("the O\nheat B\nshock I\nprotein I\n\nit O\n")
+    data = ("--train", "a.conll", "--dev", "a.conll")
+    facts = json.loads(made("train", "ner", *data, *QUIET, "-o", "ner", "--json").out)
+    assert facts["dev"]["by_type"]["_"]["gold"] == 1
+    made("evaluate", "ner", "--test", "a.conll")
+
+
 @pytest.mark.parametrize(
     "labels", ["B_PER I_PER o", "PER-B PER-I O", "b-PER i-PER o", "(PER* *) *"]
 )
@@ -204,7 +242,11 @@ INVALID = {
     "similarity": (DATA["similarity"][0], lines_of(pair("high")), "no valid relatedness"),
     "srl": (DATA["srl"][0], lines_of(frame("B-V")), "the frame"),
     "coref": (DATA["coref"][0], lines_of(document([[[0, 9]]])), "the mention [0, 9]"),
-    "qa": (lines_of(qa_line()), lines_of(qa_line(5), qa_line(None)), "the answer 'Rhine'"),
+    "qa": (
+        lines_of(qa_line()),
+        lines_of(qa_line(5), qa_line(None)),
+        "'Rhine' is not at character 5 of",
+    ),
 }
 
 

@@ -16,7 +16,7 @@ from command_line import made
 
 from elmo_cli.errors import ModelError
 from elmo_cli.pretrained.parts_file import PartsFile
-from elmo_cli.tasks.task import Example
+from elmo_cli.tasks.task import Example, load_task
 from elmo_cli.tasks.trained_task import PARTS, load_trained
 from elmo_cli.training.tensors import write_tensors
 
@@ -181,6 +181,56 @@ def test_a_forged_task_file_is_refused(
     with pytest.raises(ModelError) as caught:
         load_trained(model)
     assert caught.value.hint
+
+
+def numbered(n: int) -> list[str]:
+    return [f"T{number}" for number in range(n)]
+
+
+# Task -> labels that its models have, and some that none has, with what is wrong with them.
+LABELS: dict[str, tuple[list[Any], list[tuple[Any, str]]]] = {
+    "ner": (
+        [{"scheme": "BIO", "names": numbered(1_000)}, {"scheme": None, "names": numbered(1_001)}],
+        [
+            ({"scheme": "BIO", "names": numbered(1_001)}, "not 1 to 1,000"),
+            ({"scheme": None, "names": [""]}, "is empty"),
+        ],
+    ),
+    "classification": (
+        [["a"], numbered(10_000)],
+        [
+            ([], "there are 0 labels"),
+            (["a", "a"], "occurs twice"),
+            (["a", ""], "is empty"),
+            (["a", "\u2028"], "control character"),
+            (["a", "\ud800"], "control character"),
+            (numbered(10_001), "not 1 to 10,000"),
+            ("ab", "not a list"),
+        ],
+    ),
+    "similarity": (
+        [{"mean": -2.5, "deviation": 0.5}],
+        [
+            ({"mean": 1, "deviation": 0.5}, "the mean"),
+            ({"mean": 1.0, "deviation": float("nan")}, "the deviation"),
+            ({"mean": 1e30, "deviation": 1.0}, "the mean"),
+        ],
+    ),
+    "srl": ([numbered(1_000)], [(numbered(1_001), "not 1 to 1,000")]),
+    "coref": ([{"singletons": False}], [({"singletons": 0}, "not true or false")]),
+    "qa": ([None], [([], "no labels"), ({}, "no labels")]),
+}
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_labels_that_no_model_of_a_task_has_are_refused(name: str) -> None:
+    possible, impossible = LABELS[name]
+    task = load_task(name)
+    for labels in possible:
+        task.check_model_labels(labels)
+    for labels, problem in impossible:
+        with pytest.raises(ValueError, match=problem):
+            task.check_model_labels(labels)
 
 
 def not_finite(state: dict[str, torch.Tensor]) -> None:
