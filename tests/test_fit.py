@@ -38,10 +38,15 @@ def test_a_fraction_outside_the_limits_is_warned_of(n_fitting: int, is_warned: b
         assert point.warning.endswith("; give other words")
 
 
+def test_a_point_is_a_line_for_people() -> None:
+    assert FitPoint(RULE, 980, 1000).line == "words that are known: 980 of 1,000 (98.0%)"
+
+
 def test_a_fraction_of_few_things_is_not_warned_of() -> None:
     rule = FitRule("words", "known", "hint", warn_below=0.5, least_counted=20)
     assert FitPoint(rule, 0, 19).warning == ""
     assert FitPoint(rule, 0, 20).warning != ""
+    assert FitPoint(RULE, 0, 0).warning == ""
 
 
 IN_VOCABULARY = (
@@ -98,6 +103,8 @@ def test_only_a_required_point_is_refused() -> None:
 
 
 def test_json_has_the_counts_of_each_point() -> None:
-    facts = fit_facts([FitPoint(RULE, 5, 10, "xyz")])
-    assert facts["known"]["fitting"] == 5
-    assert facts["known"]["of"] == 10
+    facts = fit_facts([FitPoint(RULE, 5, 10, "xyz"), FitPoint(KNOWN_LABELS, 2, 2)])
+    assert facts == {
+        "known": {"fitting": 5, "of": 10, "example": "xyz"},
+        "known_labels": {"fitting": 2, "of": 2, "example": ""},
+    }

@@ -6,7 +6,12 @@ import math
 
 import pytest
 
-from elmo_cli.label_rules import find_span_spelling, is_no_label
+from elmo_cli.label_rules import (
+    find_span_spelling,
+    is_no_label,
+    unknown_labels,
+    unknown_warning,
+)
 
 
 @pytest.mark.parametrize("label", ["-", "-1", "_", "", " ", None, math.nan, -1, -1.0])
@@ -47,13 +52,14 @@ def spelled(first: str, inner: str, outside: str) -> list[str]:
     ("first", "inner", "outside", "name"),
     [
         ("B_{}", "I_{}", "O", "with `_` instead of `-`"),
-        ("B:{}", "I:{}", "O", "with `:` instead of `-`"),
+        *((f"B{m}{{}}", f"I{m}{{}}", "O", f"with `{m}` instead of `-`") for m in ":./|@#+"),
         ("{}-B", "{}-I", "O", "with the letter at the end"),
         ("{}_b", "{}_i", "o", "with the letter at the end"),
         ("b-{}", "i-{}", "o", "in lower case"),
         ("b_{}", "i_{}", "O", "in lower case"),
         ("b", "i", "o", "in lower case"),
         ("Begin-{}", "Inside-{}", "O", "with a word instead of a letter"),
+        ("begin-{}", "inside-{}", "o", "with a word instead of a letter"),
         ("B_{}", "I_{}", "OTHER", "with `_` instead of `-`"),
         ("I_{}", "I_{}", "O", "with `_` instead of `-`"),
     ],
@@ -63,13 +69,21 @@ def test_spellings_of_spans(first: str, inner: str, outside: str, name: str) -> 
     spelling = find_span_spelling(labels)
     assert spelling is not None
     assert spelling.name == name
-    assert spelling.example in labels
+    assert spelling.example == labels[0]
     assert "`" + spelling.example in spelling.problem
+
+
+@pytest.mark.parametrize("spelling", ["{}_PER", "PER_{}"])
+@pytest.mark.parametrize("letters", ["B I E S L U", "Begin Inside End Single", "Beg In Last Unit"])
+def test_spans_have_the_letters_or_words_of_any_scheme(letters: str, spelling: str) -> None:
+    labels = [spelling.format(letter) for letter in letters.split()]
+    assert find_span_spelling([*labels, "O", "O"]) is not None
+    assert find_span_spelling([*"bieslu", "o"]) is not None
 
 
 @pytest.mark.parametrize(
     "labels",
-    ["(PER* *) * (LOC) *", "(PER* * *) * * (LOC*)", "* * * (LOC) *"],
+    ["(PER* *) * (LOC) *", "(PER* * *) * * (LOC*)", "* * * (LOC) *", "(PER* * ) *"],
 )
 def test_brackets_are_spans(labels: str) -> None:
     spelling = find_span_spelling(labels.split())
@@ -87,8 +101,16 @@ def test_brackets_are_spans(labels: str) -> None:
         "I IN IN UH SYM",
         "E_x L_y O O O",  # no span begins
         "A a _x B_y C O",
+        "B_X B_X B_Y O",  # no type has two letters, and O is rare
         "",
     ],
 )
 def test_plain_labels_are_no_spans(labels: str) -> None:
     assert find_span_spelling(labels.split()) is None
+
+
+def test_unknown_labels_are_counted_and_the_first_is_named() -> None:
+    unknown = unknown_labels(["X", "A", "Y", "X"], {"A", "B"})
+    assert unknown == ["X", "Y", "X"]
+    problem = "labels that are not in train count as errors: 1,200, such as X"
+    assert unknown_warning(unknown * 400, "a.conll") == f"a.conll: {problem}"

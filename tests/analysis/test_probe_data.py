@@ -195,6 +195,7 @@ def test_what_looks_wrong_is_warned_of(tmp_path):
     assert data.splits["train"].labels == ["Y", *LABELS[1], *LABELS[2], *LABELS[3], *LABELS[4]]
     assert data.vectors(0)["train"].shape[0] == len(data.targets["train"]) == 8
     assert len(data.splits["train"].words) == 8
+    assert data.splits["train"].counts_by_sentence == [1, 1, 3, 1, 2]
     assert data.words is None
     assert data.is_unseen is None
 

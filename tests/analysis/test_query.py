@@ -155,6 +155,16 @@ def test_context(position, n, expected):
 
 
 @pytest.mark.parametrize(
+    ("position", "n", "expected"),
+    [(2, 2, ("a b", "c d e", "f g")), (1, 2, ("a", "b c d", "e f …")), (3, 0, ("…", "d e f", "…"))],
+)
+def test_context_of_a_phrase(position, n, expected):
+    occurrence = Occurrence(0, position, tuple("abcdefg"), 3)
+    assert occurrence.context(n) == expected
+    assert occurrence.token == expected[1]
+
+
+@pytest.mark.parametrize(
     ("text", "tokenizer", "sentence", "position"),
     [
         ("she sat on the [bank]", "whitespace", "she sat on the bank", 4),

@@ -114,6 +114,21 @@ def test_incomparable_files_are_refused(tmp_path, header, dim, message):
     assert raised.value.message == f"{path}: {message.format(reference_path)}"
 
 
+def test_files_pooled_in_different_ways_are_refused(tmp_path):
+    sentences = make_sentences(["a b", "c"])
+    arrays = [layers(sentence).sum(1) for sentence in sentences]
+    paths = {
+        pool: write(tmp_path / pool, sentences, arrays, header={"pool": pool})
+        for pool in ("mean", "max")
+    }
+    with (
+        open_embeddings(paths["mean"]) as reference,
+        open_embeddings(paths["max"]) as embeddings,
+        pytest.raises(EmbeddingsFileError, match=r"max: pool is 'max', that of .*mean is 'mean'"),
+    ):
+        check_comparable(embeddings, reference)
+
+
 def test_settings_that_change_vectors_a_little_are_listed(tmp_path):
     """Between two files of elmo all of them, of another program what it records."""
     sentences = make_sentences(LINES)
@@ -125,3 +140,9 @@ def test_settings_that_change_vectors_a_little_are_listed(tmp_path):
         assert check_comparable(embeddings, reference) == [state, precision]
         del reference.attributes["model_sha256"]
         assert check_comparable(embeddings, reference) == [state]
+    path = write(tmp_path / "b", sentences, header={"state_sha256": "ab", "batch_size": 12})
+    with open_embeddings(reference_path) as reference, open_embeddings(path) as embeddings:
+        assert check_comparable(embeddings, reference) == [
+            f"state_sha256 is 'ab', that of {reference_path} is None",
+            f"batch_size is 12, that of {reference_path} is None",
+        ]

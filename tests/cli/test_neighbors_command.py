@@ -242,6 +242,7 @@ def test_word_in_the_file() -> None:
     assert facts["queries"] == expected
     (third,) = neighbors("a.hdf5", "play", "--occurrence", "3")["queries"]
     assert positions([third]) == ["3:1"]
+    assert len(third["neighbors"]) == 5  # by default
     assert third["n_occurrences"] == 4
 
 
@@ -275,6 +276,8 @@ def test_typed_sentence_equals_a_query_file(tiny: Path, options: tuple[str, ...]
         ("0:1 -m tiny", "--model: has no effect without --text"),
         ("--text [a] --query-file a.hdf5", "--query-file: has no effect with --text"),
         ("0:1 --text [a]", "expected either a QUERY or --text"),
+        ("-k 2", "expected either a QUERY or --text"),
+        ("play --occurrence 0", "--occurrence 0: no such number"),
         ("play --occurrence 1.5", "--occurrence 1.5: no such number"),
         ("play --occurrence 1234567890", "--occurrence 1234567890: no such number"),
         ("play --occurrence 123456789", "`--occurrence 123456789`: the last occurrence of"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from elmo_cli.errors import ElmoError
-from elmo_cli.plot.figure import as_label, check_format, new_figure
+from elmo_cli.plot.figure import COLORS, as_label, check_format, color_of, layer_name, new_figure
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,12 @@ def test_a_library_that_a_plot_does_not_use_may_be_missing(
     assert check_format(name) == name[2:]
 
 
+def test_colors_repeat_and_layers_have_names() -> None:
+    assert [color_of(number) for number in (0, 5, 6, 13)] == [COLORS[n] for n in (0, 5, 0, 1)]
+    names = ["token layer", "LSTM layer 12", "top"]
+    assert [layer_name(layer) for layer in ("0", 12, "top")] == names
+
+
 def draw_title(path: Path, title: str) -> None:
     with new_figure(path, 2, 2) as figure:
         axes = figure.subplots()
@@ -65,8 +71,8 @@ def draw_title(path: Path, title: str) -> None:
 def test_characters_that_the_font_lacks_are_named_once(tmp_path: Path) -> None:
     """A figure of boxes looks finished; only the person who knows the text sees what is missing."""
     path = tmp_path / "a.svg"
-    with pytest.warns(UserWarning, match="lacks 2 characters") as caught:
-        draw_title(path, "\u65e5\u672c b")
+    with pytest.warns(UserWarning, match=r"lacks 6 characters \(日 本 語 文 字\), drawn") as caught:
+        draw_title(path, "日本語文字化日 b")
     assert len(caught) == 1
     assert str(path) in str(caught[0].message)
     with warnings.catch_warnings():

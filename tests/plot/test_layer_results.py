@@ -139,6 +139,7 @@ def test_all_series_of_one_probe_are_drawn(
     assert axes.get_ylim()[0] == 0
     assert axes.get_ylim()[1] > max(lines["all words"])
     assert [text.get_text() for text in axes.texts] == [f"{x:.1f}" for x in lines["all words"]]
+    assert [text.xy for text in axes.texts] == list(enumerate(lines["all words"]))
 
 
 def test_several_probes_are_compared_on_all_words(tmp_path: Path, figures: list[Figure]) -> None:

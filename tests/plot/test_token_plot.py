@@ -16,6 +16,8 @@ from matplotlib.figure import Figure
 from elmo_cli.analysis.labelled_vectors import LabelSettings
 from elmo_cli.analysis.query import Occurrence
 from elmo_cli.plot import token_plot
+from elmo_cli.plot.figure import GRAY
+from elmo_cli.plot.token_groups import plot_groups
 from elmo_cli.plot.token_plot import PlottedTokens, draw_tokens, read_word
 from elmo_cli.store.reader import open_embeddings
 
@@ -119,6 +121,35 @@ def test_rare_groups_share_one(tmp_path: Path, figures: list[Figure]) -> None:
     draw_tokens(PlottedTokens("t", tokens, np.eye(14, dtype=np.float32), names), tmp_path / "a.svg")
     labels = [str(collection.get_label()) for collection in figures[0].axes[0].collections]
     assert labels == ["a (3)", "b (3)", "c (3)", "f (2)", "d (1)", "other (2)"]
+
+
+@pytest.mark.parametrize(("n_groups", "n_rows_of_last"), [(24, 1), (25, 2)])
+def test_each_of_many_queries_has_a_style_of_its_own(n_groups: int, n_rows_of_last: int) -> None:
+    groups = plot_groups([f"near {number}" for number in range(n_groups)], n_groups)
+    assert len({group.style for group in groups}) == len(groups) == 24
+    assert len(groups[-1].rows) == n_rows_of_last
+    assert (groups[-1].name == "other") == (n_groups == 25)
+
+
+def test_a_group_may_be_called_other() -> None:
+    first, second = plot_groups(["a", "other", "other"], 0)
+    assert (first.name, first.rows, second.rows) == ("other", [1, 2], [0])
+    assert first.style.color != GRAY
+
+
+@pytest.mark.parametrize(
+    ("position", "tokens", "text"),
+    [
+        (3, ["t" * 10] * 7, "… tttttttttt [tttttttttt] tttttttttt …"),  # three of a side do not fit
+        (3, ["t" * 30] * 7, "… [tttttttttttttttttttttttttttttt] …"),
+        (12, None, "0:12"),
+    ],
+)
+def test_the_text_of_a_point_has_as_much_context_as_fits(
+    position: int, tokens: list[str] | None, text: str
+) -> None:
+    occurrence = Occurrence(0, position, None if tokens is None else tuple(tokens))
+    assert token_plot._text(occurrence) == text
 
 
 def test_labels_of_a_file_that_is_keyed_by_sentences(

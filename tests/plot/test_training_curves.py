@@ -15,6 +15,7 @@ from matplotlib.transforms import Bbox
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.plot.training_curves import (
     LossPoint,
+    ReportedPerplexity,
     TrainingCurve,
     draw_training_curves,
     read_run,
@@ -107,6 +108,13 @@ def test_the_best_evaluation(
     run = read_run(folder / "log.jsonl", folder / "finetune.json")
     assert run.best == best
     assert [reported.perplexity for reported in run.reported_perplexities.values()] == perplexities
+
+
+def test_a_perplexity_without_a_text_is_that_of_a_held_out_text() -> None:
+    run = TrainingCurve("lm", is_task_run=False)
+    run.add_record({"before": {"perplexity": {"average": 30}}, "result": None})
+    expected = ReportedPerplexity(perplexity=30.0, text="held-out text")
+    assert run.reported_perplexities == {"before": expected}
 
 
 def test_losses_and_perplexities_are_drawn(tmp_path: Path, figures: list[Figure]) -> None:

@@ -103,6 +103,12 @@ def test_progress_counts_the_tokens_of_all_epochs(folder: None) -> None:
     assert counts[1::2] == [n_tokens, 2 * n_tokens, 3 * n_tokens]  # an epoch has two batches
 
 
+def test_a_fraction_of_train_is_learned_and_all_of_dev_is_scored(folder: None) -> None:
+    reporter = StoppingReporter()
+    train_ner("ner", epochs=1, fraction=0.5, reporter=reporter)
+    assert any(text.startswith("ner: 2 examples, dev 2; ") for text in reporter.messages)
+
+
 def test_a_finished_run_is_recognized(folder: None) -> None:
     """Unless a file of its model has changed since then."""
     facts = train_ner("ner")

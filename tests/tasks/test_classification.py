@@ -29,7 +29,9 @@ SENTENCES = [("A", "bright", "day"), ("(", "gr/e*y", "2\u00a01/2"), ("So",)]
         ("a.tsv", "good\tA  day .\nbad\t(so grey)\n", ["good", "bad"], ["A day .", "(so grey)"]),
         ("a.jsonl", '{"label": 1, "tokens": ["a b"]}\n', ["1"], [("a b",)]),
         ("a.jsonl", '{"label": "x", "text": "It\'s so."}\n', ["x"], ["It 's so ."]),
+        ("a.tsv", " good \tA day\n", ["good"], ["A day"]),
         ("a.jsonl", '{"label": "x", "text": "b", "tokens": ["a"]}\n', ["x"], ["a"]),
+        ("a.jsonl", '{"label": "x", "text": "a b", "tokens": null}\n', ["x"], ["a b"]),
         ("a.jsonl", '{"label": "x", "sentence": "It\'s so."}\n', ["x"], ["It 's so ."]),
         ("a.txt", "x\n(so it is)\n", [None, None], ["x", "(so it is)"]),  # to predict on
         ("a.txt", "( It drags .)\nx\n", [None, None], ["( It drags .)", "x"]),
@@ -70,6 +72,9 @@ def test_subtrees_are_the_inner_nodes_of_trees() -> None:
         ("a.txt", "(3 (2 A) (4 day))\nA day\n", "line 2: not a tree"),
         ("a.txt", "(3 (2 A) ())", "line 1: not a tree"),
         ("a.txt", "(3 (2 A) (4 ))", "line 1: not a tree"),
+        ("a.txt", "(3 (2 A)\n", "line 1: not a tree"),
+        ("a.txt", "(3 A) (4 day)\n", "line 1: not a tree"),
+        ("a.txt", "(3 A)\n(3 A) day\n", "line 2: not a tree"),
         ("a.txt", "( (3 A))", "line 1: expected a label, a tab"),
         ("a.jsonl", "not JSON", "line 1: not JSON"),
         ("a.jsonl", "[1]", "not an object"),
@@ -81,6 +86,7 @@ def test_subtrees_are_the_inner_nodes_of_trees() -> None:
         ("a.jsonl", NINE_FIELDS.replace(', "8": 0', ""), "fields are label, 1, 2, 3, 4, 5, 6, 7\n"),
         ("a.jsonl", '{"label": "x", "tokens": ["a", 5]}', "a sentence is neither a list of"),
         ("a.jsonl", '{"label": "x", "tokens": ["a", ""]}', "a token is empty"),
+        ("a.jsonl", '{"label": "x", "tokens": []}', "a sentence has no tokens"),
     ],
 )
 def test_bad_files_are_refused(name: str, text: str, words: str) -> None:
@@ -88,8 +94,22 @@ def test_bad_files_are_refused(name: str, text: str, words: str) -> None:
 
 
 def test_labels_are_those_of_sentences_and_subtrees() -> None:
+    task = ClassificationTask()
     train = read("classification", "a.txt", SST)
-    assert ClassificationTask().collect_labels(train) == ["0", "1", "2", "3", "4"]
+    assert task.collect_labels(train) == ["0", "1", "2", "3", "4"]
+    first = train.examples[0]
+    assert list(task.labels_of(first)) == ["3", "2", "4", "2", "4"]
+    assert list(task.scored_labels_of(first)) == ["3"]
+
+
+def test_sentences_and_subtrees_may_lack_labels() -> None:
+    trees = read("classification", "a.txt", "(3 (_ A) (4 day))\n(-1 (2 A) (0 bore))\n")
+    [tree] = trees.examples
+    assert (tree.target, tree.subtrees) == ("3", (Span(1, 2, "4"),))
+    assert trees.unlabelled == ["a.txt, line 2"]
+    lines = read("classification", "a.tsv", "-\tA bore\ngood\tA day\n")
+    assert [example.target for example in lines.examples] == ["good"]
+    assert lines.unlabelled == ["a.tsv, line 1"]
 
 
 @pytest.mark.parametrize("model_name", ["bilstm", "bcn"])

@@ -116,6 +116,16 @@ def test_document_starts_of_conll_2003_separate_documents() -> None:
     split = read("coref", "a.conll", f"{starts}Ada\t(0)\n\n{starts}She\t(0)\n")
     assert split.sentences == [("Ada",), ("She",)]
     assert [document.sentences for document in split.examples] == [(0,), (1,)]
+    assert [document.heading for document in split.examples] == ["a.conll", "a.conll"]
+    named = "#begin document (x)\nAda\t(0)\n#end document\n-DOCSTART-\t-\n\nShe\t(0)\n"
+    split = read("coref", "a.conll", named)
+    assert [document.heading for document in split.examples] == ["(x)", "a.conll"]
+
+
+def test_blank_sentences_of_new_documents_are_left_out() -> None:
+    text = json.dumps({"sentences": [["Ada"], [], ["It"]]})
+    [document] = read("coref", "a.jsonl", text, labelled=False).examples
+    assert document.sentences == (0, 1)
 
 
 def test_clusters_are_needed_to_train() -> None:
@@ -228,12 +238,37 @@ def test_antecedents_precede_their_spans(split: Split) -> None:
     model, inputs = build(TASK, split, **COREF_SIZES, max_antecedents=2)
     assert isinstance(model, SpanRanker)
     candidates = model.candidates(split.examples[0].sentences, inputs)
-    assert candidates.kept.tolist() == sorted(set(candidates.kept.tolist()))
+    kept = candidates.kept.tolist()
+    assert kept == sorted(set(kept))
+    assert len(kept) == 13  # one per token, and one more
+    scores = candidates.mention_scores.tolist()
+    rest = [score for number, score in enumerate(scores) if number not in kept]
+    assert min(scores[number] for number in kept) >= max(rest)
     rows = torch.arange(len(candidates.kept))[:, None]
     is_before = candidates.antecedents < rows
     assert (candidates.antecedents[:, :1] == rows).all()
     assert (candidates.antecedent_scores[:, 1:][~is_before[:, 1:]] == -1e4).all()
     assert is_before.sum() == rows.clamp(max=2).sum()
+
+
+def test_pairs_are_scored_by_both_spans_and_their_distance(split: Split) -> None:
+    model, _ = build(TASK, split, **COREF_SIZES, max_antecedents=80)
+    assert isinstance(model.eval(), SpanRanker)
+    vectors = torch.randn(70, 12)
+    mention_scores = torch.randn(70)
+    own = vectors[69]
+    with torch.no_grad():
+        antecedents, scores = model._rank(vectors, mention_scores)
+        for distance in (1, 2, 3, 4, 5, 7, 8, 15, 16, 31, 32, 63, 64, 69):
+            number = 69 - distance
+            other = vectors[number]
+            bucket = sum(distance >= bound for bound in (1, 2, 3, 4, 5, 8, 16, 32, 64))
+            hidden = model.product(own * other) + model.antecedent(other) + model.anaphor(own)
+            hidden = hidden + model.distances(torch.tensor(bucket))
+            expected = model.pair(hidden[None, None])[0, 0] + model.coarse(own) @ other
+            expected = expected + mention_scores[69] + mention_scores[number]
+            [column] = (antecedents[69] == number).nonzero()[0]
+            torch.testing.assert_close(scores[69, column], expected, rtol=1e-4, atol=1e-4)
 
 
 def test_the_loss_is_that_of_links_and_mentions(split: Split) -> None:
@@ -314,6 +349,7 @@ def test_the_mean_leaves_mentions_out_and_counts_singletons() -> None:
     scores = score_clusters([(clusters("1 2, 3 4, 5"), clusters("1 2, 3 4"))])
     assert scores.values["f1"] < scores.values["f1_without_singletons"] == 100
     assert scores.by_type["mentions"]["recall"] == pytest.approx(100 * 4 / 5)
+    assert scores.by_type["mentions, no singletons"]["recall"] == pytest.approx(100)
 
 
 def random_clusters(random: np.random.Generator) -> list[frozenset]:

@@ -102,6 +102,19 @@ def test_missing_embeddings_are_computed_once(folder: None, layers: str, rows: l
     assert [path.stat().st_mtime_ns for path in Path("new").iterdir()] == [time]
 
 
+def test_vectors_that_are_not_stored_are_those_of_stored_files(folder: None) -> None:
+    """By the number of their sentence, in any order."""
+    vectors = vector_folder("new")
+    sentences = {12: SENTENCES[3], 2: SENTENCES[1]}
+    for layers in ("last", "type"):
+        stored = vectors.find(SPLIT, layers, SILENT)
+        computed = vectors.compute(sentences, layers)
+        for number, stored_number in ((2, 1), (12, 3)):
+            assert computed(number).shape == stored(stored_number).shape
+            np.testing.assert_allclose(computed(number), stored(stored_number), atol=1e-2)
+    assert vectors.compute(sentences, "none") is None
+
+
 def test_embeddings_of_a_corrected_text_are_computed(folder: None) -> None:
     folder_of_vectors = vector_folder("new")
     folder_of_vectors.find(SPLIT, "all", SILENT)
@@ -164,8 +177,12 @@ def test_embeddings_of_another_model_are_refused(folder: None, odd: Path) -> Non
 
 
 def test_foreign_files_of_a_folder_are_no_hindrance(folder: None) -> None:
+    """Nor those of other texts with as many sentences, or with as many tokens."""
     with h5py.File("y.hdf5", "w") as file:
         file["0"] = np.zeros((3, 2, 16), np.float32)
+    write("four.txt", [("a", "b"), ("c", "d"), ("e", "f"), ("g", "h")])
+    write("seven.txt", [("a", "b", "c"), ("d", "e", "f", "g")])
+    made("embed", "four.txt", "seven.txt", "-o", "./")
     assert vector_folder(".").find(SPLIT, "all", SILENT)(0).shape == (3, 2, 16)
 
 
@@ -174,14 +191,24 @@ def test_what_a_killed_run_left_is_removed_and_nothing_else(folder: None) -> Non
     write("text.txt", SENTENCES)
     Path("kept").mkdir()
     made("embed", "text.txt", "-o", "kept/text.hdf5", "--layout", "flat")
-    own = "kept/text-zero-01234567-89abcdef"
-    shutil.copy("kept/text.hdf5", f"{own}.hdf5")
-    for name in (f"{own}.jsonl", "kept/text.jsonl"):
-        Path(name).touch()
+    complete = [f"text-{state}-01234567-89abcdef" for state in ("zero", "warm")]
+    unfinished = "text-zero-76543210-89abcdef"  # a resumed run completes it
+    for name in complete:
+        shutil.copy("kept/text.hdf5", f"kept/{name}.hdf5")
+        Path(f"kept/{name}.hdf5.part.log").touch()
+    for name in (*complete, unfinished, "text"):
+        Path(f"kept/{name}.jsonl").touch()
+    Path(f"kept/{unfinished}.hdf5.part.log").touch()
+    before = {path.name for path in Path("kept").iterdir()}
+    lock = FileLock("kept/.elmo-lock")
+    lock.acquire()  # as an active run
+    EmbeddingsFolder("kept").find(SPLIT, "all", SILENT)
+    assert before <= {path.name for path in Path("kept").iterdir()}
+    lock.release()
     Path("kept/.elmo-lock").touch()  # of a run that was killed
     EmbeddingsFolder("kept").find(SPLIT, "all", SILENT)
-    assert not Path(f"{own}.jsonl").exists()
-    assert Path("kept/text.jsonl").exists()
+    removed = {f"{name}{suffix}" for name in complete for suffix in (".jsonl", ".hdf5.part.log")}
+    assert before - {path.name for path in Path("kept").iterdir()} == removed
 
 
 @pytest.mark.parametrize("words", [(), ("-m", "odd")])

@@ -42,10 +42,29 @@ def test_pairs_are_read_with_the_fields_of_snli_and_of_sick() -> None:
         ('{"premise": "a", "label": "x"}', "line 1: no valid sentence2 or hypothesis"),
         ('{"hypothesis": "a", "label": "x"}', "line 1: no valid sentence1 or premise"),
         ('{"premise": "a", "hypothesis": "b"}', "line 1: no valid gold_label or label"),
+        ('{"premise": "", "hypothesis": "b", "label": "x"}', "line 1: a sentence has no tokens"),
     ],
 )
 def test_bad_files_are_refused(text: str, words: str) -> None:
     assert_refused("entailment", "a.jsonl", text, words)
+
+
+@pytest.mark.parametrize(
+    ("fields", "label", "premise"),
+    [
+        ({"label": "no", "gold_label": "yes"}, "yes", "a"),
+        ({"label": "no", "gold_label": "-"}, "no", "a"),  # the first that is a label
+        ({"label": "no", "sentence1": "x"}, "no", "x"),
+        ({"label": "no", "sentence1": None}, "no", "a"),
+    ],
+)
+def test_of_several_fields_the_first_with_a_value_is_read(
+    fields: dict[str, object], label: str, premise: str
+) -> None:
+    text = json.dumps({"premise": "a", "hypothesis": "b", **fields})
+    split = read("entailment", "a.jsonl", text)
+    assert [example.target for example in split.examples] == [label]
+    assert split.sentences == [(premise,), ("b",)]
 
 
 @pytest.mark.parametrize("label", ["-", -1])

@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
+from elmo_cli.tasks.embeddings_folder import BiLMRecord
 from elmo_cli.tasks.inputs import Inputs, TokenRepresentation, character_ids
 from elmo_cli.tasks.settings import TaskSettings
+from elmo_cli.tasks.task import load_task
+from elmo_cli.tasks.trained_task import TrainedTask
 from elmo_cli.tasks.word_vectors import WordVectors
 
 SENTENCES = [("The", "cat", "sat"), ("Paris",)]
@@ -31,6 +35,7 @@ def test_a_batch_is_padded() -> None:
     assert batch.characters[0].count_nonzero() == 0
     assert character_ids("a") == [257, ord("a") + 1, 258]
     assert len(character_ids("é" * 50)) == 20
+    assert character_ids("abcdefghijklmnopqrstuvwxyz")[1:-1] == [n + 98 for n in range(18)]
     assert batch.layers is not None
     assert torch.equal(batch.layers[:, 1], torch.from_numpy(layers[0]).float())
     assert batch.layers[:, 0, 1:].count_nonzero() == 0
@@ -76,3 +81,39 @@ def test_word_vectors_are_trained_or_fixed(is_trained: bool) -> None:
     words = TokenRepresentation(settings, torch.ones(9, 2), 0, 0).words
     assert words is not None
     assert words.weight.requires_grad == is_trained
+
+
+@pytest.mark.parametrize(
+    ("where", "places"),
+    [("input", ["input"]), ("output", ["output"]), ("both", ["input", "output"])],
+)
+def test_elmo_is_read_where_and_how_the_settings_say(where: str, places: list[str]) -> None:
+    settings = TaskSettings(
+        char_filters=4,
+        dropout=0.1,
+        elmo_dropout=0.3,
+        elmo_l2=0.5,
+        elmo_layer_norm=True,
+        elmo_projection=5,
+        elmo_where=where,
+    )
+    representation = TokenRepresentation(settings, None, 3, 6)
+    assert list(representation.mixes) == places
+    assert representation.dim == 4 + 5 * ("input" in places)
+    assert representation.output_dim == 5 * ("output" in places)
+    for mix in representation.mixes.values():
+        assert mix.layer_norm
+        nn.init.ones_(mix.weights)
+    assert representation.penalty().item() == pytest.approx(0.5 * 3 * len(places))
+    mixed_layers = [representation.input_mix, representation.output_mix]
+    assert {mixed.dropout.p for mixed in mixed_layers if mixed is not None} == {0.3}
+    assert representation.dropout.p == 0.1
+
+
+@pytest.mark.parametrize(("layers", "n_weights"), [("all", 3), ("last", 1), ("type", 1)])
+def test_a_model_of_one_layer_has_one_weight(layers: str, n_weights: int) -> None:
+    bilm = BiLMRecord(source="x", sha256="", state="zero", n_layers=3, dim=6)
+    task = load_task("classification", {"elmo.layers": layers, "hidden": 4})
+    trained = TrainedTask(task, ["a", "b"], None, bilm)
+    [mix] = trained.model.representation.layer_weights().values()
+    assert len(mix["weights"]) == n_weights

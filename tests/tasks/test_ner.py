@@ -74,6 +74,8 @@ def test_labels_of_json_lines_have_any_of_the_usual_names(words: str, name: str)
     assert read("ner", "a.jsonl", json.dumps(line)).examples[0].target == ("B-PER", "O")
     chosen = read("ner", "a.jsonl", json.dumps(line), label_column="mine")
     assert chosen.examples[0].target == ("B-X", "O")
+    both = {"xpos": ["NNP", "VBD"], "chunk_tags": ["B-NP", "O"], **line, "ner_tags": ["B-LOC", "O"]}
+    assert read("ner", "a.jsonl", json.dumps(both)).examples[0].target == ("B-LOC", "O")
 
 
 NUMBERED = "# a comment\n1\tIn\tO\tX\n2\tUlm\tB-LOC\tX\n\n1\tAda\tB-PER\tX\n"
@@ -150,6 +152,29 @@ def test_the_training_data_determine_the_scheme_of_scores() -> None:
     assert task.score(examples, [("O", "B", "I")]).main == "f1"
     with pytest.raises(InputError, match=r"a\.conll, line 1: label `NNP` is neither O nor"):
         task.score(read("ner", "a.conll", "a NNP\nb O\n").examples, [("O", "O")])
+
+
+def test_sentences_that_lack_a_label_have_no_spans_to_score() -> None:
+    task = NerTask()
+    task.labels = {"scheme": "BIO", "names": ["X"]}
+    examples = read("ner", "a.conll", "a B-X\nb _\n\nc O\nd B-X\n").examples
+    scores = task.score(examples, [("B-X", "O"), ("B-X", "O")])
+    expected = {"f1": 0, "precision": 0, "recall": 0, "predicted": 1, "gold": 1}
+    assert scores.by_type == {"X": expected}
+    assert task.n_to_score(examples) == 1
+    assert [task.is_learnable(example) for example in examples] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "names", "n_warnings"),
+    [(None, ["0", "12"], 1), (None, ["0", "NN"], 0), ("BIO", ["0", "12"], 0)],
+)
+def test_only_plain_labels_that_are_all_numbers_are_warned_of(
+    scheme: str | None, names: list[str], n_warnings: int
+) -> None:
+    task = NerTask()
+    task.labels = {"scheme": scheme, "names": names}
+    assert len(list(task.warnings(Split("a.conll")))) == n_warnings
 
 
 def test_predictions_are_written() -> None:

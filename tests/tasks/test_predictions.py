@@ -242,6 +242,14 @@ def test_chunks_begin_small_and_end_where_reading_would_wait() -> None:
     assert {len(chunk.sentences) for chunk in chunks} == {1}
 
 
+def test_chunks_of_blank_rows_end_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elmo_cli.tasks.chunks._MOST_ROWS", 7)
+    Path("a.txt").write_text("\n" * 17)
+    split = Split("a")
+    rows = load_task("ner").fill_text(split, read_sentences("a.txt", InputSettings()))
+    assert [len(chunk.examples) for chunk in read_chunks(split, rows)] == [7, 7, 3]
+
+
 def test_an_error_leaves_no_file_and_no_half_row(put_model: PutModel) -> None:
     put_model("ner")
     Path("bad.jsonl").write_text('{"text": "Anna slept"}\n{"text": 5}\n')

@@ -13,7 +13,8 @@ import torch
 from data_files import CONTEXT, QUESTIONS
 from tiny_models import assert_refused, build, read
 
-from elmo_cli.tasks.qa import QaTask, _matches, best_spans
+from elmo_cli.tasks.data_fit import fit_of_training_data
+from elmo_cli.tasks.qa import QaTask, _EncodedSentences, _matches, best_spans
 from elmo_cli.tasks.readers import Split
 
 TASK = QaTask()
@@ -57,6 +58,15 @@ def test_answers_at_tokens_are_counted_where_they_are_known(split: Split) -> Non
         assert (question.target, question.span) == (("Rain",), None)
         assert [TASK.is_labelled(question), TASK.is_learnable(question)] == [True, False]
         assert list(TASK.answers_at_tokens(unplaced)) == []
+    blank = {"text": [" "], "answer_start": [4]}
+    [question] = read("qa", "a.jsonl", json.dumps({**line, "answers": blank})).examples
+    assert question.span is None
+    placed = json.dumps({**line, "answers": {"text": ["fell"], "answer_start": [5]}})
+    dev = read("qa", "a.jsonl", placed)
+    points = {point.rule.key: point for point in fit_of_training_data(TASK, split, dev, None)}
+    answers_of_both = points["answers_at_tokens"]
+    assert (answers_of_both.n_fitting, answers_of_both.n_all) == (6, 7)
+    assert answers_of_both.example == "20"
 
 
 @pytest.mark.parametrize(
@@ -66,6 +76,14 @@ def test_answers_at_tokens_are_counted_where_they_are_known(split: Split) -> Non
         ('"data"', '"Data"', ": no valid data; its fields are Data"),
         (f'"{CONTEXT}"', "1", ", paragraph 1: no valid context"),
         ('"id": "q3"', '"id": "q1"', ": 2 questions have the id q1"),
+        ('"id": "q5"', '"id": "q1"', ": 2 questions have the id q1"),
+        (', {"context": "Rain fell."', ', {"context": 1', ", paragraph 2: no valid context"),
+        # A second article, whose paragraph is the second of the file.
+        (
+            ', {"context": "Rain fell."',
+            ']}, {"paragraphs": [{"context": 1',
+            ", paragraph 2: no val",
+        ),
         ('"id": "q3"', '"name": "q3"', ", paragraph 1, question 3: no valid id; its fields are n"),
         ('"Which day?"', r'"\u0000?"', ", question q4: a token holds a NUL"),
         ('{"text": "Bergen", "answer_start": 15}', "", ", question q1: the question has no answer"),
@@ -108,6 +126,41 @@ def test_best_spans_are_those_of_an_exhaustive_search(max_length: int) -> None:
         spans = [(i, j) for i, j in pairs if i <= j < i + max_length]
         best = max(spans, key=lambda span: start[row, span[0]] + end[row, span[1]])
         assert predicted[row] == best
+
+
+@pytest.mark.parametrize(
+    ("max_answer", "answer"), [(2, "ferry left"), (3, "ferry left"), (4, "ferry left Bergen at")]
+)
+def test_answers_are_no_longer_than_the_setting(
+    max_answer: int, answer: str, split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, inputs = build(TASK, split, max_answer=max_answer)
+    start = torch.tensor([[0, 2, 0, 0, 0, 0]])
+    end = torch.tensor([[0, 0, 1.5, 0, 3, 0]])
+    monkeypatch.setattr(model, "scores", lambda examples, inputs: (start, end))
+    assert model.predict(split.examples[:1], inputs) == [answer]
+
+
+def test_attention_is_that_of_the_paper(split: Split) -> None:
+    """Written out for each pair, without padding."""
+    model, _ = build(TASK, split)
+    encoded = []
+    for n_tokens, lengths in ((5, torch.tensor([5, 3])), (4, torch.tensor([2, 4]))):
+        states = torch.randn(2, n_tokens, model.state_dim)
+        encoded.append(
+            _EncodedSentences(states, lengths, torch.arange(n_tokens) < lengths[:, None])
+        )
+    with torch.no_grad():
+        torch.nn.init.normal_(model.of_both)
+        features = model._attend(*encoded)
+        for row in (0, 1):
+            x, y = (sentences.states[row][sentences.mask[row]] for sentences in encoded)
+            similarity = model.of_context(x) + model.of_question(y).T + (x * model.of_both) @ y.T
+            attended = torch.softmax(similarity, 1) @ y
+            summary = torch.softmax(similarity.amax(1), 0) @ x
+            expected = [x, attended, x * attended, x * summary]
+            for feature, values in zip(features, expected, strict=True):
+                torch.testing.assert_close(feature[row, : len(x)], values, rtol=1e-4, atol=1e-5)
 
 
 def test_words_that_are_in_the_question_are_marked(split: Split) -> None:

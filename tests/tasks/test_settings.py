@@ -52,6 +52,61 @@ def test_a_bad_setting_is_refused(name: str, text: str, words: str) -> None:
     assert words in f"{error.value} {error.value.hint}"
 
 
+LIMITS: dict[str, dict[str, tuple[list[object], list[object]]]] = {  # accepted and refused
+    "ner": {
+        "elmo.where": (["input", "output", "both"], ["top"]),
+        "elmo.l2": ([0.0], [-0.1]),
+        "elmo.dropout": ([0.0, 0.99], [-0.1, 1.0]),
+        "elmo.projection": ([0, 16_384], [-1, 16_385]),
+        "char_filters": ([0, 16_384], [-1, 16_385]),
+        "char_dim": ([1, 1_024], [0, 1_025]),
+        "char_width": ([1, 20], [0, 21]),
+        "hidden": ([1, 16_384], [0, 16_385]),
+        "layers": ([1, 100], [0, 101]),
+        "dropout": ([0.0, 0.99], [-0.1, 1.0]),
+        "optimizer": (["adam", "adadelta"], ["sgd"]),
+        "lr_patience": ([0], [-1]),
+        "max_grad_norm": ([0.1], [0.0]),
+        "batch_size": ([1, 16_384], [0, 16_385]),
+        "epochs": ([1], [0]),
+        "patience": ([1], [0]),
+        "fraction": ([0.01, 1.0], [0.0, 1.01]),
+        "seed": ([0, 2**63 - 1], [-1, 2**63]),
+        "crf_scheme": (["BIO", "BIOUL"], ["BIOES"]),
+    },
+    "classification": {
+        "model": (["bilstm", "bcn"], ["cnn"]),
+        "subtrees": ([0.0, 1.0], [-0.1, 1.1]),
+        "epochs": ([1], [0]),
+    },
+    "coref": {
+        "max_width": ([1, 100], [0, 101]),
+        "spans_per_token": ([0.1], [0.0]),
+        "max_antecedents": ([1], [0]),
+        "scorer_layers": ([1, 100], [0, 101]),
+        "window_tokens": ([1], [0]),
+    },
+    "qa": {"highways": ([0, 100], [-1, 101]), "max_answer": ([1, 1_000], [0, 1_001])},
+    "srl": {
+        "encoder": (["bilstm", "alternating"], ["lstm"]),
+        "encoder_dropout": ([0.0], [1.0]),
+        "layers": ([1, 100], [0, 101]),
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("task", "name"), [(task, name) for task, limits in LIMITS.items() for name in limits]
+)
+def test_the_limits_of_each_setting(task: str, name: str) -> None:
+    accepted, refused = LIMITS[task][name]
+    for value in accepted:
+        assert as_flat(load_task(task, {name: value}).settings)[name] == value
+    for value in refused:
+        with pytest.raises(SettingError, match=f"^`{name}`"):
+            load_task(task, {name: value})
+
+
 @pytest.mark.parametrize(
     ("name", "preset", "hint"), [("nerr", None, "ner"), ("ner", "papers", "paper")]
 )

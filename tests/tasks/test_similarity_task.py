@@ -6,7 +6,8 @@ import json
 
 import numpy as np
 import pytest
-from tiny_models import read
+import torch
+from tiny_models import build, read
 
 from elmo_cli.errors import InputError
 from elmo_cli.tasks.readers import Split
@@ -53,6 +54,19 @@ def test_scores_are_pearson_and_squared_error(predictions: list[float]) -> None:
     r = 0.0 if is_constant else np.corrcoef(gold, predictions)[0, 1]
     assert scores.values["pearson"] == pytest.approx(100 * r)
     assert scores.values["mse"] == pytest.approx(np.mean(np.subtract(gold, predictions) ** 2))
+
+
+def test_scores_are_learned_in_deviations_and_predicted_on_their_own_scale() -> None:
+    gold = np.array([1, 2, 6])
+    split = read_scores("a.jsonl", *gold.tolist())
+    model, inputs = build(SimilarityTask(), split)
+    model.eval()
+    with torch.no_grad():
+        outputs = model.scores(split.examples, inputs)[:, 0].numpy()
+        loss = model.loss(split.examples, inputs).item()
+    predicted = model.predict(split.examples, inputs)
+    assert predicted == pytest.approx(3 + gold.std() * outputs, abs=1e-4)
+    assert loss == pytest.approx(np.mean((outputs - (gold - 3) / gold.std()) ** 2), rel=1e-4)
 
 
 def test_predictions_are_written_in_a_form_that_is_read() -> None:

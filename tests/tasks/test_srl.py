@@ -65,8 +65,21 @@ def test_frames_are_read(name: str, text: str, lines: list[int]) -> None:
     assert [frame.predicate for frame in split.examples] == [1, 3]
     assert [" ".join(frame.target) for frame in split.examples] == TAGS
     assert [frame.sentences for frame in split.examples] == [(0,), (0,)]
+    assert [frame.key for frame in split.examples] == [0, 0]
+    assert split.keys == [0, 1]
     assert [frame.where for frame in split.examples] == [
         f"{name}, line {number}" for number in lines
+    ]
+
+
+def test_sentences_are_counted_over_documents() -> None:
+    split = read("srl", "a.conll", CONLL + CONLL)
+    assert split.keys == [0, 1, 2, 3]
+    assert [(frame.key, frame.sentences) for frame in split.examples] == [
+        (0, (0,)),
+        (0, (0,)),
+        (2, (2,)),
+        (2, (2,)),
     ]
 
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 from command_line import Done, elmo, made, refused
 
+from elmo_cli.cli.task_options import print_scores
 from elmo_cli.cli.train import _warn_of_lowest_score
 from elmo_cli.tasks.settings import as_flat
 from elmo_cli.tasks.task import load_task
@@ -73,6 +74,7 @@ def test_a_run_and_an_evaluation_report_their_data_and_scores() -> None:
         losses = f"loss {line['loss']:.3f}, dev {dev}"
         expected.append(f"epoch {line['epoch']}: {losses}, {line['seconds']:.1f} s")
     assert shown_of(done, expected) == expected
+    assert facts["seconds"] == pytest.approx(sum(line["seconds"] for line in log))
     title = f"dev, epoch {facts['best_epoch']} of 2"
     *shown, end = done.out.decode().splitlines()
     assert shown == [scores_line(title, facts["dev"]), *table_of(facts["dev"])]
@@ -131,6 +133,15 @@ def test_a_score_that_is_not_above_zero_is_warned_of(
     shown = capsys.readouterr().err
     assert shown.startswith(f"warning: the best pearson on dev is {finding}") == bool(finding)
     assert bool(shown) == bool(finding)
+
+
+def test_scores_have_their_note_and_large_counts_their_commas(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    scores = {"test": "a.jsonl", "examples": 1200, "pearson": 12.5, "mse": 0.0, "note": "a note"}
+    print_scores("a.jsonl", {**scores, "by_type": {"X": {"f1": 2.0, "gold": 1200}}})
+    lines = ["a.jsonl: pearson 12.50, mse 0.00", "a note", "type\tf1\tgold", "X\t2.00\t1,200"]
+    assert capsys.readouterr().out.splitlines() == lines
 
 
 @pytest.fixture(scope="module")

@@ -159,6 +159,7 @@ def test_a_fraction_is_a_random_sample_in_order() -> None:
     assert all(sample == sorted(sample) for sample in samples)
     assert samples[0] != samples[1]
     assert max(samples[0]) > 50
+    assert len(sample_examples(range(3), 0.1, 0)) == 1
 
 
 def test_training_stops_by_patience_and_keeps_the_best_epoch(embedded: None) -> None:
@@ -200,20 +201,23 @@ def test_a_run_whose_loss_is_not_finite_starts_over_with_a_lower_rate(embedded: 
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("settings", "changed", "words"),
     [
-        ({"hidden": 6}, "hidden: 5, now 6"),
-        ({"elmo.layers": "last"}, "elmo.layers: all, now last"),
-        ({}, r"other settings or data \(dev: "),
+        ({"hidden": 6}, "", "hidden: 5, now 6"),
+        ({"elmo.layers": "last"}, "", "elmo.layers: all, now last"),
+        ({}, "dev.conll", r"other settings or data \(dev: "),
+        ({}, "train.conll", r"other settings or data \(train: "),
+        ({}, "words.txt", r"other settings or data \(word_vectors: "),
     ],
 )
 def test_other_settings_and_data_are_not_resumed(
-    embedded: None, settings: dict[str, Any], words: str
+    embedded: None, settings: dict[str, Any], changed: str, words: str
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
         train("ner", stop_after=3)
-    if not settings:
-        Path("dev.conll").write_text("it O\nrains O\nOslo B-LOC\n")
+    if changed:
+        more = "rain 1 1 1\n" if changed == "words.txt" else "\nit O\nOslo B-LOC\n"
+        Path(changed).write_text(Path(changed).read_text() + more)
     before = content_of("vectors")
     with pytest.raises(ResumeError, match=words):
         train("ner", mode="resume", **settings)
