@@ -145,7 +145,7 @@ def test_problems_are_listed_and_counted() -> None:
 def test_a_difference_is_shown_and_damaged_weights_are_no_embeddings(tiny: Path) -> None:
     """Values that are not finite differ by no number."""
     with h5py.File(embedded("bilm"), "r+") as file:
-        file["1"][0, 0, 0] = np.nan
+        file["0"][0, 0, 0] = np.nan
         file["2"][1, 1, 5] += 4
         file["3"][2, 0, 5] += 1
     rows = rows_of(

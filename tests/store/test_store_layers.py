@@ -60,6 +60,10 @@ def test_numbers_are_those_of_the_model() -> None:
     np.testing.assert_array_equal(selection.apply(VALUES[[0, 2]]), VALUES[2:])
     assert LayerSelection.parse("top", range(2), 2).indices == (1,)
     assert LayerSelection.parse("11,2", range(12), 12).indices == (11, 2)
+    for available, expected in (((2,), VALUES[2]), ((0, 2), VALUES[[0, 2]])):
+        selection = LayerSelection.parse("all", available, None, drop_axis=True)
+        values = selection.apply(VALUES[list(available)])
+        np.testing.assert_array_equal(values, expected, strict=True)
 
 
 REFUSED = (
