@@ -236,8 +236,11 @@ def test_a_file_without_sentences_is_empty_not_an_error(tmp_path: Path, layout: 
 
 def test_tokens_are_keys_in_the_layout_of_manylangs(tmp_path: Path) -> None:
     """Joined by spaces or tabs, as they are or as ELMoForManyLangs spells them."""
-    path = write(tmp_path / "a.hdf5", BARE, layout="manylangs", layers=None)
+    spaced = Sentence(("10 000", "roses."), 20, "10 000 roses.")
+    path = write(tmp_path / "a.hdf5", [*BARE, spaced], layout="manylangs", layers=None)
     with open_embeddings(path) as embeddings:
+        for key in (spaced.tokens, "10 000\troses."):
+            np.testing.assert_array_equal(embeddings[key], array(spaced, None))
         for sentence in BARE:
             text = "\t".join(sentence.tokens)
             spelled = text.replace(".", "$period$").replace("/", "$backslash$")
