@@ -12,7 +12,6 @@ import torch
 from command_line import elmo
 
 from elmo_cli.analysis.labelled_vectors import LabelSettings
-from elmo_cli.cli import options
 from elmo_cli.cli.lm_training import _total_size
 from elmo_cli.errors import InputError
 from elmo_cli.lm.finetune.job import FinetuneJob
@@ -225,20 +224,3 @@ def test_slow_products_are_warned_of(line: str, captured: Captured) -> None:
     function = "elmo_cli.cli.options.warn_of_slow_bf16"
     args, _ = captured(function, *line.split(), *words)
     assert args == ("bf16", torch.device("cpu"))
-
-
-@pytest.mark.parametrize(
-    ("precision", "is_fast", "n_warnings"),
-    [("bf16", False, 1), ("bf16", True, 0), ("float32", False, 0)],
-)
-def test_a_processor_that_emulates_bfloat16_is_warned_of(
-    precision: str,
-    is_fast: bool,
-    n_warnings: int,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr("elmo_cli.engine.runtime.has_fast_bf16", lambda device: is_fast)
-    options.warn_of_slow_bf16(precision, torch.device("cpu"))
-    warning = "warning: this processor computes much more slowly in bfloat16 than in float32\n"
-    assert capsys.readouterr().err == warning * n_warnings
