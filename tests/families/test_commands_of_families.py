@@ -201,26 +201,38 @@ def test_inspect_names_the_commands_that_work(family: ModelOfFamily) -> None:
     assert shlex.split(facts["next"][0]) == command
 
 
-def test_perplexity_and_training(family: ModelOfFamily) -> None:
-    """They use the softmax layer in the files or fit a new one; some models are refused by name."""
+def finetune_command(family: ModelOfFamily, *words: object) -> list[object]:
+    """A command that makes one step on a text of its own, text.txt."""
     lines = [f"the dog saw {number} cats .\n" for number in range(24)]
     Path("text.txt").write_text("".join(lines))
-    if family.folder.name.startswith(("allennlp-archive", "proteins")):
-        pytest.skip("the same as with other models without a softmax layer")
-    has_softmax = family.folder.name.startswith("tf-checkpoint")
-    tune = ["finetune", "--domain", "text.txt", *family.model, "-o", "tuned", *ONE_STEP, "--json"]
-    if not has_softmax:
-        tune += ["--softmax-tokens", 50]
-    perplexity = elmo("perplexity", "text.txt", *family.model, "--json")
-    if family.folder.name.startswith("elmoformanylangs"):
-        refused(elmo(*tune), 1, str(family.model[1]), "`elmo embed` computes its vectors")
-        refused(perplexity, 1, str(family.model[1]), "`elmo embed` computes its vectors")
-        return
-    facts = json.loads(made(*tune).out)
-    assert facts["softmax"] == ("model" if has_softmax else "fitted")
-    if has_softmax:
-        assert json.loads(perplexity.out)["perplexity"]["average"] > 1
-    else:
-        assert perplexity.code == 1
-        assert "softmax" in perplexity.err
+    texts = ("--domain", "text.txt", "-o", "tuned", "--json")
+    return ["finetune", *texts, *family.model, *ONE_STEP, *words]
+
+
+def perplexity_command(family: ModelOfFamily) -> list[object]:
+    return ["perplexity", "text.txt", *family.model, "--json"]
+
+
+@pytest.mark.parametrize("family", ["tf-checkpoint"], indirect=True)
+def test_the_softmax_layer_in_the_files_is_used(family: ModelOfFamily) -> None:
+    facts = json.loads(made(*finetune_command(family)).out)
+    assert facts["softmax"] == "model"
+    assert json.loads(made(*perplexity_command(family)).out)["perplexity"]["average"] > 1
     made("embed", "text.txt", "-m", "tuned", "-o", "tuned.hdf5", "-q")
+
+
+@pytest.mark.parametrize("family", ["saved-model"], indirect=True)
+def test_a_softmax_layer_is_fitted_if_there_is_none(family: ModelOfFamily) -> None:
+    facts = json.loads(made(*finetune_command(family, "--softmax-tokens", 50)).out)
+    assert facts["softmax"] == "fitted"
+    perplexity = elmo(*perplexity_command(family))
+    assert perplexity.code == 1
+    assert "softmax" in perplexity.err
+    made("embed", "text.txt", "-m", "tuned", "-o", "tuned.hdf5", "-q")
+
+
+@pytest.mark.parametrize("family", ["elmoformanylangs"], indirect=True)
+def test_a_model_of_unicode_characters_is_no_language_model(family: ModelOfFamily) -> None:
+    path = str(family.model[1])
+    for command in (finetune_command(family), perplexity_command(family)):
+        refused(elmo(*command), 1, path, "`elmo embed` computes its vectors")
