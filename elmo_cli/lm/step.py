@@ -20,8 +20,8 @@ from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.lm.softmax import LogUniformSampler, sampled_softmax_loss
 from elmo_cli.lm.stream import StreamBatch
 from elmo_cli.model.bilm import State
+from elmo_cli.weightfile.table import LOSS_TOKENS
 
-LOSS_SCALE = 20  # bilm-tf clips the gradient of the loss summed over 20 tokens
 _LAST_FACTOR = 0.05  # of the peak learning rate
 _SMALLER_HINT = "choose a smaller `batch_size`; more `gradient_accumulation_steps` make up for it"
 _TRIAL_STEPS = 3  # the first one is slower
@@ -95,9 +95,9 @@ class TrainStep:
 
         Args:
             accumulators: as `OpenModel.accumulators`.
-            loss_tokens: over how many tokens that training summed its loss; here, `LOSS_SCALE`.
+            loss_tokens: over how many tokens that training summed its loss; here, `LOSS_TOKENS`.
         """
-        factor = (LOSS_SCALE / loss_tokens) ** 2
+        factor = (LOSS_TOKENS / loss_tokens) ** 2
         parameters = dict(self._modules.named_parameters())
         for name, array in accumulators:
             self._accumulators[parameters[name]] = torch.from_numpy(array) * factor
@@ -159,7 +159,8 @@ class TrainStep:
             streams = slice(first, first + settings.batch_size)
             state_before = state.select_rows(streams)
             loss, state_after = self.loss(own_batch.streams(streams), state_before, negatives)
-            (loss * (LOSS_SCALE * fraction)).backward()  # type: ignore[no-untyped-call]
+            # bilm-tf clips the gradient of the loss summed over this number of tokens.
+            (loss * (LOSS_TOKENS * fraction)).backward()  # type: ignore[no-untyped-call]
             own_loss += loss.item() * fraction
             states_after.append(state_after)
         mean_loss = self.group.mean(own_loss)

@@ -19,7 +19,8 @@ from elmo_cli.model.options import Options
 CHAR_EMBED = "char_embed"
 WORD_EMBED = "word_embed"  # only of models that elmo alone reads
 ADAGRAD_GROUP = "adagrad"  # the HDF5 group of the accumulators, in a file of their own
-# The loss of these accumulators is summed over this number of tokens, the default of bilm-tf.
+# Training clips, and Adagrad accumulates, gradients of the loss summed over this number of tokens:
+# the default of bilm-tf.
 LOSS_TOKENS = 20
 
 

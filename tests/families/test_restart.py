@@ -21,10 +21,11 @@ from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.language_model import load_language_model
 from elmo_cli.lm.settings import TrainSettings
-from elmo_cli.lm.step import LOSS_SCALE, TrainStep
+from elmo_cli.lm.step import TrainStep
 from elmo_cli.lm.stream import StreamBatch
 from elmo_cli.pretrained.load import ModelSource, locate
 from elmo_cli.text.vocabulary import Vocabulary
+from elmo_cli.weightfile.table import LOSS_TOKENS
 
 N_STEPS = 4
 
@@ -37,7 +38,7 @@ def start_step(folder: Path, vocabulary: Path, corpus: Corpus, unroll_steps: int
         optimizer="adagrad",
         learning_rate=0.2,
         dropout=0.0,
-        max_grad_norm=0.5 * LOSS_SCALE / unroll_steps,
+        max_grad_norm=0.5 * LOSS_TOKENS / unroll_steps,
         negative_samples=0,
     )
     files = locate(ModelSource(folder))
@@ -82,7 +83,7 @@ def test_four_steps_of_bilm_tf(reference: Path) -> None:
             found = step.model.bilm.state_dict()[name]
             np.testing.assert_allclose(found, array, rtol=0, atol=1e-6)
         sums = dict(end.accumulators(len(step.model.vocabulary)))
-    scale = (LOSS_SCALE / 3) ** 2
+    scale = (LOSS_TOKENS / 3) ** 2
     saved = step.state_dict()["optimizer"]["state"]
     for number, (name, _) in enumerate(step._modules.named_parameters()):
         np.testing.assert_allclose(saved[number]["sum"] / scale, sums[name], rtol=1e-6, atol=1e-6)
@@ -128,7 +129,7 @@ def test_finetuning_continues_with_the_accumulators(converted: Path, tmp_path: P
     saved = torch.load(tmp_path / "a" / "checkpoint.pt", weights_only=True)
     found = saved["optimizer"]["state"][0]["sum"].numpy()
     start = bundle.of_any_size().read("lm/char_embed/Adagrad")
-    scale = (LOSS_SCALE / 3) ** 2  # the checkpoint was trained on windows of 3 tokens
+    scale = (LOSS_TOKENS / 3) ** 2  # the checkpoint was trained on windows of 3 tokens
     assert (found >= start * scale * (1 - 1e-6)).all()
     assert note not in made(*words, "-o", tmp_path / "b", "--optimizer", "adamw").err
     words[words.index("-m") + 1] = converted / "copy"
