@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-browser test-ray coverage bench bench-plain bench-cluster bench-train bench-paired paper fuzz check format texts pretrain card dist clean
+.PHONY: help install demo test test-all test-browser test-interop test-ray coverage bench bench-plain bench-cluster bench-train bench-paired paper fuzz check format texts pretrain card dist clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -26,7 +26,7 @@ IN_MEMORY := $(if $(wildcard /dev/shm/.),TMPDIR=/dev/shm)
 # Otherwise each of the processes that tests start would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 # Files in the order of their names, which ends with fast ones: no process waits for the other.
-QUICK := -n 2 --dist loadfile --no-loadscope-reorder -m 'not slow and not ray and not browser'
+QUICK := -n 2 --dist loadfile --no-loadscope-reorder -m 'not slow and not ray and not browser and not interop'
 test: install  ## the quick suite, in two processes
 	$(IN_MEMORY) $(BIN)/python -m pytest $(QUICK)
 
@@ -40,10 +40,14 @@ coverage: install  ## the quick suite with coverage, processes included; fails u
 	$(BIN)/python -m coverage report
 
 test-all: install  ## the whole suite, with what takes longer [REFERENCE=folder of the originals' outputs]
-	$(if $(REFERENCE),ELMO_REFERENCE=$(abspath $(REFERENCE))) $(BIN)/python -m pytest -m 'not ray'
+	$(if $(REFERENCE),ELMO_REFERENCE=$(abspath $(REFERENCE))) $(BIN)/python -m pytest -m 'not ray and not interop'
 
 test-browser: install  ## open the page of `elmo plot senses` in a headless Chromium, where there is one
 	$(IN_MEMORY) $(BIN)/python -m pytest -m browser -rs tests/plot
+
+test-interop: install  ## run the programs that read the files of elmo or call it; installs them
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,test-interop]'
+	$(IN_MEMORY) $(BIN)/python -m pytest -n 2 --dist loadfile -m interop tests/interop
 
 test-ray: install  ## the tests of a cluster on this machine; installs Ray
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray,test]'

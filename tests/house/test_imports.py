@@ -21,8 +21,10 @@ ALLOWED = {
     for package, names in re.findall(r"^\| `(\w+)/` \|.*\|(.*)\|$", PAGE, re.MULTILINE)
 }
 DISPLAY = {"click", "rich"}
-FORBIDDEN = {package: DISPLAY | {"ray"} for package in ALLOWED}
-FORBIDDEN |= {"cluster": DISPLAY, "cli": {"ray"}}
+CONSUMERS = {"gensim", "pandas", "polars", "pyarrow", "spacy", "thinc"}
+FORBIDDEN = {package: DISPLAY | CONSUMERS | {"ray"} for package in ALLOWED}
+FORBIDDEN |= {"cluster": DISPLAY | CONSUMERS, "cli": CONSUMERS | {"ray"}}
+FORBIDDEN["interop"] = DISPLAY | {"ray"}
 FORBIDDEN["text"] |= {"torch", "h5py"}
 FORBIDDEN["store"] |= {"torch"}
 FORBIDDEN["model"] |= {"h5py"}

@@ -1,0 +1,1 @@
+"""elmo in other programs: one module per program, which is imported only when it is used."""
