@@ -26,6 +26,9 @@ from elmo_cli.store.spec import SCHEMA, FileSpec, write_attributes
 _COPIED_BYTES = 1 << 20  # at a time
 # Metadata that HDF5 caches; in memory, a header of 272 bytes takes several times as much.
 _METADATA_CACHE_BYTES = 4 << 20
+# In the file, the headers of data sets are in blocks of this size. HDF5 keeps a record in memory of
+# the unused end of each block, so with its default of 2 KiB memory would grow with the data sets.
+_METADATA_BLOCK_BYTES = 8 << 10
 _MAX_PENDING = 1 << 16  # checksums or digests in memory
 
 
@@ -149,6 +152,7 @@ def _new_hdf5(path: Path, alignment: int) -> h5py.File:
     cache = access.get_mdc_config()
     cache.max_size = _METADATA_CACHE_BYTES
     access.set_mdc_config(cache)
+    access.set_meta_block_size(_METADATA_BLOCK_BYTES)
     creation = h5p.create(h5p.FILE_CREATE)
     creation.set_link_creation_order(TRACKED)
     creation.set_attr_creation_order(TRACKED)

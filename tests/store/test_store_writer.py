@@ -16,10 +16,11 @@ from writer_runs import SETTINGS, WAYS, append, array, attributes, names, run, s
 from elmo_cli.errors import InputError, OutputError, ResumeError
 from elmo_cli.store import block_log, output_file
 from elmo_cli.store.derived_file import write_derived_file
-from elmo_cli.store.layouts import flat, layout_of_spec
+from elmo_cli.store.layouts import StoredSentence, ValueSink, flat, layout_of_spec
 from elmo_cli.store.reader import open_embeddings
-from elmo_cli.store.spec import read_attributes, write_attributes
+from elmo_cli.store.spec import FileSpec, read_attributes, write_attributes
 from elmo_cli.store.writer import EmbeddingsWriter
+from elmo_cli.text.sentence import Sentence
 
 
 def test_attributes_are_settings_then_facts_then_the_end_mark(out: Path) -> None:
@@ -239,3 +240,16 @@ def test_a_name_that_exists_is_refused_before_the_block_is_computed(out: Path) -
         writer.append_block([second], [array(second)], text_sha256="2")
         writer.finish({})
     assert attributes(out)["sentences"] == 2
+
+
+def test_few_ends_of_metadata_blocks_stay_unused(out: Path) -> None:
+    """HDF5 keeps a record of each in memory, which would grow with the number of sentences."""
+    n_sentences = 1500
+    values = np.zeros((1, 1024), "f4")  # HDF5 packs smaller values into blocks of their own
+    sink = ValueSink(n_sentences, lambda address, values: None)
+    with output_file.new_output_file(out, FileSpec(forget_sentences=True), sink) as output:
+        for key in range(n_sentences):
+            output.add(StoredSentence(Sentence(("a",), key), values, None, crc32=0))
+        unused_bytes = output._file.id.get_freespace()
+        output.finish({})
+    assert unused_bytes < 16 * n_sentences
