@@ -41,6 +41,7 @@ class Engine(Protocol):
         *,
         shared_start: bool = False,
         top_layer: int | None = None,
+        keep_boundaries: bool = False,
     ) -> tuple[Tensor, State | None]:
         """Compute the layers of a batch.
 
@@ -51,9 +52,11 @@ class Engine(Protocol):
                 the fast engine then computes shared prefixes once.
             top_layer: highest layer to compute, 0 for type vectors alone, None for all; requires
                 `shared_start`.
+            keep_boundaries: whether the sentence boundaries of each row have vectors, too.
         Returns:
             Layers, (layer, token, dim), with the tokens of all rows concatenated, without sentence
-            boundaries; and the final state of each row, or None with `shared_start`.
+            boundaries unless these are kept; and the final state of each row, or None with
+            `shared_start`.
         """
 
 
@@ -84,6 +87,7 @@ class PlainEngine:
         *,
         shared_start: bool = False,
         top_layer: int | None = None,
+        keep_boundaries: bool = False,
     ) -> tuple[Tensor, State | None]:
         """See `Engine.forward`."""
         if shared_start and start is not None:
@@ -93,9 +97,10 @@ class PlainEngine:
         numbers = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True).to(self._device)
         token_vectors = type_vectors[numbers]  # (batch, token, projection_dim)
         padded, final = self._bilm.forward_from_vectors(token_vectors, lengths, start)
-        # Without padding and sentence boundaries, each (layer, token, dim).
-        inner = [padded[:, r, 1 : len(row) - 1] for r, row in enumerate(rows)]
-        layers = torch.cat(inner, 1)
+        n_left_out = 0 if keep_boundaries else 1  # at each end of a row
+        # Without padding, each (layer, token, dim).
+        kept = [padded[:, r, n_left_out : len(row) - n_left_out] for r, row in enumerate(rows)]
+        layers = torch.cat(kept, 1)
         if top_layer is not None:
             layers = layers[: top_layer + 1]
         return layers, None if shared_start else final
@@ -139,6 +144,7 @@ class FastEngine:
         *,
         shared_start: bool = False,
         top_layer: int | None = None,
+        keep_boundaries: bool = False,
     ) -> tuple[Tensor, State | None]:
         """See `Engine.forward`."""
         order = np.argsort(-batch.lengths, kind="stable")  # the batch's row for each sorted row
@@ -151,14 +157,21 @@ class FastEngine:
             start = start.select_rows(rows)
             final = State(torch.empty_like(start.h), torch.empty_like(start.c))
         n_lstms = self.options.n_layers if top_layer is None else top_layer
-        n_tokens = int(batch.lengths.sum()) - 2 * n_rows  # without sentence boundaries
+        n_tokens = int(batch.lengths.sum())
+        if not keep_boundaries:
+            n_tokens -= 2 * n_rows
         projection_dim = self.options.projection_dim
         # (layer, token, direction, projection_dim)
         layers = type_vectors.new_empty(1 + n_lstms, n_tokens, 2, projection_dim)
 
         def read(direction: int) -> None:
             packed = PackedBatch.of(
-                batch, order, self._device, backward=direction == 1, shared_start=shared_start
+                batch,
+                order,
+                self._device,
+                backward=direction == 1,
+                shared_start=shared_start,
+                keep_boundaries=keep_boundaries,
             )
             self._read(direction, packed, type_vectors, start, layers[:, :, direction], final)
 

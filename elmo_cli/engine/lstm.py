@@ -37,8 +37,8 @@ class PackedBatch:
         parents: for each step the positions of the previous step that its own continue, (padded
             position,); for the first step, rows of the state. None for the first ones, in order.
         types: the number of the type that is read at each position, (position,).
-        token_positions: the position of each token without sentence boundaries, in the order of
-            the batch, (token,).
+        token_positions: the position of each token whose vector is returned, in the order of the
+            batch, (token,).
     """
 
     rows_per_step: list[int]
@@ -55,6 +55,7 @@ class PackedBatch:
         *,
         backward: bool,
         shared_start: bool,
+        keep_boundaries: bool = False,
     ) -> PackedBatch:
         """Lay out a batch.
 
@@ -63,8 +64,11 @@ class PackedBatch:
             backward: whether rows are read from their end.
             shared_start: whether rows that read the same tokens share positions. The boundary at
                 which a row ends is then left out: no token follows it.
+            keep_boundaries: whether sentence boundaries are tokens whose vectors are returned; then
+                none is left out.
         """
-        tokens, is_running = _tokens_by_step(batch, order, backward, n_unread=int(shared_start))
+        n_unread = 1 if shared_start and not keep_boundaries else 0
+        tokens, is_running = _tokens_by_step(batch, order, backward, n_unread=n_unread)
         n_running = is_running.sum(0)  # (step,)
         if shared_start:
             ranks, counts, parents = _share_prefixes(tokens, n_running)
@@ -77,7 +81,9 @@ class PackedBatch:
         n_positions = max(first_positions + [padded_rows(n) for n in counts])
         types = np.full(n_positions, tokens[0, 0])  # (position,); any type for those in excess
         types[positions[is_running]] = tokens[is_running]
-        token_positions = positions[_inner_tokens(batch, order, backward=backward)]  # (token,)
+        n_left_out = 0 if keep_boundaries else 1
+        kept = _kept_tokens(batch, order, backward=backward, n_left_out=n_left_out)
+        token_positions = positions[kept]  # (token,)
         return cls(
             rows_per_step=counts,
             parents=[None if p is None else _pad_parents(p).to(device) for p in parents],
@@ -282,17 +288,18 @@ def _tokens_by_step(
     return tokens, is_running
 
 
-def _inner_tokens(
-    batch: Batch, order: Int64Array, *, backward: bool
+def _kept_tokens(
+    batch: Batch, order: Int64Array, *, backward: bool, n_left_out: int
 ) -> tuple[Int64Array, Int64Array]:
-    """Return the sorted row and the step of each token without boundaries, both (token,), in the
-    order of the batch."""
+    """Return the sorted row and the step of each token, both (token,), in the order of the batch,
+    without the first and the last `n_left_out` tokens of each row."""
     lengths = batch.lengths
     sorted_rows = np.argsort(order)  # the inverse permutation: where each row is
-    n_inner = lengths - 2  # without the two boundaries
-    first_tokens = np.cumsum(n_inner) - n_inner  # of each row, (row,)
-    row = np.repeat(np.arange(len(order)), n_inner)  # (token,)
-    position = 1 + np.arange(len(row)) - np.repeat(first_tokens, n_inner)  # in its row, (token,)
+    n_kept = lengths - 2 * n_left_out
+    first_tokens = np.cumsum(n_kept) - n_kept  # of each row, (row,)
+    row = np.repeat(np.arange(len(order)), n_kept)  # (token,)
+    in_row = np.arange(len(row)) - np.repeat(first_tokens, n_kept)
+    position = n_left_out + in_row  # in its row, (token,)
     step = lengths[row] - 1 - position if backward else position
     return sorted_rows[row], step
 

@@ -37,14 +37,26 @@ def random_state(bilm: BiLM, batch: int) -> State:
 
 
 def forward(
-    engine: Engine, sentences: Sequence[str], start: State | None = None, *, shared: bool = False
+    engine: Engine,
+    sentences: Sequence[str],
+    start: State | None = None,
+    *,
+    shared: bool = False,
+    with_boundaries: bool = False,
 ) -> tuple[list[np.ndarray], State | None]:
     """Layers (layer, token, dim) of each sentence, and the final state."""
     batch, types = batch_of(sentences)
-    layers, final = engine.forward(batch, engine.embed_types(types), start, shared_start=shared)
+    layers, final = engine.forward(
+        batch,
+        engine.embed_types(types),
+        start,
+        shared_start=shared,
+        keep_boundaries=with_boundaries,
+    )
     assert (final is None) == shared
-    n_tokens = (batch.lengths - 2).tolist()  # without boundaries
-    return [sentence.numpy() for sentence in torch.split(layers.cpu(), n_tokens, 1)], final
+    n_tokens = batch.lengths if with_boundaries else batch.lengths - 2
+    pieces = torch.split(layers.cpu(), n_tokens.tolist(), 1)
+    return [sentence.numpy() for sentence in pieces], final
 
 
 def close(actual: object, expected: object, atol: float = ATOL_ORDER) -> None:

@@ -172,7 +172,7 @@ def plain(odd_bilm: BiLM) -> Engine:
     return make_engine("plain", odd_bilm, CPU)
 
 
-@given(BATCHES, st.booleans(), st.booleans(), st.integers(0, 99))
+@given(BATCHES, st.booleans(), st.booleans(), st.booleans(), st.integers(0, 99))
 def test_fast_equals_plain_for_any_batch(
     fast: Engine,
     plain: Engine,
@@ -180,14 +180,37 @@ def test_fast_equals_plain_for_any_batch(
     sentences: list[str],
     shared: bool,
     from_zero: bool,
+    with_boundaries: bool,
     seed: int,
 ) -> None:
     torch.manual_seed(seed)
     state = None if from_zero else random_state(odd_bilm, 1 if shared else len(sentences))
     all_close(
-        forward(fast, sentences, state, shared=shared),
-        forward(plain, sentences, state, shared=shared),
+        forward(fast, sentences, state, shared=shared, with_boundaries=with_boundaries),
+        forward(plain, sentences, state, shared=shared, with_boundaries=with_boundaries),
     )
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.usefixtures("seed")
+def test_boundaries_are_returned_when_asked(shared: bool, engine: str, odd_bilm: BiLM) -> None:
+    """Their vectors are those of the model; the others, and the final state, do not change."""
+    chosen = make_engine(engine, copy.deepcopy(odd_bilm), CPU)
+    state = random_state(odd_bilm, 1 if shared else len(SENTENCES))
+    found, final = forward(chosen, SENTENCES, state, shared=shared, with_boundaries=True)
+    expected, expected_final = forward(chosen, SENTENCES, state, shared=shared)
+    for layers, inner in zip(found, expected, strict=True):
+        close(layers[:, 1:-1], inner)
+    if final is not None and expected_final is not None:
+        assert torch.equal(final.h, expected_final.h)
+        assert torch.equal(final.c, expected_final.c)
+    for row, sentence in enumerate(SENTENCES):
+        ids = odd_bilm.token_ids.tokens(["<S>", *sentence.split(), "</S>"])
+        start = state if shared else state.select_rows(slice(row, row + 1))
+        lengths = torch.tensor([len(ids)])
+        with torch.no_grad():
+            of_model, _ = odd_bilm(torch.from_numpy(ids)[np.newaxis], lengths, start)
+        close(found[row], of_model[:, 0])
 
 
 @pytest.mark.parametrize("shared", [False, True])
