@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import console, options
+from elmo_cli.cli.allennlp_call import EmbedCommand
 from elmo_cli.cli.click_options import (
     FILE,
     FiniteRange,
     check_hdf5_suffix,
     check_local,
-    command,
     flag,
     together,
     value,
@@ -130,7 +130,7 @@ class EmbedOptions(options.TextOptions, options.ModelOptions, options.ProcessorO
         return self.output == "-"
 
 
-@command
+@click.command(cls=EmbedCommand, no_args_is_help=True)
 @options.texts_argument("files", required=True, metavar="FILE…")
 @_output_options
 @_computing_options
