@@ -69,11 +69,10 @@ class ElmoEmbedder:
             IndexError: the batch has no tokens.
             ConfigurationError, AttributeError: a token is not a string, see `batch_to_ids`.
         """
-        ids = batch_to_ids(batch)
-        if self.cuda_device >= 0:
-            ids = ids.cuda(self.cuda_device)
-        layers, mask = self.elmo_bilm.padded_layers(ids)
-        return remove_sentence_boundaries_of_layers(layers, mask)
+        layers, mask = self._padded_layers(batch)
+        by_row = layers.transpose(0, 1).transpose(1, 2)  # (batch, token + 2, layer, dim)
+        inner, inner_mask = remove_sentence_boundaries(by_row, mask)
+        return inner.transpose(1, 2), inner_mask
 
     def embed_batch(self, batch: Sequence[Sequence[str]]) -> list[Float32Array]:
         """The layers of each sentence, (layer, token, dim) float32.
@@ -90,11 +89,12 @@ class ElmoEmbedder:
         if isinstance(batch, list) and _is_empty_list(batch):
             n_layers = self.elmo_bilm.num_layers
             return [np.zeros((n_layers, 0, self.elmo_bilm.get_output_dim()), np.float32)]
-        layers, mask = self.batch_to_embeddings(batch)
-        arrays = []
+        layers, mask = self._padded_layers(batch)
         values = layers.detach().cpu().numpy()
-        for row, n_tokens in enumerate(mask.sum(1).tolist()):
-            arrays.append(values[row, :, :n_tokens])
+        n_tokens_of_rows = (mask.sum(1) - 2).tolist()
+        arrays = []
+        for row, n_tokens in enumerate(n_tokens_of_rows):
+            arrays.append(values[:, row, 1 : 1 + n_tokens])
         return arrays
 
     def embed_sentence(self, sentence: Sequence[str]) -> Float32Array:
@@ -172,6 +172,13 @@ class ElmoEmbedder:
             overwrite=True,
         )
 
+    def _padded_layers(self, batch: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
+        """The layers with boundaries, (layer, batch, token + 2, dim), and their mask."""
+        ids = batch_to_ids(batch)
+        if self.cuda_device >= 0:
+            ids = ids.cuda(self.cuda_device)
+        return self.elmo_bilm.padded_layers(ids)
+
     def _run_settings(self, output_format: str, batch_size: int) -> dict[str, object]:
         """What `elmo embed` records of its settings."""
         is_carried = self.elmo_bilm._elmo_lstm.stateful
@@ -188,20 +195,6 @@ class ElmoEmbedder:
         if is_carried:
             settings["batch_size"] = batch_size
         return settings
-
-
-def remove_sentence_boundaries_of_layers(layers: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Leave out the boundaries of each row.
-
-    Args:
-        layers: (layer, batch, token + 2, dim).
-        mask: (batch, token + 2).
-    Returns:
-        (batch, layer, token, dim), and its mask (batch, token).
-    """
-    by_row = layers.transpose(0, 1).transpose(1, 2)  # (batch, token + 2, layer, dim)
-    inner, inner_mask = remove_sentence_boundaries(by_row, mask)
-    return inner.transpose(1, 2), inner_mask
 
 
 def _is_empty_list(batch: list[Sequence[str]]) -> bool:
