@@ -1,7 +1,7 @@
 """_ElmoBiLm: all layers of a batch with its sentence boundaries, from a state that is carried.
 
-Without gradients, the fast engine computes the layers, and each type once. If a parameter of the
-biLM requires gradients, `model.bilm` computes them under autograd.
+The fast engine computes the layers, and each type once. If a parameter of the biLM requires
+gradients, `model.bilm` computes them, under autograd.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class _ElmoBiLm(nn.Module):
         )
         if final is not None:
             self._elmo_lstm.keep(final)
-        return layers, read.mask
+        return layers, read.mask.to(layers.device)
 
     def create_cached_cnn_embeddings(self, tokens: Sequence[str]) -> None:
         """Compute and keep the vectors of words, for `word_inputs` of `forward`."""
@@ -178,7 +178,7 @@ class _ElmoBiLm(nn.Module):
             rows.append(types.numbers_of(strings[first : first + length]))
             first += length
         mask = torch.from_numpy(_is_before(lengths + 2, ids.shape[1] + 2).astype(np.int64))
-        return _RowsToRead(rows=tuple(rows), types=types.types, mask=mask.to(inputs.device))
+        return _RowsToRead(rows=tuple(rows), types=types.types, mask=mask)
 
     def _read_words(self, word_inputs: Tensor, embedding: nn.Embedding) -> _RowsToRead:
         """Place the vectors of words and boundaries as AllenNLP does.
@@ -208,7 +208,7 @@ class _ElmoBiLm(nn.Module):
                 embedding.weight.new_zeros(1, embedding.embedding_dim),
             ]
         )
-        mask_tensor = torch.from_numpy(mask.astype(np.int64)).to(word_inputs.device)
+        mask_tensor = torch.from_numpy(mask.astype(np.int64))
         return _RowsToRead(rows=tuple(rows), types=vectors, mask=mask_tensor)
 
 

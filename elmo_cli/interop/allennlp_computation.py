@@ -1,4 +1,4 @@
-"""BilmComputation: the layers of a batch from parameters that may change, fast or with autograd."""
+"""BilmComputation: the layers of a batch, by the fast engine or, in training, with autograd."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ Types = list[str] | Tensor
 
 
 class BilmComputation:
-    """Computes with weights that may change between two calls.
+    """Computes with the weights of each call.
 
-    The fast engine has copies of the weights, so it is made again after a change. A change through
-    `.data` of a weight, which PyTorch does not count, is not noticed. Copies and pickles of this
-    object have no engine; they make their own.
+    Weights that require gradients may change at any time, so `model.bilm` computes with them, also
+    where gradients are disabled. With frozen weights of float32 the fast engine does. It has copies
+    of them, so it is made again after a change; a change through `.data`, which PyTorch does not
+    count, is not noticed. Copies and pickles of this object have no engine; they make their own.
 
     Args:
         options: those of `allennlp_options`.
@@ -78,7 +79,8 @@ class BilmComputation:
 
     def type_vectors(self, weights: Mapping[str, Tensor], types: list[str]) -> Tensor:
         """Compute context-free vectors, (type, projection_dim), without gradients."""
-        engine = self._engine_for(weights)
+        is_frozen = _is_fast(list(weights.values()))
+        engine = self._engine_for(weights) if is_frozen else self._new_engine(weights)
         with without_autocast(next(iter(weights.values())).device):
             return engine.embed_types(types).clone()
 
@@ -130,19 +132,22 @@ class BilmComputation:
         return padded, None if start is None else final
 
     def _engine_for(self, weights: Mapping[str, Tensor]) -> Engine:
-        """The fast engine of these weights."""
+        """The fast engine of these weights, which is kept."""
         versions = []
         for weight in weights.values():
             version = 0 if weight.is_inference() else weight._version
             versions.append((weight.data_ptr(), version, weight.device))
         if self._engine is None or versions != self._versions:
-            bilm = bilm_of(weights, self._options)
-            device = next(iter(weights.values())).device
-            self._engine = make_engine("fast", bilm, device)
+            self._engine = self._new_engine(weights)
             self._versions = versions
             self._weights = [weight.detach() for weight in weights.values()]
-            bilm.to("meta")  # frees its weights: the engine has its own
         return self._engine
+
+    def _new_engine(self, weights: Mapping[str, Tensor]) -> Engine:
+        bilm = bilm_of(weights, self._options)
+        engine = make_engine("fast", bilm, next(iter(weights.values())).device)
+        bilm.to("meta")  # frees its weights: the engine has its own
+        return engine
 
 
 class _LayersOfTypes(nn.Module):
@@ -168,7 +173,7 @@ class _LayersOfTypes(nn.Module):
 
 
 def _is_fast(tensors: Sequence[Tensor]) -> bool:
-    """Whether the fast engine can compute with them: in float32, and nothing needs gradients."""
-    needs_gradients = any(tensor.requires_grad for tensor in tensors)
+    """Whether the fast engine can compute with them: they are float32 and frozen."""
+    is_trained = any(tensor.requires_grad for tensor in tensors)
     is_float32 = all(tensor.dtype == torch.float32 for tensor in tensors)
-    return is_float32 and not (needs_gradients and torch.is_grad_enabled())
+    return is_float32 and not is_trained

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from elmo_cli.arrays import Float32Array
+from elmo_cli.engine.runtime import select_device
 from elmo_cli.files import StrPath
 from elmo_cli.interop.allennlp_bilm import _ElmoBiLm
 from elmo_cli.interop.allennlp_ids import ConfigurationError, ElmoTokenIndexer, batch_to_ids
@@ -42,6 +43,7 @@ class ElmoEmbedder:
         cuda_device: the number of the GPU.
     Raises:
         ModelError, UsageError, OptionsError, WeightFileError: as of `load_model`.
+        DeviceError: there is no such GPU.
 
     Example:
         layers = ElmoEmbedder().embed_sentence(["The", "cat", "sat"])  # (3, 3, dim) float32
@@ -58,7 +60,7 @@ class ElmoEmbedder:
         self.indexer = ElmoTokenIndexer()
         self.elmo_bilm = _ElmoBiLm(options_file, weight_file, state=state)
         if cuda_device >= 0:
-            self.elmo_bilm = self.elmo_bilm.cuda(cuda_device)
+            self.elmo_bilm = self.elmo_bilm.to(select_device(f"cuda:{cuda_device}"))
         self.cuda_device = cuda_device
 
     def batch_to_embeddings(self, batch: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
@@ -174,10 +176,7 @@ class ElmoEmbedder:
 
     def _padded_layers(self, batch: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
         """The layers with boundaries, (layer, batch, token + 2, dim), and their mask."""
-        ids = batch_to_ids(batch)
-        if self.cuda_device >= 0:
-            ids = ids.cuda(self.cuda_device)
-        return self.elmo_bilm.padded_layers(ids)
+        return self.elmo_bilm.padded_layers(batch_to_ids(batch))
 
     def _run_settings(self, output_format: str, batch_size: int) -> dict[str, object]:
         """What `elmo embed` records of its settings."""

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-import json
 import pickle
 import shutil
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +15,7 @@ from make_weights import MODELS, SHAPES, write_model
 from tolerance import ATOL_ORDER
 
 from elmo_cli.embed.embedder import Embedder
-from elmo_cli.errors import ModelError, SettingError, UsageError
+from elmo_cli.errors import DeviceError, ModelError, SettingError, UsageError
 from elmo_cli.interop.allennlp import (
     ConfigurationError,
     Elmo,
@@ -30,7 +28,7 @@ from elmo_cli.interop.allennlp import (
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.pretrained.load import ModelSource, load
 
-ARCHIVE = Path(__file__).resolve().parents[1] / "golden" / "allennlp_archive"
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 BATCHES = [
     [["the", "cat"], ["a"], ["saw", "the", "cat", "."]],
     [["Zoë"]],
@@ -196,7 +194,7 @@ def test_files_that_are_left_out(files: Files) -> None:
 
 
 def test_a_model_of_unicode_characters_is_refused() -> None:
-    folder = ARCHIVE.parent / "elmoformanylangs" / "cnn-char"
+    folder = GOLDEN / "elmoformanylangs" / "cnn-char"
     with pytest.raises(UsageError, match="reads Unicode characters, not bytes"):
         Elmo(None, folder, 1)
 
@@ -246,6 +244,8 @@ def test_arguments_that_are_refused(files: Files) -> None:
         Elmo(*files, 0)(IDS)
     with pytest.raises(ConfigurationError, match="2 initial scalar parameters for 3 layers"):
         Elmo(*files, 1, scalar_mix_parameters=[1, 0])
+    with pytest.raises(DeviceError, match="`device=cuda:99`"):
+        ElmoEmbedder(*files, cuda_device=99)
     layers = [torch.ones(1, 2, 4)] * 2
     with pytest.raises(ConfigurationError, match="2 tensors for a mix of 3"):
         ScalarMix(3)(layers)
@@ -298,8 +298,12 @@ def test_vectors_follow_the_weights(files: Files, other_files: Files) -> None:
                 parameter -= 1e-3 * parameter.grad
     with torch.no_grad():
         after = representation(elmo, IDS)
-    close(representation(elmo, IDS), after)
+    close(representation(elmo.requires_grad_(False), IDS), after)
     assert (after - before).abs().max() > 1e-3
+    for parameter in elmo.requires_grad_(True)._elmo_lstm.parameters():
+        parameter.data.mul_(0)  # as a moving average does
+    with torch.no_grad():
+        assert not representation(elmo, IDS).any()
     frozen = Elmo(*files, 1, dropout=0, state="zero")
     close(representation(frozen, IDS), before)
     other = Elmo(*other_files, 1, dropout=0, state="zero")
@@ -340,35 +344,6 @@ def test_dropout_is_of_training(files: Files) -> None:
     is_kept = dropped != 0
     assert 0.2 < is_kept.float().mean() < 0.7
     close(dropped[is_kept], 2 * full[is_kept])
-
-
-def test_a_checkpoint_of_allennlp(tmp_path: Path) -> None:
-    """Its `Elmo` was in a task model; all of it loads, and has the vectors of AllenNLP."""
-    with tarfile.open(ARCHIVE / "model.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="data")
-    state = torch.load(tmp_path / "weights.th", weights_only=True)
-    prefix = "text_field_embedder.token_embedder_elmo._elmo."
-    own = {}
-    for name, tensor in state.items():
-        if name.startswith(prefix):
-            own[name.removeprefix(prefix)] = tensor
-    weights = write_weights_of_options(tmp_path / "random")
-    elmo = Elmo(ARCHIVE / "options.json", weights, 2, dropout=0, state="zero")
-    elmo.load_state_dict(own)
-    sentences = (ARCHIVE / "sentences.txt").read_text("utf-8").splitlines()
-    with np.load(ARCHIVE / "vectors.npz") as expected:
-        mix = np.exp(expected["mix"]) / np.exp(expected["mix"]).sum()
-        for key in ("0", "4", "9"):
-            ids = batch_to_ids([sentences[int(key)].split()])
-            mixed = expected["gamma"] * np.tensordot(mix, expected[key], 1)
-            close(representation(elmo, ids)[0], mixed)
-
-
-def write_weights_of_options(folder: Path) -> Path:
-    """Random weights of the sizes of the archive."""
-
-    options = json.loads((ARCHIVE / "options.json").read_text())
-    return write_model(folder, options, "random") / "weights.hdf5"
 
 
 # -- other classes --------------------------------------------------------------------------------

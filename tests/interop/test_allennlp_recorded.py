@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from allennlp_recording import (
     stacked_outputs,
     word_ids,
 )
+from make_weights import write_model
 
 from elmo_cli.interop.allennlp import (
     Elmo,
@@ -29,6 +31,7 @@ from elmo_cli.interop.allennlp import (
 )
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "allennlp_api"
+ARCHIVE = GOLDEN.parent / "allennlp_archive"
 
 
 @pytest.fixture(
@@ -228,3 +231,31 @@ def test_remove_sentence_boundaries(units: Path) -> None:
         assert inner_mask.dtype == torch.int64
         np.testing.assert_array_equal(inner, recorded["rsb_out"])
         np.testing.assert_array_equal(inner_mask, recorded["rsb_out_mask"])
+
+
+def test_a_checkpoint_of_allennlp(tmp_path: Path) -> None:
+    """Its `Elmo` was in a task model; all of it loads, and has the vectors of AllenNLP."""
+    with tarfile.open(ARCHIVE / "model.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    state = torch.load(tmp_path / "weights.th", weights_only=True)
+    prefix = "text_field_embedder.token_embedder_elmo._elmo."
+    own = {}
+    for name, tensor in state.items():
+        if name.startswith(prefix):
+            own[name.removeprefix(prefix)] = tensor
+    weights = write_weights_of_options(tmp_path / "random")
+    elmo = Elmo(ARCHIVE / "options.json", weights, 2, dropout=0, state="zero")
+    elmo.load_state_dict(own)
+    sentences = (ARCHIVE / "sentences.txt").read_text("utf-8").splitlines()
+    with np.load(ARCHIVE / "vectors.npz") as expected:
+        mix = np.exp(expected["mix"]) / np.exp(expected["mix"]).sum()
+        for key in ("0", "4", "9"):
+            ids = batch_to_ids([sentences[int(key)].split()])
+            mixed = expected["gamma"] * np.tensordot(mix, expected[key], 1)
+            close_to_recorded(elmo(ids)["elmo_representations"][0][0].detach(), mixed)
+
+
+def write_weights_of_options(folder: Path) -> Path:
+    """Random weights of the sizes of the archive."""
+    options = json.loads((ARCHIVE / "options.json").read_text())
+    return write_model(folder, options, "random") / "weights.hdf5"
