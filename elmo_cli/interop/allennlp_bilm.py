@@ -141,8 +141,8 @@ class _ElmoBiLm(nn.Module):
         boundaries = [self._id_strings.begin, self._id_strings.end]
         weights = self._weights_of_bilm()
         vectors = self._computation.type_vectors(weights, [*boundaries, *strings])
-        self.register_buffer("_bos_embedding", vectors[0], persistent=False)
-        self.register_buffer("_eos_embedding", vectors[1], persistent=False)
+        self.register_buffer("_bos_embedding", vectors[0].clone(), persistent=False)
+        self.register_buffer("_eos_embedding", vectors[1].clone(), persistent=False)
         of_words = vectors[2:].clone()
         of_words[0] = 0  # of padding
         n_words, dim = of_words.shape
@@ -189,6 +189,9 @@ class _ElmoBiLm(nn.Module):
         words = word_inputs.cpu().numpy()  # (batch, token)
         n_rows, n_columns = words.shape
         used, numbers = np.unique(words, return_inverse=True)
+        n_words = embedding.num_embeddings
+        if used.size and not 0 <= used[0] <= used[-1] < n_words:
+            raise IndexError(f"words {used[0]} to {used[-1]}, of a list of {n_words}")
         begin = len(used)
         end = len(used) + 1
         nothing = len(used) + 2

@@ -255,8 +255,9 @@ def test_arguments_that_are_refused(files: Files) -> None:
     assert normalizing(layers, torch.zeros(1, 2)).isnan().all()
     with pytest.warns(UserWarning, match="word_inputs without vocab_to_cache are ignored"):
         Elmo(*files, 1)(IDS, torch.ones(3, 4, dtype=torch.int64))
-    with pytest.raises(IndexError):
-        Elmo(*files, 1, vocab_to_cache=["x", "a"])(IDS, torch.full((3, 4), 2))
+    for number in (2, -1):
+        with pytest.raises(IndexError, match=f"words {number} to {number}, of a list of 2"):
+            Elmo(*files, 1, vocab_to_cache=["x", "a"])(IDS, torch.full((3, 4), number))
 
 
 # -- words ----------------------------------------------------------------------------------------
