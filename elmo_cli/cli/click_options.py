@@ -73,9 +73,17 @@ def _task_names() -> list[str]:
     return list(TASKS)
 
 
+def _layout_names() -> list[str]:
+    from elmo_cli.store.layouts import LAYOUTS
+
+    return list(LAYOUTS)
+
+
 # The types of options and arguments that the shell completes.
 FILE = CompletedText(paths="file")
 FOLDER = CompletedText(paths="dir")
+LAYERS = CompletedText(names=lambda: ["all", "top", "average", "sum"])
+LAYOUT = CompletedText(names=_layout_names)
 MODEL = CompletedText(names=_model_names)
 MODEL_OR_FILE = CompletedText(names=_model_names, paths="file")
 TASK = CompletedText(names=_task_names)

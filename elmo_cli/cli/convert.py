@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from elmo_cli.cli import console, options
-from elmo_cli.cli.click_options import FILE, argument, command, value
+from elmo_cli.cli.click_options import FILE, LAYERS, LAYOUT, argument, command, value
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.messages import plural
 
@@ -28,9 +28,11 @@ class ConvertOptions:
 @argument("file", metavar="FILE", type=FILE)
 @options.hdf5_output
 @value("Output", "--layout NAME",
-       "Layout of the new file (see `elmo embed --help`).  [default: that of FILE]")  # fmt: skip
+       "Layout of the new file (see `elmo embed --help`).  [default: that of FILE]",
+       type=LAYOUT)  # fmt: skip
 @options.dtype_option()
-@value("Output", "--layers SPEC", f"Layers to keep: {options.LAYER_SPEC}.  [default: all]")
+@value("Output", "--layers SPEC", f"Layers to keep: {options.LAYER_SPEC}.  [default: all]",
+       type=LAYERS)  # fmt: skip
 @options.overwrite_option
 @options.general_options
 def convert(**values: Any) -> None:

@@ -13,6 +13,8 @@ from elmo_cli.cli import console, options
 from elmo_cli.cli.allennlp_call import EmbedCommand
 from elmo_cli.cli.click_options import (
     FILE,
+    LAYERS,
+    LAYOUT,
     FiniteRange,
     check_hdf5_suffix,
     check_local,
@@ -47,12 +49,12 @@ _output_options = together(
           "/) with one file per input, or - for standard output; with --ray a folder or URL for "
           "shards.", required=True, type=FILE),
     value("Output", "--layers SPEC", f"Layers to store: {options.LAYER_SPEC} for a weighted sum.",
-          default="all"),
+          type=LAYERS, default="all"),
     options.dtype_option("float32"),
     value("Output", "--layout NAME", "Layout of the file, which depends on the program that will "
           "read it: allennlp, bilm, bilm-types, e2e-coref, lsgn, dygie, manylangs, seqvec, "
           "bio-embeddings or flat.",
-          default="allennlp"),
+          type=LAYOUT, default="allennlp"),
     flag("Output", "--use-sentence-keys",
          "Use the sentences as keys instead of line numbers (layout allennlp), as in AllenNLP."),
     flag("Output", "--forget-sentences",

@@ -1,0 +1,77 @@
+"""What the shell completes, and the scripts that it reads for it (docs/completion.md)."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from elmo_cli.pretrained.catalogue import CATALOGUE
+from elmo_cli.store.layouts import LAYOUTS
+from elmo_cli.tasks.settings import TASKS
+from elmo_cli.text.input_settings import FORMATS
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "completion.md"
+
+# Runs `elmo` and prints whether a library was imported that takes long.
+RUN = """
+import atexit, sys
+from contextlib import suppress
+from elmo_cli.cli.main import main
+with suppress(SystemExit):
+    main()
+print("torch" in sys.modules, file=sys.stderr)
+"""
+
+
+def completed(line: str) -> list[str]:
+    """The completions of the last word of a line, as bash gets them from a new process."""
+    words = line.split(" ")
+    environment = {
+        **os.environ,
+        "_ELMO_COMPLETE": "bash_complete",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(words) - 1),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", RUN], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == "False\n"
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "values"),
+    [
+        ("elmo embed x -o y --layout ", LAYOUTS),
+        ("elmo convert x --layout ", LAYOUTS),
+        ("elmo convert x --layers ", ["all", "top", "average", "sum"]),
+        ("elmo embed x --input-format ", FORMATS),
+        ("elmo models pull ", [model.name for model in CATALOGUE]),
+        ("elmo train ", TASKS),
+    ],
+)
+def test_all_values_are_completed_without_torch(line: str, values: list[str]) -> None:
+    """torch takes more than a second, for which nobody waits who has pressed Tab."""
+    assert completed(line) == [f"plain,{value}" for value in values]
+
+
+def test_commands_and_options_are_completed() -> None:
+    assert sorted(completed("elmo pre")) == ["plain,predict", "plain,pretrain"]
+    assert sorted(completed("elmo embed --lay")) == ["plain,--layers", "plain,--layout"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_page_has_the_line_that_prints_the_script(shell: str) -> None:
+    (line,) = re.findall(rf"^\| {shell} .*`([^`]*)` \|$", PAGE.read_text("utf-8"), re.MULTILINE)
+    assert f"_ELMO_COMPLETE={shell}_source elmo" in line
+    environment = {**os.environ, "_ELMO_COMPLETE": f"{shell}_source"}
+    done = subprocess.run(
+        [sys.executable, "-c", RUN], env=environment, capture_output=True, text=True, check=True
+    )
+    assert f"_ELMO_COMPLETE={shell}_complete" in done.stdout
+    assert done.stderr == "False\n"
