@@ -3,6 +3,8 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Python compiles what is imported, a small part of what is installed.
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-all test-browser test-interop test-ray coverage bench bench-plain bench-cluster bench-train bench-paired paper fuzz check format texts pretrain card dist clean
@@ -14,7 +16,7 @@ install: $(STAMP)  ## make .venv and install the package into it, editable, with
 
 $(STAMP): setup.cfg pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	$(PIP_INSTALL) -e '.[test]'
 	touch $(STAMP)
 
 demo: install  ## embed the sample corpus with the bundled model and show the file
@@ -46,11 +48,11 @@ test-browser: install  ## open the page of `elmo plot senses` in a headless Chro
 	$(IN_MEMORY) $(BIN)/python -m pytest -m browser -rs tests/plot
 
 test-interop: install  ## run the programs that read the files of elmo or call it; installs them
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,test-interop]'
+	$(PIP_INSTALL) -e '.[test,test-interop]'
 	$(IN_MEMORY) $(BIN)/python -m pytest -n 2 --dist loadfile -m interop tests/interop
 
 test-ray: install  ## the tests of a cluster on this machine; installs Ray
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray,test]'
+	$(PIP_INSTALL) -e '.[ray,test]'
 	$(BIN)/python -m pytest -m ray
 
 TEXT ?= docs/sample.txt
@@ -64,7 +66,7 @@ bench-plain: install  ## time `elmo embed` and a plain PyTorch loop in turns on 
 	$(SPEED).plain_loop --text $(TEXT) $(ARGS)
 
 bench-cluster: install  ## time `elmo embed --ray` beside one process on TEXT=…; installs Ray
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray,test]'
+	$(PIP_INSTALL) -e '.[ray,test]'
 	$(SPEED).cluster $(TEXT) $(ARGS)
 
 bench-train: install  ## time `elmo pretrain` on TEXT=a tokenized text, with random weights of the published sizes

@@ -82,7 +82,11 @@ def check_one_error(err: str) -> None:
 
 
 @pytest.mark.parametrize("name", EMBEDDINGS)
-def test_commands_end_in_one_error_and_leave_nothing(name: str, tmp_path: Path) -> None:
+def test_commands_end_in_one_error_and_leave_nothing(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Each command goes round in circles until then, with some of these files.
+    monkeypatch.setattr(isolate, "MIN_CPU_SECONDS", 1)
     path = unpacked(name, tmp_path / "in.hdf5")
     out = tmp_path / "out.hdf5"
     sampled = ["inspect", path, "--no-verify", "--recompute", 2]
