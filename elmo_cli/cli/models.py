@@ -1,4 +1,4 @@
-"""`elmo models`: list, show, download and convert pretrained models, and write untrained ones."""
+"""`elmo models`: list, show, download, convert and export models, and write untrained ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,15 +25,27 @@ from elmo_cli.cli.click_options import (
 from elmo_cli.cli.options import quiet_option, set_as_json
 from elmo_cli.fields import MOST_SEED
 
+if TYPE_CHECKING:
+    from elmo_cli.lm.converted_model import ConvertedModel
+
+_WEIGHT_DTYPES = ("float32", "float16")
+
 # fmt: off
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.",
                         callback=set_as_json, expose_value=False)
+_options_file_option = value(
+    "Model", "--options-file FILE", "options.json of the model, if it is not next to the weights.",
+    "options", type=FILE,
+)
+_new_folder_option = output_option(
+    "DIR", "New or empty folder for the model.", required=True, type=FOLDER
+)
 # fmt: on
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def models() -> None:
-    """List, show, download and convert pretrained models, and write untrained ones.
+    """List, show, download, convert and export models, and write untrained ones.
 
     \b
     Examples:
@@ -41,6 +53,7 @@ def models() -> None:
       elmo models show original
       elmo models pull original
       elmo models convert checkpoint/ -o model/
+      elmo models export elmo-en -o model/
       elmo models random --like original -o untrained/
       elmo embed sentences.txt -o out.hdf5 --model original
 
@@ -157,7 +170,7 @@ class RandomModelOptions:
     "Model", "--like NAME|PATH", "Model whose sizes are copied.", required=True, type=MODEL_OR_FILE
 )
 @value("Model", "--seed N", "Random seed.", type=click.IntRange(0, MOST_SEED), default=0)
-@output_option("DIR", "New or empty folder for the model.", required=True, type=FOLDER)
+@_new_folder_option
 @quiet_option
 def random_model(**values: Any) -> None:
     """Write a model with the architecture of another one and random weights.
@@ -195,19 +208,13 @@ class ConvertModelOptions:
 
 @models.command("convert", cls=GroupedCommand)
 @argument("path", metavar="PATH", type=MODEL_OR_FILE)
-@value(
-    "Model",
-    "--options-file FILE",
-    "options.json of the model, if it is not next to the weights.",
-    "options",
-    type=FILE,
-)
+@_options_file_option
 @flag(
     "Model",
     "--optimizer-state",
     "Also write the accumulators of Adagrad of a checkpoint, with which `finetune` continues.",
 )
-@output_option("DIR", "New or empty folder for the model.", required=True, type=FOLDER)
+@_new_folder_option
 @quiet_option
 def convert_model(**values: Any) -> None:
     """Convert a model to a folder with options.json and weights.hdf5.
@@ -232,18 +239,71 @@ def convert_model(**values: Any) -> None:
     chosen = ConvertModelOptions(**values)
     source = ModelSource(chosen.path, chosen.options)
     converted = write_converted(source, Path(chosen.output), optimizer_state=chosen.optimizer_state)
+    _print_converted(converted, chosen.output)
+    print_model(chosen.output, None, verify=False)
+
+
+@dataclass(frozen=True)
+class ExportModelOptions:
+    """The values of all options of `elmo models export`."""
+
+    name: str
+    options: str | None
+    dtype: str
+    output: str
+
+
+@models.command("export", cls=GroupedCommand)
+@argument("name", metavar="NAME|PATH", type=MODEL_OR_FILE)
+@_options_file_option
+@value(
+    "Output",
+    "--dtype TYPE",
+    "Type of the weights and of the softmax layer: float32 or float16.",
+    type=click.Choice(_WEIGHT_DTYPES),
+    default="float32",
+)
+@_new_folder_option
+@quiet_option
+def export_model(**values: Any) -> None:
+    """Write a copy of a model for other programs, or for a hub.
+
+    The folder has options.json, weights.hdf5 and parts.json, and as far as the model has them
+    softmax.hdf5, vocab.txt, state.hdf5 and its card, README.md. float32 is for programs that
+    multiply the arrays as they are, such as LAMA; float16 takes half the space. The bundled model
+    is stored in float16, so that both give the same vectors. Other models are rounded by float16,
+    and their copy has another hash. `docs/hub.md` has the commands for LAMA and for a hub.
+
+    \b
+    Examples:
+      elmo models export elmo-en -o model/
+      elmo models export finetuned/ -o small/ --dtype float16
+    """
+    from elmo_cli.lm.converted_model import write_converted
+    from elmo_cli.pretrained.load import ModelSource
+
+    chosen = ExportModelOptions(**values)
+    source = ModelSource(chosen.name, chosen.options)
+    exported = write_converted(source, Path(chosen.output), dtype=chosen.dtype, card=True)
+    _print_converted(exported, chosen.output)
+
+
+def _print_converted(converted: ConvertedModel, output: str) -> None:
+    """Print what was assumed, what the new folder has, and who can read it."""
     for name, option in converted.assumed.items():
         console.note(f"assumed: {name} {json.dumps(option)}")
-    softmax = f"softmax of {converted.n_types:,} types" if converted.n_types else "no softmax"
-    vocabulary = "vocabulary" if converted.has_vocabulary else "no vocabulary"
-    state = ", state of Adagrad" if converted.has_optimizer_state else ""
-    console.note(
-        f"{chosen.output}: {converted.n_parameters:,} weights of {converted.family}, {softmax}, "
-        f"{vocabulary}{state}"
-    )
+    parts = [
+        f"softmax of {converted.n_types:,} types" if converted.n_types else "no softmax",
+        "vocabulary" if converted.has_vocabulary else "no vocabulary",
+    ]
+    if converted.has_optimizer_state:
+        parts.append("state of Adagrad")
+    if converted.has_card:
+        parts.append("card")
+    weights = f"{converted.n_parameters:,} weights of {converted.family}"
+    console.note(f"{output}: {', '.join([weights, *parts])}")
     if not converted.is_read_by_others:
         console.note("only elmo reads this folder: other programs have no Unicode characters")
-    print_model(chosen.output, None, verify=False)
 
 
 def _print_models(models_facts: list[dict[str, Any]]) -> None:

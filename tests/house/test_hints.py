@@ -26,7 +26,14 @@ TRAIN_LM = {"pretrain", "finetune"}
 READ_TEXT = {"embed", "finetune", "inspect", "perplexity", "predict", "pretrain", "vocab"}
 READ_LABELS = {"probe", "plot senses"}
 USE_MODEL = {"embed", "evaluate", "finetune", "inspect", "neighbors", "perplexity", "predict"}
-USE_MODEL |= {"models convert", "models random", "models show", "pretrain", "train"}
+USE_MODEL |= {
+    "models convert",
+    "models export",
+    "models random",
+    "models show",
+    "pretrain",
+    "train",
+}
 # Path -> the commands that print its messages; the longest path that fits is used. None: messages
 # of the library alone, which name its parameters.
 PRINTED_BY: dict[str, set[str] | None] = {
@@ -48,11 +55,17 @@ PRINTED_BY: dict[str, set[str] | None] = {
     "files.py": {name for name in COMMANDS if "overwrite" in parameters_of(COMMANDS[name])},
     "fit.py": {*TRAIN_LM, "perplexity"},
     "lm/": TRAIN_LM,
-    "lm/converted_model.py": {"models convert"},
+    "lm/converted_model.py": {"models convert", "models export"},
     "lm/distributed.py": PRETRAIN,
     "lm/evaluation.py": {*TRAIN_LM, "perplexity"},
     "lm/finetune/": FINETUNE,
-    "lm/language_model.py": {*TRAIN_LM, "models convert", "models random", "perplexity"},
+    "lm/language_model.py": {
+        *TRAIN_LM,
+        "models convert",
+        "models export",
+        "models random",
+        "perplexity",
+    },
     "lm/pretrain.py": PRETRAIN,
     "lm/pretrain_config.py": PRETRAIN,
     "model/": None,
@@ -91,6 +104,9 @@ EXCEPTIONS = {
     ("analysis/query.py", "word"): OnlyBy(set(), "an argument, no option"),
     ("embed/output_reduction.py", "layers"): OnlyBy(EMBED, "names what was computed, no option"),
     ("files.py", "resume"): OnlyBy({*TRAIN_LM, "embed", "train"}, "an output that can be resumed"),
+    ("lm/converted_model.py", "optimizer_state"): OnlyBy(
+        {"models convert"}, "the option was given"
+    ),
     ("lm/language_model.py", "output"): OnlyBy({"models random"}, "its output folder has content"),
     ("pretrained/load.py", "options"): OnlyBy(
         {"embed", "finetune", "inspect", "perplexity"}, "half a pair of files was given"
