@@ -63,8 +63,9 @@ class CompletedText(click.types.StringParamType):
 
 def _model_names() -> list[str]:
     from elmo_cli.pretrained.catalogue import CATALOGUE
+    from elmo_cli.pretrained.hub import pulled_models
 
-    return [model.name for model in CATALOGUE]
+    return [*(model.name for model in CATALOGUE), *map(str, pulled_models())]
 
 
 def _task_names() -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,7 @@ from elmo_cli.fields import MOST_SEED
 
 if TYPE_CHECKING:
     from elmo_cli.lm.converted_model import ConvertedModel
+    from elmo_cli.pretrained.model_files import ModelFiles
 
 _WEIGHT_DTYPES = ("float32", "float16")
 
@@ -65,7 +67,7 @@ def models() -> None:
 @models.command("list")
 @_AS_JSON
 def list_models() -> None:
-    """List all models that have a name.
+    """List all models that have a name: published ones, and those pulled from a hub.
 
     \b
     Examples:
@@ -73,9 +75,11 @@ def list_models() -> None:
       elmo models list --json
     """
     from elmo_cli.pretrained.catalogue import CATALOGUE
+    from elmo_cli.pretrained.hub import hub_summary, pulled_models
     from elmo_cli.pretrained.load import summary
 
     facts = [summary(model) for model in CATALOGUE]
+    facts += [hub_summary(model) for model in pulled_models()]
     console.print_result(facts, partial(_print_models, facts))
 
 
@@ -124,36 +128,59 @@ class PullModelOptions:
 def pull_model(**values: Any) -> None:
     """Download a model and verify it.
 
-    An interrupted download continues where it stopped. A file gets its final name only after its
-    size and its sha256, where one is published, have been verified.
+    NAME is a name from `elmo models list`, or hf:OWNER/NAME[@REVISION] for a repository of the
+    Hugging Face hub with options.json and weights.hdf5. REVISION is a branch, a tag or a commit;
+    all files are those of one commit. Afterwards `-m hf:OWNER/NAME` names the model. HF_ENDPOINT is
+    the address of a mirror.
+
+    An interrupted download continues where it stopped, if the server states a hash. A file gets
+    its final name only after its size and its sha256, where one is published, have been verified.
 
     \b
     Examples:
       elmo models pull small
       elmo models pull original --overwrite
+      elmo models pull hf:OWNER/NAME@v1
     """
-    from elmo_cli.pretrained.catalogue import find_model, no_such_model
-    from elmo_cli.pretrained.download import pull
-
     chosen = PullModelOptions(**values)
-    model = find_model(chosen.name)
-    if model is None:
-        raise no_such_model(chosen.name, "`elmo models list` shows all names")
-    waiting = f"waiting for another process that is downloading {model.name}"
     progress = console.ProgressDisplay(None, "bytes")
 
     def on_bytes(done: int, total: int) -> None:
         is_known = total > 0
         progress.update(done, total if is_known else None)
 
+    def on_wait() -> None:
+        console.note(f"waiting for another process that is downloading {chosen.name}")
+
+    pull = _pull_function(chosen.name)
     with progress:  # it is shown only if something is downloaded
-        files = pull(
-            model,
-            overwrite=chosen.overwrite,
-            on_bytes=on_bytes,
-            on_wait=partial(console.note, waiting),
-        )
-    console.note(f"{files.name}: {files.origin}, {files.weights.parent}")
+        files = pull(overwrite=chosen.overwrite, on_bytes=on_bytes, on_wait=on_wait)
+    console.note(f"{files.name}: {files.origin}, {files.weights.parent}{_commit_of(files.name)}")
+
+
+def _pull_function(name: str) -> Callable[..., ModelFiles]:
+    """Return what downloads a model; a ModelError if the name is unknown."""
+    from elmo_cli.pretrained.catalogue import find_model, no_such_model
+    from elmo_cli.pretrained.download import pull
+    from elmo_cli.pretrained.hub import HubModel, is_hub_name
+    from elmo_cli.pretrained.hub_download import pull_from_hub
+
+    if is_hub_name(name):
+        return partial(pull_from_hub, HubModel.parse(name))
+    model = find_model(name)
+    if model is None:
+        raise no_such_model(name, "`elmo models list` shows all names; `hf:OWNER/NAME` is on a hub")
+    return partial(pull, model)
+
+
+def _commit_of(name: str) -> str:
+    """Return the commit of a model of a hub, as the end of a message."""
+    from elmo_cli.pretrained.hub import HubModel, HubRecord, is_hub_name
+
+    record = HubRecord.read(HubModel.parse(name)) if is_hub_name(name) else None
+    if record is None:
+        return ""
+    return f", commit {record.commit or 'not stated by the server'}"
 
 
 @dataclass(frozen=True)
@@ -311,7 +338,8 @@ def _print_models(models_facts: list[dict[str, Any]]) -> None:
     rows = []
     for facts in models_facts:
         dim = str(facts["dim"] or "?")
-        rows.append((facts["name"], _size(facts), dim, facts["language"], facts["where"]))
+        language = facts["language"] or "?"
+        rows.append((facts["name"], _size(facts), dim, language, facts["where"]))
     console.table(("name", "size", "dim", "language", "where"), rows)
 
 

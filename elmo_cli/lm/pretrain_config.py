@@ -17,7 +17,7 @@ from elmo_cli.errors import SettingError, UsageError
 from elmo_cli.fields import at_least, bounded, check_fields, one_of
 from elmo_cli.files import write_text
 from elmo_cli.lm.settings import LIMITS, NOT_FIXED, TextSettings, TrainSettings
-from elmo_cli.pretrained.catalogue import find_model
+from elmo_cli.pretrained.hub import is_model_name
 from elmo_cli.regular_files import read_json
 from elmo_cli.text.input_settings import InputSettings
 from elmo_cli.training.run_folder import RECIPE_FILE
@@ -207,7 +207,7 @@ def _read_value(name: str, value: Any, folder: Path) -> Any:
     """Check the type of a value of a recipe, and join file names to `folder`."""
     if name in _LISTS:
         return tuple(_read_list(name, value, folder))
-    is_path = name in _FILES or (name == "init_from" and not find_model(str(value)))
+    is_path = name in _FILES or (name == "init_from" and not is_model_name(str(value)))
     if is_path and isinstance(value, str):
         return os.path.join(folder, value)
     return value
@@ -241,10 +241,10 @@ def _written_value(name: str, value: Any, folder: Path) -> Any:
         return [_relative(path, folder) for path in value]
     if name in _FILES:
         return _relative(value, folder)
-    if name != "init_from" or find_model(value):
+    if name != "init_from" or is_model_name(value):
         return value
     path = _relative(value, folder)
-    return os.path.join(os.curdir, path) if find_model(path) else path
+    return os.path.join(os.curdir, path) if is_model_name(path) else path
 
 
 def _relative(name: str, folder: Path) -> str:

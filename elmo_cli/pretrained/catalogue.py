@@ -1,7 +1,8 @@
 """The published models, and the cache in $ELMO_HOME that they are downloaded to.
 
-models/NAME/        options.json and weights.hdf5, downloaded or put there by hand
-archives/STEM-HASH/ model files extracted from an archive with this SHA-256
+models/NAME/             options.json and weights.hdf5, downloaded or put there by hand
+hub/OWNER/NAME/REVISION/ files of a model of the Hugging Face hub
+archives/STEM-HASH/      model files extracted from an archive with this SHA-256
 
 None stands for facts that nobody has published. Sources: allennlp.org/elmo and the threads
 allenai/bilm-tf #105, #198, #207 and allenai/allennlp-website #149.
@@ -18,13 +19,14 @@ from pathlib import Path
 
 from elmo_cli.errors import ModelError, OutputError
 from elmo_cli.files import holding_lock, os_errors_as
-from elmo_cli.model_folder import OPTIONS_FILE, WEIGHTS_FILE
+from elmo_cli.model_folder import HDF5_SUFFIXES, OPTIONS_FILE, WEIGHTS_FILE
 from elmo_cli.regular_files import sha256_of_file
 
 BUNDLED = "elmo-en"
 _PACKAGE = Path(__file__).resolve().parents[1]
-_MAX_OPTIONS_BYTES = 1 << 20  # of a file whose size is not published
-_MAX_WEIGHTS_BYTES = 1 << 33
+_MAX_WEIGHTS_BYTES = 1 << 33  # of a file whose size is not published
+_MAX_VOCABULARY_BYTES = 1 << 28
+_MAX_TEXT_BYTES = 1 << 20  # of other files that are no HDF5
 _HINT = "set ELMO_HOME to a folder that you can write to and that has enough space"
 
 # One bucket under two names; some networks block one of them.
@@ -49,7 +51,9 @@ class RemoteFile:
         """The largest size that is accepted."""
         if self.bytes is not None:
             return self.bytes
-        return _MAX_OPTIONS_BYTES if self.name == OPTIONS_FILE else _MAX_WEIGHTS_BYTES
+        if self.name.endswith(HDF5_SUFFIXES):
+            return _MAX_WEIGHTS_BYTES
+        return _MAX_VOCABULARY_BYTES if self.name.endswith(".txt") else _MAX_TEXT_BYTES
 
     def size_problem(self, n_bytes: int) -> str:
         """What is wrong with a size, "" for nothing."""

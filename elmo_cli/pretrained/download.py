@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from elmo_cli.errors import DownloadError, ElmoError, ModelError
 from elmo_cli.files import abandoned_lock
 from elmo_cli.model.options import Options
-from elmo_cli.model_folder import OPTIONS_FILE
+from elmo_cli.model_folder import OPTIONS_FILE, WEIGHTS_FILE
 from elmo_cli.pretrained.catalogue import (
     Model,
     RemoteFile,
@@ -38,8 +38,16 @@ _CHUNK = 1 << 16
 _NETWORK_ERRORS = (OSError, http.client.HTTPException, ValueError)
 
 
-class _AddressError(Exception):
-    """The reason why an address did not provide the file."""
+class AddressError(Exception):
+    """The reason why an address did not provide the file.
+
+    Args:
+        status: that of the answer of the server; 0 if there was none.
+    """
+
+    def __init__(self, reason: str, status: int = 0) -> None:
+        super().__init__(reason)
+        self.status = status
 
 
 def pull(
@@ -114,7 +122,7 @@ def download(file: RemoteFile, folder: Path, on_bytes: Callable[[int], None]) ->
     for address in (*file.addresses, *file.addresses):  # a second try resumes the first
         try:
             _fetch(file, address, part, on_bytes)
-        except _AddressError as error:
+        except AddressError as error:
             reasons[address] = f"{address}: {error}"
             continue
         with writing(target):
@@ -132,14 +140,14 @@ def _fetch(file: RemoteFile, address: str, part: Path, on_bytes: Callable[[int],
     start = part.stat().st_size if file.sha256 and part.exists() else 0
     if start >= file.max_bytes:
         start = 0
-    with _open(address, start) as response:
+    with open_address(address, start) as response:
         if response.status != 206:  # the server sends the whole file
             start = 0
         length = response.headers.get("Content-Length", "")
         total = start + int(length) if length.isdigit() else 0  # 0: unknown
         size_problem = file.size_problem(total) if total else ""
         if size_problem:
-            raise _AddressError(size_problem)
+            raise AddressError(size_problem)
         size = start
         with writing(part), open(part, "ab" if start else "wb") as output:
             on_bytes(size)
@@ -150,35 +158,42 @@ def _fetch(file: RemoteFile, address: str, part: Path, on_bytes: Callable[[int],
                 size += output.write(chunk)
                 on_bytes(size)
     if size < total:
-        raise _AddressError(f"cut off after {size} of {total} bytes")
+        raise AddressError(f"cut off after {size} of {total} bytes")
     problem = file.problem(part) or _content_problem(file, part)
     if problem:
         part.unlink()
-        raise _AddressError(problem)
+        raise AddressError(problem)
 
 
-def _open(address: str, start: int) -> http.client.HTTPResponse:
-    """Request the content from byte START on."""
+def open_address(
+    address: str, start: int = 0, *, redirects: Redirects | None = None
+) -> http.client.HTTPResponse:
+    """Request the content from byte START on; or AddressError.
+
+    Args:
+        redirects: decides which redirects are followed; by default, all that are safe.
+    """
     headers = {"User-Agent": f"elmo-cli/{__version__}", "Accept-Encoding": "identity"}
     if start:
         headers["Range"] = f"bytes={start}-"
     request = urllib.request.Request(address, headers=headers)
-    opener = urllib.request.build_opener(_Redirects)  # reads the proxies of the environment
+    # It reads the proxies of the environment.
+    opener = urllib.request.build_opener(redirects or Redirects())
     try:
         return cast(http.client.HTTPResponse, opener.open(request, timeout=TIMEOUT_S))
     except urllib.error.HTTPError as error:
         error.close()
         reason = str(error.reason).partition("\n")[0]  # as the server states it
-        raise _AddressError(f"HTTP {error.code} {reason}") from None
+        raise AddressError(f"HTTP {error.code} {reason}", error.code) from None
     except _NETWORK_ERRORS as error:
-        raise _AddressError(f"cannot be reached ({getattr(error, 'reason', error)})") from None
+        raise AddressError(f"cannot be reached ({getattr(error, 'reason', error)})") from None
 
 
 def _read(response: http.client.HTTPResponse) -> bytes:
     try:
         return response.read1(_CHUNK)
     except _NETWORK_ERRORS as error:
-        raise _AddressError(f"interrupted ({str(error) or type(error).__name__})") from None
+        raise AddressError(f"interrupted ({str(error) or type(error).__name__})") from None
 
 
 def _content_problem(file: RemoteFile, path: Path) -> str:
@@ -188,20 +203,21 @@ def _content_problem(file: RemoteFile, path: Path) -> str:
     try:
         if file.name == OPTIONS_FILE:
             Options.from_file(path)
-            return ""
-        return "" if holds_bilm(path) else "is an HDF5 file without char_embed"
+        elif file.name == WEIGHTS_FILE and not holds_bilm(path):
+            return "is an HDF5 file without char_embed"
+        return ""
     except ElmoError as error:
         return f"cannot be read ({error.message})"
     except (OSError, RuntimeError) as error:  # of h5py, whose texts have several lines
         return f"cannot be read ({str(error).splitlines()[0]})"
 
 
-class _Redirects(urllib.request.HTTPRedirectHandler):
+class Redirects(urllib.request.HTTPRedirectHandler):
     """Follow redirects to https, and from http to http."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
     ) -> urllib.request.Request | None:
         if urlsplit(newurl).scheme not in ("https", urlsplit(req.full_url).scheme):
-            raise _AddressError(f"redirects to {newurl}, which is not followed")
+            raise AddressError(f"redirects to {newurl}, which is not followed")
         return super().redirect_request(req, fp, code, msg, headers, newurl)

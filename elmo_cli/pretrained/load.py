@@ -1,7 +1,8 @@
 """From a name, a folder, an archive or a pair of files to a biLM, or to a description of it.
 
 A string without a separator is first looked up in the catalogue: `original` is the published model,
-`./original` a folder. A `Path` is always a path. Nothing here uses the network.
+`./original` a folder. `hf:OWNER/NAME` is a model of a hub. A `Path` is always a path. Nothing here
+uses the network.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from elmo_cli.pretrained.catalogue import (
     model_dir,
     no_such_model,
 )
+from elmo_cli.pretrained.hub import HubModel, HubRecord, hub_files, is_hub_name, is_model_name
 from elmo_cli.pretrained.model_files import (
     ModelFiles,
     check_parts,
@@ -42,9 +44,9 @@ class ModelSource:
     """What a user named as the model; `locate` finds its files.
 
     Attributes:
-        name_or_path: a name of `elmo models list`, a folder, a weight file with its options next
-            to it, a zip file, or what the names of the files of a checkpoint begin with; None for
-            the bundled model. A `Path` is not a name.
+        name_or_path: a name of `elmo models list`, among them `hf:OWNER/NAME`, a folder, a weight
+            file with its options next to it, a zip file, or what the names of the files of a
+            checkpoint begin with; None for the bundled model. A `Path` is not a name.
         options: an options.json: that of `weights`, or of a path to a model of another family than
             weights in HDF5.
         weights: an HDF5 file of weights, without `name_or_path`.
@@ -165,11 +167,13 @@ def find(source: ModelSource | StrPath | None) -> ModelFiles:
 
 
 def _is_name(name: StrPath) -> bool:
-    """Whether this is a name of the catalogue, and not a path."""
-    return isinstance(name, str) and find_model(name) is not None
+    """Whether this is the name of a model, and not a path."""
+    return isinstance(name, str) and is_model_name(name)
 
 
 def _named(name: str) -> ModelFiles:
+    if is_hub_name(name):
+        return hub_files(HubModel.parse(name))
     model = find_model(name)
     if model is not None:
         return installed_files(model)
@@ -225,7 +229,7 @@ def describe_model(name: str) -> dict[str, Any]:
         for a named model `summary` and what the catalogue states; for others name, family, bytes,
         dim, where ("path"), path, parameters, files, layers (of vectors, with the token layer),
         options (as in options.json), sha256 (as `model_sha256` in an embeddings file) and whether
-        there are softmax, vocabulary and warm_state.
+        there are softmax, vocabulary and warm_state; commit for a model of a hub.
     """
     model = find_model(name)
     if model is not None:
@@ -234,7 +238,7 @@ def describe_model(name: str) -> dict[str, Any]:
         return facts
     files = locate(name)
     bilm = load_files(files)
-    return {
+    facts = {
         "name": files.name,
         "family": files.family.key,
         "bytes": sum(path.stat().st_size for path in files.required),
@@ -254,3 +258,7 @@ def describe_model(name: str) -> dict[str, Any]:
         "vocabulary": files.vocabulary is not None,
         "warm_state": files.warm_state is not None,
     }
+    if is_hub_name(name):
+        record = HubRecord.read(HubModel.parse(name))
+        facts["commit"] = None if record is None else record.commit
+    return facts

@@ -14,7 +14,7 @@ from elmo_cli.errors import ElmoError, ModelError, UnstatedSettingsError
 from elmo_cli.families.hdf5_weights import Hdf5Weights
 from elmo_cli.families.registry import FAMILIES
 from elmo_cli.pretrained.archive import is_archive
-from elmo_cli.pretrained.catalogue import find_model
+from elmo_cli.pretrained.hub import is_model_name
 from elmo_cli.pretrained.load import ModelSource, find
 from elmo_cli.pretrained.model_files import (
     ModelFiles,
@@ -46,7 +46,7 @@ def names_a_model(name: str) -> bool:
     if path.is_dir() or is_prefix(path):
         return True
     if not path.exists():
-        return find_model(name) is not None
+        return is_model_name(name)
     with suppress(ModelError):  # it is raised again when the model is inspected
         if is_archive(path):
             return True

@@ -71,6 +71,7 @@ PRINTED_BY: dict[str, set[str] | None] = {
     "model/": None,
     "plot/": {name for name in COMMANDS if name.startswith("plot ")},
     "pretrained/": USE_MODEL,
+    "pretrained/hub_download.py": {"models pull"},
     "store/": EMBED,
     "store/convert.py": {"convert"},
     "store/derived_file.py": {"convert", "merge"},

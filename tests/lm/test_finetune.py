@@ -27,6 +27,7 @@ from elmo_cli.lm.language_model import load_language_model
 from elmo_cli.lm.perplexity import perplexity
 from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.model.bilm import NextTokenSoftmax
+from elmo_cli.pretrained.catalogue import find_model
 from elmo_cli.pretrained.load import load
 from elmo_cli.pretrained.warm_state import warm_state
 
@@ -150,7 +151,12 @@ def test_the_card_has_the_facts(learned: Facts, domain: Path, tmp_path: Path) ->
     expected = [f"| {name} | {fact} |" for name, fact in rows.items()]
     lines = (Path(learned["output"]) / "README.md").read_text().splitlines()
     assert [line for line in lines if line in expected] == expected
+    assert lines[:3] == ["---", "library_name: elmo", "# license: a code such as cc-by-sa-4.0"]
     path = tmp_path / "card.md"
+    write_card(path, result_of(learned), "0", [], source=find_model("elmo-en"))
+    _, header, _ = path.read_text().split("---\n")
+    assert "license: cc-by-sa-4.0  # of the source model" in header
+    assert "\nlanguage: en\n# datasets: " in header
     for n_files, end in ((8, " |"), (10, " and 2 more |")):
         write_card(path, result_of(learned), "0", [f"{n}.txt" for n in range(n_files)])
         names = ", ".join(f"`{n}.txt`" for n in range(8))

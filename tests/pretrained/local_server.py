@@ -11,9 +11,10 @@ Answer = Callable[["Handler", bytes], None]
 
 
 class LocalServer(ThreadingHTTPServer):
-    """Serves `files` by path; `answers[path]` are the next ones that differ from the usual one.
+    """Serves `files` by path, with `headers[path]` in addition.
 
-    `seen` has the path and the range of each request.
+    `always[path]` is an answer other than the file, and `answers[path]` are the next ones that
+    differ from the usual one. `seen` has the path and the range of each request.
     """
 
     daemon_threads = True
@@ -21,6 +22,8 @@ class LocalServer(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.files: dict[str, bytes] = {}
+        self.headers: dict[str, dict[str, object]] = {}
+        self.always: dict[str, Answer] = {}
         self.answers: dict[str, list[Answer]] = {}
         self.seen: list[tuple[str, str]] = []
         self.released = threading.Event()
@@ -55,6 +58,8 @@ class Handler(BaseHTTPRequestHandler):
         if answers:
             next_answer = answers.pop(0)
             next_answer(self, content or b"")
+        elif name in self.server.always:
+            self.server.always[name](self, content or b"")
         elif content is None:
             self.send_error(404)
         else:
@@ -78,6 +83,7 @@ def serve(handler: Handler, content: bytes, n_bytes: int | None = None) -> None:
         handler.send_error(416)
         return
     headers: dict[str, object] = {"Content_Length": len(content) - start}
+    headers |= handler.server.headers.get(handler.path.lstrip("/"), {})
     if span:
         headers["Content_Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
     handler.begin(206 if span else 200, **headers)
@@ -112,9 +118,9 @@ def status(code: int) -> Answer:
     return send
 
 
-def redirect(address: str) -> Answer:
+def redirect(address: str, **headers: object) -> Answer:
     def send(handler: Handler, content: bytes) -> None:
-        handler.begin(302, Location=address, Content_Length=0)
+        handler.begin(302, Location=address, Content_Length=0, **headers)
 
     return send
 

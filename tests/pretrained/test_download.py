@@ -12,7 +12,7 @@ from local_server import Answer, LocalServer, answer, cut, redirect, stall, stat
 
 from elmo_cli.errors import DownloadError, OutputError
 from elmo_cli.pretrained.catalogue import RemoteFile
-from elmo_cli.pretrained.download import _AddressError, _Redirects, download
+from elmo_cli.pretrained.download import AddressError, Redirects, download
 
 CONTENT = bytes(range(256)) * 1000
 N = len(CONTENT)
@@ -105,9 +105,9 @@ def check_refused(server: LocalServer, target: Path, reason: str) -> None:
 
 def test_redirects_from_https_to_http_are_refused() -> None:
     request = urllib.request.Request("https://a.org/w")
-    follow = _Redirects().redirect_request
+    follow = Redirects().redirect_request
     assert follow(request, None, 302, "", {}, "https://b.org/w").full_url == "https://b.org/w"
-    with pytest.raises(_AddressError, match="redirects to http://b"):
+    with pytest.raises(AddressError, match="redirects to http://b"):
         follow(request, None, 302, "", {}, "http://b.org/w")
 
 

@@ -9,19 +9,31 @@ from typing import Any
 from elmo_cli.files import write_text
 from elmo_cli.lm.finetune.result import DIRECTIONS, FinetuneResult
 from elmo_cli.messages import plural
+from elmo_cli.pretrained.catalogue import Model
 
 _MAX_FILES = 8  # named on the card
+_LANGUAGE_CODES = {"English": "en", "Portuguese": "pt"}  # of the catalogue, as hubs write them
+_LICENSE_CODES = {"CC BY-SA 4.0": "cc-by-sa-4.0"}
 _SOFTMAXES = {"model": "the model's own", "fitted": "fitted to the frozen biLM"}
 
 
-def write_card(path: Path, result: FinetuneResult, sha256: str, texts: Sequence[str]) -> None:
-    """Write the card of a fine-tuned model, in Markdown; raises OutputError.
+def write_card(
+    path: Path,
+    result: FinetuneResult,
+    sha256: str,
+    texts: Sequence[str],
+    *,
+    source: Model | None = None,
+) -> None:
+    """Write the card of a fine-tuned model, in Markdown with the header of hubs; or OutputError.
 
     Args:
         sha256: of the weight file that was fine-tuned.
         texts: files that were trained on.
+        source: the model that was fine-tuned, if it is one of the catalogue.
     """
     lines = [
+        *_header(source),
         f"# {result.model}, fine-tuned",
         "",
         "Written by `elmo finetune`. The license of the source model and the rights in the text "
@@ -45,6 +57,23 @@ def write_card(path: Path, result: FinetuneResult, sha256: str, texts: Sequence[
     if not result.improved:
         lines += ["", f"{why_source(result)}: the weights are those of the source model."]
     write_text(path, [f"{line}\n" for line in lines], errors="backslashreplace")
+
+
+def _header(source: Model | None) -> list[str]:
+    """The lines that the Hugging Face hub reads; what only the author knows is a comment.
+
+    Args:
+        source: the model that was fine-tuned, if it is one of the catalogue.
+    """
+    license_line = "# license: a code such as cc-by-sa-4.0"
+    language_line = "# language: a code such as en"
+    if source is not None and source.licence in _LICENSE_CODES:
+        code = _LICENSE_CODES[source.licence]
+        license_line = f"license: {code}  # of the source model; check the rights in the text"
+    if source is not None and source.language in _LANGUAGE_CODES:
+        language_line = f"language: {_LANGUAGE_CODES[source.language]}"
+    datasets_line = "# datasets: [names on the hub]"
+    return ["---", "library_name: elmo", license_line, language_line, datasets_line, "---", ""]
 
 
 def _facts(result: FinetuneResult, sha256: str, texts: Sequence[str]) -> dict[str, str]:

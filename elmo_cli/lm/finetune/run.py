@@ -45,6 +45,7 @@ from elmo_cli.lm.stream import check_long_enough
 from elmo_cli.messages import plural, shorten_list
 from elmo_cli.model.bilm import NextTokenSoftmax
 from elmo_cli.model_folder import STATE_FILE, VOCABULARY_FILE
+from elmo_cli.pretrained.catalogue import find_model
 from elmo_cli.pretrained.load import locate
 from elmo_cli.pretrained.model_files import CARD_FILE, ModelFiles, check_parts
 from elmo_cli.pretrained.warm_state import write_warm_state
@@ -320,7 +321,14 @@ class FinetuneRun:
         )
         self._record.result = asdict(result)
         self._save_record()
-        write_card(path / CARD_FILE, result, self._source.files.weights_sha256, self._record.train)
+        files = self._source.files
+        write_card(
+            path / CARD_FILE,
+            result,
+            files.weights_sha256,
+            self._record.train,
+            source=find_model(files.name) if files.origin != "path" else None,
+        )
         return result
 
     def _vocabulary_source(self) -> str:
