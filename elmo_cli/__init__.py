@@ -19,11 +19,18 @@ if TYPE_CHECKING:
     from elmo_cli.dataset import EmbeddingsDataset as EmbeddingsDataset
     from elmo_cli.embed.embedder import Embedder as Embedder
     from elmo_cli.embed.run import embed_file as embed_file
+    from elmo_cli.embed.settings import EmbedderSettings as EmbedderSettings
     from elmo_cli.errors import ElmoError as ElmoError
     from elmo_cli.model.bilm import BiLM as BiLM
     from elmo_cli.model.mix import ElmoMix as ElmoMix
+    from elmo_cli.plot.figures import plot_curves as plot_curves
+    from elmo_cli.plot.figures import plot_layers as plot_layers
+    from elmo_cli.plot.figures import plot_probes as plot_probes
+    from elmo_cli.plot.figures import plot_senses as plot_senses
+    from elmo_cli.plot.figures import plot_similarity as plot_similarity
     from elmo_cli.pretrained.load import load as load
     from elmo_cli.store.reader import open_embeddings as open_embeddings
+    from elmo_cli.store.spec import FileSpec as FileSpec
     from elmo_cli.text.input import InputSettings as InputSettings
     from elmo_cli.text.input import read_sentences as read_sentences
     from elmo_cli.text.sentence import Sentence as Sentence
@@ -33,12 +40,19 @@ _MODULES = {  # of each name
     "ElmoError": "elmo_cli.errors",
     "ElmoMix": "elmo_cli.model.mix",
     "Embedder": "elmo_cli.embed.embedder",
+    "EmbedderSettings": "elmo_cli.embed.settings",
     "EmbeddingsDataset": "elmo_cli.dataset",
+    "FileSpec": "elmo_cli.store.spec",
     "InputSettings": "elmo_cli.text.input",
     "Sentence": "elmo_cli.text.sentence",
     "embed_file": "elmo_cli.embed.run",
     "load": "elmo_cli.pretrained.load",
     "open_embeddings": "elmo_cli.store.reader",
+    "plot_curves": "elmo_cli.plot.figures",
+    "plot_layers": "elmo_cli.plot.figures",
+    "plot_probes": "elmo_cli.plot.figures",
+    "plot_senses": "elmo_cli.plot.figures",
+    "plot_similarity": "elmo_cli.plot.figures",
     "read_sentences": "elmo_cli.text.input",
 }
 

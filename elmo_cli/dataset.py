@@ -94,6 +94,15 @@ class EmbeddingsDataset(Dataset[LabelledSentence]):
         self._numbers = {name: number for number, name in enumerate(self.label_names)}
         self._check_labels()
 
+    def __repr__(self) -> str:
+        labels = "no labels"
+        if self._labels is not None:
+            unit = "sentence" if self._labels and _is_single(self._labels[0]) else "token"
+            n_names = f", {plural(len(self.label_names), 'name')}" if self.label_names else ""
+            labels = f"a label per {unit}{n_names}"
+        n_sentences = plural(len(self.keys), "sentence")
+        return f"<EmbeddingsDataset {str(self.embeddings.path)!r}: {n_sentences}, {labels}>"
+
     def __len__(self) -> int:
         return len(self.keys)
 

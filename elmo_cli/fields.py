@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import field, fields
+from dataclasses import MISSING, Field, field, fields
 from numbers import Integral
 from types import NoneType, UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from elmo_cli.errors import SettingError
 
 MOST_SEED = 2**63 - 1  # NumPy refuses negative seeds, torch those of more than 64 bits
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
 
 
@@ -38,6 +40,49 @@ def within(least: int, most: int, default: int | None = None) -> Any:
 def one_of(*choices: Any) -> Any:
     """Declare a dataclass field with one of several values; the first is the default."""
     return field(default=choices[0], metadata={"choices": choices})
+
+
+def with_fields(owner: type) -> Callable[[_Function], _Function]:
+    """Decorate a function that takes the fields of a dataclass as `**changes`.
+
+    Its signature, which `help` and notebooks show, names each field as a keyword with its default.
+    """
+
+    def decorate(function: _Function) -> _Function:
+        signature = inspect.signature(function)
+        parameters = []
+        for parameter in signature.parameters.values():
+            if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+                parameters.append(parameter)
+        for setting in fields(owner):
+            parameter = inspect.Parameter(
+                setting.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=_default_of(setting, inspect.Parameter.empty),
+                annotation=setting.type,
+            )
+            parameters.append(parameter)
+        function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
+def changed_fields(settings: Any) -> dict[str, Any]:
+    """The fields of a dataclass that have another value than by default, with their values."""
+    changed = {}
+    for setting in fields(settings):
+        value = getattr(settings, setting.name)
+        if value != _default_of(setting, MISSING):
+            changed[setting.name] = value
+    return changed
+
+
+def _default_of(setting: Field[Any], none: Any) -> Any:
+    """The default of a field; `none` if it has none."""
+    if setting.default is not MISSING:
+        return setting.default
+    return none if setting.default_factory is MISSING else setting.default_factory()
 
 
 def check_fields(settings: Any) -> None:

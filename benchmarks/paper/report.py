@@ -26,6 +26,7 @@ from benchmarks.paper.cells import (
     cell_of,
     try_of,
 )
+from elmo_cli.plot.figure import write_figure
 from elmo_cli.plot.layer_results import LayerWeights, draw_layer_weights
 
 # Peters et al. 2018, tables 1 to 3, in the order of TABLES; on SQuAD, SNLI, OntoNotes, CoNLL-2003.
@@ -231,7 +232,7 @@ def draw(results: Results, folder: Path) -> None:
     mixes = []
     for task in TABLES["table1"][0]:
         mixes += _mixes(results, task)
-    draw_layer_weights(mixes, folder / "figure2.svg")
+    write_figure(draw_layer_weights(mixes), folder / "figure2.svg")
 
 
 def _mixes(results: Results, task: str) -> list[LayerWeights]:

@@ -114,10 +114,10 @@ def neighbors(**values: Any) -> None:
         typed = embed_queries(chosen.file, chosen.text, chosen.layer, chosen.model)
     search = run_isolated(partial(_search, chosen, typed), files, EmbeddingsFileError)
     if search.plotted is not None:
-        from elmo_cli.plot.token_plot import draw_tokens
+        from elmo_cli.plot.token_plot import write_tokens
 
         with plot_options.plot_warnings():
-            draw_tokens(search.plotted, str(chosen.output))
+            write_tokens(search.plotted, str(chosen.output))
     console.warn(*search.warnings)
     console.print_result(_facts(chosen, search), partial(_print_table, search.answers))
     console.note(f"{chosen.file}: layer {search.layer}, {search.n_compared:,} {search.unit}")

@@ -47,21 +47,15 @@ def plot_curves(**values: Any) -> None:
 
     Example: elmo plot curves small/ large/ -o curves.png
     """
-    from elmo_cli.plot.training_curves import draw_training_curves, read_run
-    from elmo_cli.training.run_folder import LOG_FILE, RECORD_FILE
+    from elmo_cli.plot.figure import write_figure
+    from elmo_cli.plot.training_curves import draw_training_curves, log_and_record, read_run
 
     chosen = PlotCurvesOptions(**values)
-    logs = []
-    for name in chosen.logs:
-        path = Path(name)
-        logs.append(path / LOG_FILE if path.is_dir() else path)
-    plot_options.check_plot(chosen.output, logs, overwrite=chosen.overwrite)
-    runs = []
-    for log in logs:
-        record = log.with_name(RECORD_FILE) if log.name == LOG_FILE else None
-        runs.append(read_run(log, record))
+    files = [log_and_record(Path(name)) for name in chosen.logs]
+    plot_options.check_plot(chosen.output, [log for log, _ in files], overwrite=chosen.overwrite)
+    runs = [read_run(log, record) for log, record in files]
     with plot_options.plot_warnings():
-        draw_training_curves(runs, chosen.output)
+        write_figure(draw_training_curves(runs), chosen.output)
     console.note(f"{chosen.output}: written")
 
 
@@ -83,6 +77,7 @@ def plot_layers(**values: Any) -> None:
 
     Example: elmo plot layers ner/ srl/ mix:0.21,0.45,0.34 -o layers.png
     """
+    from elmo_cli.plot.figure import write_figure
     from elmo_cli.plot.layer_results import draw_layer_weights, parse_mix, read_mixes
     from elmo_cli.training.run_folder import SCORES_FILE
 
@@ -99,7 +94,7 @@ def plot_layers(**values: Any) -> None:
         else:
             rows.append(parse_mix(mix))
     with plot_options.plot_warnings():
-        draw_layer_weights(rows, chosen.output)
+        write_figure(draw_layer_weights(rows), chosen.output)
     console.note(f"{chosen.output}: written")
 
 
@@ -146,7 +141,7 @@ def plot_senses(**values: Any) -> None:
     """
     from elmo_cli.isolate import run_isolated
     from elmo_cli.plot.token_groups import CLUSTERS_NOTE
-    from elmo_cli.plot.token_plot import draw_tokens, read_word
+    from elmo_cli.plot.token_plot import read_word, write_tokens
 
     chosen = PlotSensesOptions(**values)
     files = [chosen.file] if chosen.labels is None else [chosen.file, chosen.labels]
@@ -160,7 +155,7 @@ def plot_senses(**values: Any) -> None:
     read = partial(read_word, chosen.file, chosen.word, chosen.layer, labels)
     tokens = run_isolated(read, files, EmbeddingsFileError)
     with plot_options.plot_warnings():
-        draw_tokens(tokens, chosen.output, chosen.clusters)
+        write_tokens(tokens, chosen.output, chosen.clusters)
     console.note(f"{chosen.output}: {tokens.title}")
     if chosen.labels is None:
         console.note(CLUSTERS_NOTE)
@@ -190,6 +185,7 @@ def plot_similarity(**values: Any) -> None:
     Example: elmo plot similarity corpus.hdf5 12 40 -o similarity.png
     """
     from elmo_cli.isolate import run_isolated
+    from elmo_cli.plot.figure import write_figure
     from elmo_cli.plot.similarity import draw_similarity, read_similarity
 
     chosen = PlotSimilarityOptions(**values)
@@ -197,7 +193,7 @@ def plot_similarity(**values: Any) -> None:
     read = partial(read_similarity, chosen.file, chosen.first, chosen.second)
     similarity = run_isolated(read, [chosen.file], EmbeddingsFileError)
     with plot_options.plot_warnings():
-        draw_similarity(similarity, chosen.output)
+        write_figure(draw_similarity(similarity), chosen.output)
     console.note(f"{chosen.output}: written")
 
 
@@ -220,11 +216,12 @@ def plot_probe(**values: Any) -> None:
 
     Example: elmo plot probe trained.json untrained.json -o both.svg
     """
+    from elmo_cli.plot.figure import write_figure
     from elmo_cli.plot.layer_results import draw_probes, read_probe
 
     chosen = PlotProbeOptions(**values)
     plot_options.check_plot(chosen.output, chosen.results, overwrite=chosen.overwrite)
     probes = [read_probe(result) for result in chosen.results]
     with plot_options.plot_warnings():
-        draw_probes(probes, chosen.output)
+        write_figure(draw_probes(probes), chosen.output)
     console.note(f"{chosen.output}: written")

@@ -26,6 +26,7 @@ from elmo_cli.engine.runtime import (
     without_autocast,
 )
 from elmo_cli.errors import DeviceError
+from elmo_cli.fields import changed_fields, with_fields
 from elmo_cli.model.bilm import BiLM, State
 from elmo_cli.pretrained.warm_state import warm_state
 from elmo_cli.text.batching import Batch, TypeNumbers, batches_by_length
@@ -42,7 +43,7 @@ class Embedder:
     Args:
         bilm: from `load`.
         settings: the defaults when None.
-        changes: single settings by name, see `EmbedderSettings`.
+        changes: single settings by name, see `EmbedderSettings`; its fields are keywords here.
     Attributes:
         settings, state, precision, bilm, engine, batch_size, device: what it computes with.
         output: how layers become arrays.
@@ -56,6 +57,7 @@ class Embedder:
         layers = embedder.embed(["The", "cat", "sat"])  # (3, 3, dim) float32
     """
 
+    @with_fields(EmbedderSettings)
     def __init__(
         self, bilm: BiLM, settings: EmbedderSettings | None = None, **changes: Any
     ) -> None:
@@ -77,6 +79,11 @@ class Embedder:
             self.engine = make_engine(self.settings.engine, bilm, self.device, self.precision)
             self.start = warm_state(bilm).to(self.device) if self.state == "warm" else None
         self.weights_guard = WeightsGuard(bilm)
+
+    def __repr__(self) -> str:
+        shown = {**changed_fields(self.settings), "device": str(self.device)}
+        settings = ", ".join(f"{name}={value!r}" for name, value in shown.items())
+        return f"Embedder({self.bilm.name or 'BiLM'!r}, {settings})"
 
     @cached_property
     def vocabulary(self) -> Vocabulary | None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 
+from elmo_cli.caller_warnings import warn_caller
 from elmo_cli.embed.blocks import Block, TextScan, read_blocks, scan_text
 from elmo_cli.embed.embed_run import EmbedRun, OnProgress, Warn
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
+from elmo_cli.embed.progress_line import ProgressLine
 from elmo_cli.embed.run_summary import RunSummary as RunSummary
 from elmo_cli.embed.run_summary import update_skipped_list
 from elmo_cli.files import check_distinct
@@ -32,6 +33,7 @@ def embed_file(
     shard: str | None = None,
     overwrite: bool = False,
     resume: bool = False,
+    progress: bool | OnProgress = False,
 ) -> RunSummary:
     """Embed a text file into an embeddings file with an embedder, as `elmo embed` does.
 
@@ -41,6 +43,9 @@ def embed_file(
         shard: "1/4" for the first of four shards.
         overwrite: replace an existing output.
         resume: continue an unfinished output, or start it.
+        progress: True for a line on standard error; or a function that is called with the tokens
+            done so far and about how many there are in all (None if unknown), first before any
+            computing and then by another thread.
     Raises:
         ElmoError: of every kind; what was committed stays for `resume=True`.
 
@@ -57,7 +62,14 @@ def embed_file(
         overwrite=overwrite,
         resume=resume,
     )
-    return run_job(job, embedder=embedder)
+    if progress is False:
+        return run_job(job, embedder=embedder)
+    if progress is not True:
+        return run_job(job, embedder=embedder, progress=progress)
+    line = ProgressLine(job.output)
+    with ExitStack() as stack:
+        stack.callback(line.finish)
+        return run_job(job, embedder=embedder, progress=line)
 
 
 def run_job(
@@ -72,7 +84,7 @@ def run_job(
     Args:
         embedder: made with the settings of the job; by default the model is loaded.
         progress: see `OnProgress`.
-        warn: called with each warning, `warnings.warn` by default; warnings about the input come
+        warn: called with each warning, `warn_caller` by default; warnings about the input come
             before any computing.
     Raises:
         ElmoError: of every kind; what was committed stays for `resume=True`.
@@ -82,8 +94,7 @@ def run_job(
     for path in (job.output, job.skipped_list):
         check_distinct(path, embedder.bilm.files, what="a file of the model")
     job = job.for_model(embedder.bilm.options)
-    # Level 5 is the caller of `embed_file` for a warning that comes from `EmbedRun.write`.
-    give_warning = warn or partial(warnings.warn, stacklevel=5)
+    give_warning = warn or warn_caller
     messages: list[str] = []
 
     def give_and_collect(message: str) -> None:

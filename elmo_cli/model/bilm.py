@@ -297,6 +297,16 @@ class BiLM(nn.Module):
         self.warm_state: State | None = None
         self.warm_state_warning = ""
 
+    def __repr__(self) -> str:
+        """Its sizes; the tree of modules is that of its parts, such as `forward_lm`."""
+        options = self.options
+        n_parameters = sum(values.numel() for values in self.parameters())
+        return (
+            f"BiLM({self.name!r}, layers={1 + options.n_layers}, dim={options.dim}, "
+            f"parameters={n_parameters:_}, filters={options.n_filters}, "
+            f"lstm_dim={options.lstm_dim}, projection_dim={options.projection_dim})"
+        )
+
     def forward(
         self, ids: Tensor, lengths: Tensor, state: State | None = None
     ) -> tuple[Tensor, State]:

@@ -57,6 +57,18 @@ class ElmoMix(nn.Module):
         self.gamma = nn.Parameter(torch.ones(()))
         self.dropout = nn.Dropout(dropout)
 
+    def __repr__(self) -> str:
+        return f"ElmoMix({self.extra_repr()})"  # in one line, without its dropout as a module
+
+    def extra_repr(self) -> str:
+        """The settings, and the learned values of equation (1)."""
+        s = ", ".join(f"{weight:.3f}" for weight in torch.softmax(self.weights.detach(), 0))
+        return (
+            f"n_layers={self.n_layers}, batch_first={self.batch_first}, "
+            f"layer_norm={self.layer_norm}, dropout={self.dropout.p}, l2={self.l2}, "
+            f"s=({s}), gamma={self.gamma.item():.3f}"
+        )
+
     def forward(
         self,
         layers: Tensor | AnyArray | Sequence[Tensor | AnyArray],

@@ -1,10 +1,9 @@
-"""Matplotlib figures in files, their colors, and labels that are shown unchanged."""
+"""Matplotlib figures, in notebooks and in files; their colors; labels that are shown unchanged."""
 
 from __future__ import annotations
 
-import re
-import warnings
-from collections.abc import Iterable, Iterator
+import io
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -12,17 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from elmo_cli.errors import ElmoError, OutputError
 from elmo_cli.files import StrPath, new_file
-from elmo_cli.messages import plural
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from elmo_cli.plot.inline_figure import InlineFigure
 
 # Okabe and Ito's colors, which color-blind readers can distinguish, without yellow and black.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9")
 GRAY = "#777777"
 _DPI = 150
-_MISSING_GLYPH = re.compile(r"Glyph (\d+) .*missing from")  # a warning of matplotlib
-_MOST_GLYPHS = 5  # in a warning
 _SETTINGS: Any = {
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -51,15 +47,16 @@ def check_format(path: StrPath, *, of_tokens: bool = False) -> str:
         hint = f"end the name in {', '.join(suffixes)} or .pdf"
         raise OutputError("its suffix is not a supported plot format", hint, where=path)
     if suffix == ".html":
-        _check_installed("bokeh", "bokeh", path)
+        check_installed("bokeh", "bokeh", path)
     else:
-        _check_installed("matplotlib", "matplotlib", path)
+        check_installed("matplotlib", "matplotlib", path)
     if of_tokens:
-        _check_installed("scikit-learn", "sklearn", path)
+        check_installed("scikit-learn", "sklearn", path)
     return suffix[1:]
 
 
-def _check_installed(library: str, module: str, path: StrPath) -> None:
+def check_installed(library: str, module: str, path: StrPath = "") -> None:
+    """Raise an ElmoError if a library that a plot requires is not installed."""
     try:
         import_module(module)
     except ImportError:
@@ -68,48 +65,42 @@ def _check_installed(library: str, module: str, path: StrPath) -> None:
 
 
 @contextmanager
-def new_figure(path: StrPath, width: float, height: float) -> Iterator[Figure]:
-    """Open a figure, its size in inches, and write it to a file at the end.
+def new_figure(width: float, height: float) -> Iterator[InlineFigure]:
+    """Make a figure, its size in inches, to be drawn in the body of the `with`.
 
-    Equal figures give equal bytes. If the font lacks characters, matplotlib draws a box for each,
-    and a UserWarning names them.
+    A notebook shows it where it is the value of a cell; pyplot need not be imported.
+
+    Raises:
+        ElmoError: matplotlib is not installed.
+    """
+    check_installed("matplotlib", "matplotlib")
+    from matplotlib import rc_context
+
+    from elmo_cli.plot.inline_figure import InlineFigure
+
+    with rc_context(_SETTINGS):
+        figure = InlineFigure(figsize=(width, height), layout="constrained")
+        with figure.collecting():
+            yield figure
+
+
+def write_figure(figure: InlineFigure, path: StrPath) -> None:
+    """Write a figure to a file; equal figures give equal bytes.
+
+    If the font lacks characters, matplotlib draws a box for each, and a UserWarning names them.
 
     Raises:
         OutputError, ElmoError: the file cannot be written; or as `check_format`.
     """
     suffix = check_format(path)
     from matplotlib import rc_context
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
 
-    with rc_context(_SETTINGS), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        figure = Figure(figsize=(width, height), layout="constrained")
-        FigureCanvasAgg(figure)  # it measures texts, for all formats
-        yield figure
-        with new_file(path) as file:
-            figure.savefig(file, dpi=_DPI, format=suffix, metadata=_METADATA.get(suffix))
-    _warn_again(caught, path)
-
-
-def _warn_again(caught: Iterable[warnings.WarningMessage], path: StrPath) -> None:
-    """Repeat the warnings, but join those about characters that the font lacks."""
-    missing: list[str] = []
-    for warning in caught:
-        glyph = _MISSING_GLYPH.match(str(warning.message))
-        if glyph is not None:
-            character = chr(int(glyph[1]))
-            if character not in missing:
-                missing.append(character)
-        else:
-            warnings.warn_explicit(
-                warning.message, warning.category, warning.filename, warning.lineno
-            )
-    if missing:
-        shown = " ".join(missing[:_MOST_GLYPHS])
-        problem = f"the font lacks {plural(len(missing), 'character')} ({shown}), drawn as boxes"
-        hint = "`font.family` in a matplotlibrc file names a font that has them"
-        warnings.warn(f"{path}: {problem}; {hint}", UserWarning, stacklevel=2)
+    content = io.BytesIO()
+    with rc_context(_SETTINGS), figure.collecting():
+        figure.savefig(content, dpi=_DPI, format=suffix, metadata=_METADATA.get(suffix))
+    with new_file(path) as file:
+        file.write(content.getbuffer())
+    figure.warn_of_missing(str(path))
 
 
 def color_of(number: int) -> str:

@@ -17,6 +17,8 @@ from elmo_cli.store.layers import LayerSelection
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from elmo_cli.plot.inline_figure import InlineFigure
+
 _N_LAYERS = 3  # of a mix: string
 _TEXT_COLORS = ("white", "black", "white", "white", "black", "black")  # on COLORS
 _NARROWEST_WITH_TEXT = 0.07  # a bar of a smaller weight has no room for it
@@ -99,11 +101,11 @@ def read_mixes(scores_file: Path) -> list[LayerWeights]:
     ]
 
 
-def draw_layer_weights(mixes: Sequence[LayerWeights], path: StrPath) -> None:
+def draw_layer_weights(mixes: Sequence[LayerWeights]) -> InlineFigure:
     """Draw a bar per mix, as in Peters et al. 2018, figure 2; errors as of `new_figure`."""
     rows = range(len(mixes))
     n_layers = max((len(mix.weights) for mix in mixes), default=0)
-    with new_figure(path, 7, 1.1 + 0.34 * max(1, len(mixes))) as figure:
+    with new_figure(7, 1.1 + 0.34 * max(1, len(mixes))) as figure:
         axes = figure.subplots()
         for layer in range(n_layers):
             left = [sum(mix.weights[:layer]) for mix in mixes]
@@ -117,6 +119,7 @@ def draw_layer_weights(mixes: Sequence[LayerWeights], path: StrPath) -> None:
         axes.invert_yaxis()
         axes.set(xlim=(0, 1), xlabel="softmax-normalized weight")
         figure.legend(ncols=4, loc="outside upper center")
+    return figure
 
 
 def read_probe(path: StrPath) -> ProbeAccuracy:
@@ -162,10 +165,10 @@ def _baseline(content: Any) -> Baseline:
     raise LookupError("no baseline")
 
 
-def draw_probes(probes: Sequence[ProbeAccuracy], path: StrPath) -> None:
+def draw_probes(probes: Sequence[ProbeAccuracy]) -> InlineFigure:
     """Draw accuracies by layer, of several probes only on all words; errors as of `new_figure`."""
     layers = list(dict.fromkeys(layer for probe in probes for layer in probe.layers))
-    with new_figure(path, 6.4, 4.4) as figure:
+    with new_figure(6.4, 4.4) as figure:
         axes = figure.subplots()
         if len(probes) == 1:
             _draw_series(axes, probes[0], layers)
@@ -178,6 +181,7 @@ def draw_probes(probes: Sequence[ProbeAccuracy], path: StrPath) -> None:
         axes.set_ylim(bottom=0)  # otherwise small differences look large
         axes.grid(axis="y", alpha=0.3)
         figure.legend(ncols=2, loc="outside lower center")
+    return figure
 
 
 def _draw_series(axes: Axes, probe: ProbeAccuracy, layers: list[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from elmo_cli.files import StrPath
 from elmo_cli.plot.figure import as_label, layer_name, new_figure
 from elmo_cli.plot.plane import unit_vectors
 from elmo_cli.store.reader import Embeddings, open_embeddings
+
+if TYPE_CHECKING:
+    from elmo_cli.plot.inline_figure import InlineFigure
 
 _MAX_TOKENS = 80  # of a sentence, so that each has room for its name
 _MAX_NAME = 16  # characters of a token
@@ -82,7 +85,7 @@ def _sentence(embeddings: Embeddings, name: str) -> tuple[list[str], Float64Arra
     return list(tokens), vectors
 
 
-def draw_similarity(shown: Similarity, path: StrPath) -> None:
+def draw_similarity(shown: Similarity) -> InlineFigure:
     """Draw a matrix of cosines per layer, on one color scale; raises the errors of `new_figure`."""
     n_layers, n_rows, n_columns = shown.cosines.shape
     panel_grid = _largest_grid(n_layers, n_rows, n_columns)
@@ -95,7 +98,7 @@ def draw_similarity(shown: Similarity, path: StrPath) -> None:
     rows = [as_label(name, _MAX_NAME) for name in shown.rows]
     columns = [as_label(name, _MAX_NAME) for name in shown.columns]
     lowest = min(0.0, float(shown.cosines.min()))
-    with new_figure(path, width, height) as figure:
+    with new_figure(width, height) as figure:
         panels = figure.subplots(
             panel_grid.n_high, panel_grid.n_wide, squeeze=False, sharex=True, sharey=True
         )
@@ -113,6 +116,7 @@ def draw_similarity(shown: Similarity, path: StrPath) -> None:
             axes.tick_params(axis="y", labelsize=_font_size(panel_grid.cell_height))
             axes.tick_params(length=0)
         figure.colorbar(image, ax=panels, label="cosine", aspect=25)
+    return figure
 
 
 class _PanelGrid(NamedTuple):

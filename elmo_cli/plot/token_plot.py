@@ -19,8 +19,10 @@ from elmo_cli.files import StrPath
 from elmo_cli.plot.figure import (
     as_label,
     check_format,
+    check_installed,
     new_figure,
     plain,
+    write_figure,
 )
 from elmo_cli.plot.plane import cluster, principal_components, unit_vectors
 from elmo_cli.plot.token_groups import (
@@ -37,6 +39,8 @@ from elmo_cli.store.reader import Embeddings, open_embeddings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from elmo_cli.plot.inline_figure import InlineFigure
 
 MAX_TOKENS = 500  # more occurrences of a word are thinned out; k-means and PCA stay fast
 _FIGURE_CONTEXTS = (3, 2, 1, 0)  # tokens on either side, the first that fit
@@ -170,17 +174,29 @@ def _group_name(query: Query) -> str:
     return f"near {token} {' '.join(token.context(1))}".rstrip()
 
 
-def draw_tokens(plotted: PlottedTokens, path: StrPath, n_clusters: int | None = None) -> None:
-    """Draw tokens as a figure (.png, .svg or .pdf) or as a page with hover and zoom (.html).
+@dataclass(frozen=True)
+class _Projection:
+    """Tokens in two dimensions, as a figure and a page show them.
 
-    The axes are the first two principal components of the vectors, each divided by its length.
-    Tokens without groups are divided into `n_clusters`, as by `cluster`, on the first 50. In a
-    figure, text that would cover something is left out. A page needs no other files.
+    Attributes:
+        points: the positions of the tokens, (token, 2).
+        axis_names: of the horizontal and the vertical axis.
+        legend_title: "" for none.
+    """
+
+    points: Float64Array
+    groups: list[PlotGroup]
+    axis_names: list[str]
+    legend_title: str
+
+
+def _projection(plotted: PlottedTokens, n_clusters: int | None) -> _Projection:
+    """Project the vectors of tokens, and divide tokens without groups into clusters.
 
     Raises:
-        OutputError, ElmoError: the file cannot be written; or as `check_format`.
+        ElmoError: scikit-learn is not installed.
     """
-    is_page = check_format(path, of_tokens=True) == "html"
+    check_installed("scikit-learn", "sklearn")
     components, fractions = principal_components(unit_vectors(plotted.vectors))
     names = plotted.groups
     legend_title = ""
@@ -191,55 +207,67 @@ def draw_tokens(plotted: PlottedTokens, path: StrPath, n_clusters: int | None = 
         f"principal component {number + 1} ({fractions[number]:.0%} of the variance)"
         for number in (0, 1)
     ]
-    groups = plot_groups(names, plotted.n_queries)
-    points = components[:, :2]
-    if is_page:
-        write_page(
-            path,
-            title=plain(plotted.title, _MAX_TITLE),
-            tokens=plotted.tokens,
-            points=points,
-            groups=groups,
-            axis_names=axis_names,
-            legend_title=legend_title,
-        )
-    else:
-        _write_figure(
-            path,
-            plotted=plotted,
-            points=points,
-            groups=groups,
-            axis_names=axis_names,
-            legend_title=legend_title,
-        )
+    return _Projection(
+        points=components[:, :2],
+        groups=plot_groups(names, plotted.n_queries),
+        axis_names=axis_names,
+        legend_title=legend_title,
+    )
 
 
-def _write_figure(
-    path: StrPath,
-    *,
-    plotted: PlottedTokens,
-    points: Float64Array,
-    groups: list[PlotGroup],
-    axis_names: list[str],
-    legend_title: str,
-) -> None:
-    with new_figure(path, 9, 6.5) as figure:
+def write_tokens(plotted: PlottedTokens, path: StrPath, n_clusters: int | None = None) -> None:
+    """Write tokens as a figure (.png, .svg or .pdf) or as a page with hover and zoom (.html).
+
+    A page needs no other files.
+
+    Raises:
+        OutputError, ElmoError: the file cannot be written; or as `check_format`.
+    """
+    if check_format(path, of_tokens=True) != "html":
+        write_figure(draw_tokens(plotted, n_clusters), path)
+        return
+    shown = _projection(plotted, n_clusters)
+    write_page(
+        path,
+        title=plain(plotted.title, _MAX_TITLE),
+        tokens=plotted.tokens,
+        points=shown.points,
+        groups=shown.groups,
+        axis_names=shown.axis_names,
+        legend_title=shown.legend_title,
+    )
+
+
+def draw_tokens(plotted: PlottedTokens, n_clusters: int | None = None) -> InlineFigure:
+    """Draw tokens as a figure; text that would cover something is left out.
+
+    The axes are the first two principal components of the vectors, each divided by its length.
+    Tokens without groups are divided into `n_clusters`, as by `cluster`, on the first 50.
+
+    Raises:
+        ElmoError: a library that the plot requires is not installed.
+    """
+    shown = _projection(plotted, n_clusters)
+    points = shown.points
+    with new_figure(9, 6.5) as figure:
         axes = figure.subplots()
-        for group in groups:
+        for group in shown.groups:
             _draw_group(axes, group, points)
         axes.margins(0.12, 0.06)
-        x_name, y_name = axis_names
+        x_name, y_name = shown.axis_names
         axes.set(xlabel=x_name, ylabel=y_name)
         axes.set_title(as_label(plotted.title, _MAX_TITLE))
-        names_are_short = sum(len(group.name) for group in groups) < 50
+        names_are_short = sum(len(group.name) for group in shown.groups) < 50
         n_columns = 7 if names_are_short else 3
-        figure.legend(ncols=n_columns, loc="outside lower center", title=legend_title or None)
+        legend_title = shown.legend_title or None
+        figure.legend(ncols=n_columns, loc="outside lower center", title=legend_title)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # texts do not change the layout
         texts = [_text(token) for token in plotted.tokens]
         n_shown = _write_texts(axes, points, texts, plotted.n_queries)
         if n_shown < len(points):
             axes.set_xlabel(f"{x_name}; context is shown for {n_shown} of {len(points)} points")
+    return figure
 
 
 def _draw_group(axes: Axes, group: PlotGroup, points: Float64Array) -> None:

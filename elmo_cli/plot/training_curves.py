@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from elmo_cli.errors import InputError, UsageError
-from elmo_cli.files import StrPath
 from elmo_cli.plot.figure import as_label, color_of, new_figure, plain
 from elmo_cli.regular_files import check_regular, read_json
+from elmo_cli.training.run_folder import LOG_FILE, RECORD_FILE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from elmo_cli.plot.inline_figure import InlineFigure
 
 _HINT = "give the log.jsonl of a run"
 _DASHES: dict[str, Any] = {"before": (0, (6, 3)), "after": (0, (6, 3, 1, 3))}
@@ -133,6 +135,13 @@ def _reported_perplexity(evaluation: Any) -> ReportedPerplexity:
     return ReportedPerplexity(perplexity, str(evaluation.get("text", "held-out text")))
 
 
+def log_and_record(path: Path) -> tuple[Path, Path | None]:
+    """The log of a run, given the folder of the run or its log; and the file with the results of
+    fine-tuning, None if the log is not in the folder of a run."""
+    log = path / LOG_FILE if path.is_dir() else path
+    return log, log.with_name(RECORD_FILE) if log.name == LOG_FILE else None
+
+
 def read_run(path: Path, record: Path | None = None) -> TrainingCurve:
     """Read the log of `elmo pretrain`, `elmo finetune` or `elmo train`.
 
@@ -174,14 +183,14 @@ class _Panel:
     has_losses: bool
 
 
-def draw_training_curves(runs: Sequence[TrainingCurve], path: StrPath) -> None:
-    """Draw losses, and perplexities or scores, of some runs into one .png, .svg or .pdf file.
+def draw_training_curves(runs: Sequence[TrainingCurve]) -> InlineFigure:
+    """Draw losses, and perplexities or scores, of some runs.
 
     All losses share one panel, and all scores of the same kind share another one.
 
     Raises:
         UsageError: some runs are of language models, others of task models.
-        OutputError, ElmoError: as `new_figure`.
+        ElmoError: as `new_figure`.
     """
     first_run = runs[0]
     if any(run.is_task_run != first_run.is_task_run for run in runs):
@@ -190,7 +199,7 @@ def draw_training_curves(runs: Sequence[TrainingCurve], path: StrPath) -> None:
         raise UsageError(problem, "plot them separately", where=names)
     panels = _panels(runs)
     end = _last_x(runs)
-    with new_figure(path, 5.5 * len(panels), 4.4) as figure:
+    with new_figure(5.5 * len(panels), 4.4) as figure:
         from matplotlib.ticker import EngFormatter
 
         for number, panel in enumerate(panels, 1):
@@ -210,6 +219,7 @@ def draw_training_curves(runs: Sequence[TrainingCurve], path: StrPath) -> None:
             if first_run.is_task_run and not panel.has_losses:
                 axes.set_ylim(bottom=_bottom_of_scores(runs))
         figure.legend(ncols=2, loc="outside lower center")
+    return figure
 
 
 def _panels(runs: Sequence[TrainingCurve]) -> list[_Panel]:

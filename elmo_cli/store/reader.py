@@ -122,6 +122,16 @@ class Embeddings(Mapping[Key, AnyArray]):
             return tuple(range(self.n_layers))
         return ("unknown" if setting == "all" else setting,)
 
+    def __repr__(self) -> str:
+        name = f"Embeddings {str(self.path)!r}"
+        if self._closed:
+            return f"<{name}: closed>"
+        layers = ", ".join(map(str, self.layers))
+        return (
+            f"<{name}: {plural(len(self), self._layout.noun)}, vectors of {self.unit}, "
+            f"layers {layers}, dim {self.dim}, {self.stored_dtype}, layout {self.layout}>"
+        )
+
     @property
     def reader(self) -> SentenceReader:
         """The open file of this process; for the other modules of the package."""

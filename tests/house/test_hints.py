@@ -70,6 +70,7 @@ PRINTED_BY: dict[str, set[str] | None] = {
     "lm/pretrain_config.py": PRETRAIN,
     "model/": None,
     "plot/": {name for name in COMMANDS if name.startswith("plot ")},
+    "plot/figures.py": None,
     "pretrained/": USE_MODEL,
     "pretrained/hub_download.py": {"models pull"},
     "store/": EMBED,

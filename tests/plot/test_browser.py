@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from elmo_cli.analysis.query import Occurrence
-from elmo_cli.plot.token_plot import PlottedTokens, draw_tokens
+from elmo_cli.plot.token_plot import PlottedTokens, write_tokens
 
 
 def find_chromium() -> str | None:
@@ -94,7 +94,7 @@ def test_the_mouse_shows_sentences_as_text(tmp_path: Path) -> None:
     vectors = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1]], np.float32)
     title = f"“{ATTACK}” {TEX}"[:60]
     groups = [ATTACK, ATTACK, f"x {TEX}"]
-    draw_tokens(PlottedTokens(title, tokens, vectors, groups), tmp_path / "a.html")
+    write_tokens(PlottedTokens(title, tokens, vectors, groups), tmp_path / "a.html")
     page, complaints = visit(tmp_path / "a.html")
     assert complaints == []
     assert page["title"] == title

@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from elmo_cli.errors import ElmoError
-from elmo_cli.plot.figure import COLORS, as_label, check_format, color_of, layer_name, new_figure
+from elmo_cli.plot.figure import (
+    COLORS,
+    as_label,
+    check_format,
+    color_of,
+    layer_name,
+    new_figure,
+    write_figure,
+)
 
 
 @pytest.mark.parametrize(
@@ -62,10 +70,11 @@ def test_colors_repeat_and_layers_have_names() -> None:
 
 
 def draw_title(path: Path, title: str) -> None:
-    with new_figure(path, 2, 2) as figure:
+    with new_figure(2, 2) as figure:
         axes = figure.subplots()
         axes.set_title(title)
         axes.set_xlabel(title[:1])
+    write_figure(figure, path)
 
 
 def test_characters_that_the_font_lacks_are_named_once(tmp_path: Path) -> None:

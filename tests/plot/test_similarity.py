@@ -10,6 +10,7 @@ import pytest
 from command_line import made
 from matplotlib.figure import Figure
 
+from elmo_cli.plot.figure import write_figure
 from elmo_cli.plot.similarity import Similarity, draw_similarity
 from elmo_cli.store.reader import open_embeddings
 
@@ -64,7 +65,7 @@ def test_figures_of_any_length_fit_a_screen(
         columns=[f"t{n}" for n in range(n_columns)],
         cosines=np.ones((n_layers, n_rows, n_columns)),
     )
-    draw_similarity(similarity, tmp_path / "s.svg")
+    write_figure(draw_similarity(similarity), tmp_path / "s.svg")
     width, height = figures[0].get_size_inches()
     assert 4 <= width <= 16
     assert 2.4 <= height <= 9

@@ -18,7 +18,7 @@ from elmo_cli.analysis.query import Occurrence
 from elmo_cli.plot import token_plot
 from elmo_cli.plot.figure import GRAY
 from elmo_cli.plot.token_groups import plot_groups
-from elmo_cli.plot.token_plot import PlottedTokens, draw_tokens, read_word
+from elmo_cli.plot.token_plot import PlottedTokens, read_word, write_tokens
 from elmo_cli.store.reader import open_embeddings
 
 PLAYS = ["0:1", "1:1", "2:1", "3:0", "3:5", "5:2"]
@@ -118,7 +118,9 @@ def test_many_occurrences_are_thinned_out(corpus: Path, monkeypatch: pytest.Monk
 def test_rare_groups_share_one(tmp_path: Path, figures: list[Figure]) -> None:
     names = list("abcdefg" + "bbfccaa")
     tokens = [Occurrence(0, n, ("x",) * 14) for n in range(14)]
-    draw_tokens(PlottedTokens("t", tokens, np.eye(14, dtype=np.float32), names), tmp_path / "a.svg")
+    write_tokens(
+        PlottedTokens("t", tokens, np.eye(14, dtype=np.float32), names), tmp_path / "a.svg"
+    )
     labels = [str(collection.get_label()) for collection in figures[0].axes[0].collections]
     assert labels == ["a (3)", "b (3)", "c (3)", "f (2)", "d (1)", "other (2)"]
 
@@ -169,7 +171,7 @@ def test_texts_cover_neither_texts_nor_points(
     words = [("one", "$2", "three", "bank", f"w{k}", "v") for k in range(n)]
     tokens = [Occurrence(k, 3, sentence) for k, sentence in enumerate(words)]
     vectors = np.random.default_rng(3).normal(size=(n, 5)).astype(np.float32)
-    draw_tokens(PlottedTokens("t", tokens, vectors), tmp_path / "a.png")
+    write_tokens(PlottedTokens("t", tokens, vectors), tmp_path / "a.png")
     figures[0].canvas.draw()
     (axes,) = figures[0].axes
     boxes = [text.get_window_extent() for text in axes.texts]

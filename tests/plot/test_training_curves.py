@@ -245,4 +245,4 @@ def test_language_models_and_task_models_are_drawn_apart(tmp_path: Path) -> None
         TrainingCurve("ner", is_task_run=True, losses=[LossPoint(1, 2)]),
     ]
     with pytest.raises(UsageError, match="lm, ner: some are runs of language models"):
-        draw_training_curves(runs, tmp_path / "c.png")
+        draw_training_curves(runs)
