@@ -169,7 +169,7 @@ def _pull_function(name: str) -> Callable[..., ModelFiles]:
         return partial(pull_from_hub, HubModel.parse(name))
     model = find_model(name)
     if model is None:
-        raise no_such_model(name, "`elmo models list` shows all names; `hf:OWNER/NAME` is on a hub")
+        raise no_such_model(name, "`elmo models list` shows all names")
     return partial(pull, model)
 
 
