@@ -31,10 +31,12 @@ PAGES = [
     ROOT / "elmo_cli" / "store" / "SCHEMA.md",
     ROOT / "weights" / "elmo-en" / "README.md",
 ]
+# What needs another program runs in the tests of `tests/interop`.
 REASONS = {"downloads", "installs", "starts Ray", "trains for an hour", "takes minutes"}
+REASONS |= {"needs spaCy"}
 BLOCK = re.compile(r"(?:<!-- not run: ([^\n]*) -->\n)?^```(\w*)\n(.*?)^```$", re.S | re.M)
 FILE = re.compile(r"<!-- file: ([^\n]*) -->\n```text\n(.*?)^```$", re.S | re.M)
-LANGUAGES = {"sh", "console", "python", "text", "json"}
+LANGUAGES = {"sh", "console", "python", "text", "json", "ini"}
 WORDS = "The cat sat on the mat .\nI play a play .\nIt slept .\n"
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 MEASURED = re.compile(r"\d+ threads?|in [\d.]+ s \([\d,]+ tokens/s\)")
