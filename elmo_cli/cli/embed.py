@@ -22,7 +22,7 @@ from elmo_cli.cli.click_options import (
     together,
     value,
 )
-from elmo_cli.embed.settings import POOLS, STATES
+from elmo_cli.embed.settings import POOLS, SENTENCE_MAPS, STATES
 from elmo_cli.engine.names import ENGINES, PRECISIONS
 from elmo_cli.errors import OutputError, UsageError
 
@@ -42,6 +42,7 @@ _ONLY_FOR_FILES = (
     "layout",
     "use_sentence_keys",
     "forget_sentences",
+    "sentence_map",
 )
 # fmt: off
 _output_options = together(
@@ -59,6 +60,9 @@ _output_options = together(
          "Use the sentences as keys instead of line numbers (layout allennlp), as in AllenNLP."),
     flag("Output", "--forget-sentences",
          "Do not store the mapping from sentences to keys, as in AllenNLP."),
+    value("Output", "--sentence-map ENTRIES", "Entries of this mapping for equal sentences: the "
+          "last, as in AllenNLP, or all occurrences, as NeuroX expects.",
+          type=click.Choice(SENTENCE_MAPS), default=SENTENCE_MAPS[0]),
     value("Output", "--pool METHOD",
           "Store one vector per sentence: the mean or max over its tokens.",
           type=click.Choice(POOLS)),
@@ -112,6 +116,7 @@ class EmbedOptions(options.TextOptions, options.ModelOptions, options.ProcessorO
     layout: str
     use_sentence_keys: bool
     forget_sentences: bool
+    sentence_map: str
     pool: str | None
     stream: str
     overwrite: bool
@@ -220,6 +225,7 @@ def _job(chosen: EmbedOptions) -> EmbedJob:
         layout=chosen.layout,
         keys="sentence" if chosen.use_sentence_keys else "number",
         forget_sentences=chosen.forget_sentences,
+        sentence_map=chosen.sentence_map,
     )
     return EmbedJob(
         inputs=chosen.files,

@@ -265,7 +265,16 @@ def _embeddings_rows(facts: dict[str, Any]) -> dict[str, str]:
         "first": ", ".join(first),
         "checksums": "stored" if facts["checksums"] else "none, as in files of other programs",
     }
-    for name in ("model", "state", "precision", "pool", "shard", "elmo_version"):
+    for name in (
+        "model",
+        "state",
+        "precision",
+        "pool",
+        "sentence_map",
+        "rows",
+        "shard",
+        "elmo_version",
+    ):
         if attributes.get(name) not in (None, "none"):
             rows[name] = str(attributes[name])
     sources = facts["sources"]

@@ -11,6 +11,7 @@ from elmo_cli.fields import at_least, check_fields, convert_integers, one_of
 STATES = ("zero", "warm", "carry", "document")
 DTYPES = ("float32", "float16", "int8")
 POOLS = ("mean", "max")
+SENTENCE_MAPS = ("last", "occurrences")  # `FileSpec.sentence_map`
 
 
 @dataclass(frozen=True)

@@ -135,10 +135,12 @@ def _target_spec(
     is_keyed_by_name = target.keyed_by == "name"
     if dtype is None:
         dtype = _kept_dtype(source, target)
+    has_map = can_choose_keys and not is_keyed_by_name and _has_lines(source)
     spec = FileSpec(
         layout=target.name,
         keys="sentence" if can_choose_keys and is_keyed_by_name else "number",
-        forget_sentences=can_choose_keys and not is_keyed_by_name and not _has_lines(source),
+        forget_sentences=can_choose_keys and not is_keyed_by_name and not has_map,
+        sentence_map=source.spec.sentence_map if has_map and source.attributes else "last",
         dtype=dtype,
         first_sentence=source.first_sentence,
         run_settings=_run_settings(source, dtype, selection),

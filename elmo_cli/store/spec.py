@@ -45,7 +45,15 @@ _WRITER_ATTRIBUTES = frozenset(
     }
 )
 # The fields of FileSpec that are attributes of the same name, in the order of the file.
-_OWN_SETTINGS = ("layout", "keys", "forget_sentences", "dtype", "first_sentence")
+_OWN_SETTINGS = (
+    "layout",
+    "keys",
+    "forget_sentences",
+    "sentence_map",
+    "dtype",
+    "first_sentence",
+)
+_NOT_RECORDED = {"sentence_map": "last"}  # settings that are no attributes if they have this value
 _MOST_SHOWN = 60  # characters of a setting in a message
 
 
@@ -58,6 +66,8 @@ class FileSpec:
             these keys or this dtype.
         keys: "number", or "sentence": the lines of the text are the keys.
         forget_sentences: leave out the map from lines to keys.
+        sentence_map: the entries of that map for equal lines: one with the "last" of them, or one
+            for each, with the number of its occurrence ("occurrences").
         dtype: of the stored values, a name of `DTYPES`.
         first_sentence: key with which the input of this file begins: 0, or the start of a shard.
         run_settings: layers, pool, state, model_sha256, …: they become attributes of the file.
@@ -68,6 +78,7 @@ class FileSpec:
     layout: str = "allennlp"
     keys: str = one_of("number", "sentence")
     forget_sentences: bool = False
+    sentence_map: str = one_of("last", "occurrences")
     dtype: str = one_of(*DTYPES)
     first_sentence: int = at_least(0, 0)
     run_settings: Mapping[Any, Any] = field(default_factory=dict)
@@ -83,6 +94,9 @@ class FileSpec:
     def to_attributes(self) -> dict[str, Any]:
         """The settings as JSON and attributes hold them; tuples are lists."""
         own = {name: getattr(self, name) for name in _OWN_SETTINGS}
+        for name, usual_value in _NOT_RECORDED.items():
+            if own.get(name) == usual_value:
+                del own[name]
         as_json = json.dumps({**own, **self.run_settings})
         attributes: dict[str, Any] = json.loads(as_json)
         return attributes
@@ -104,6 +118,7 @@ class FileSpec:
             layout=attributes["layout"],
             keys=attributes["keys"],
             forget_sentences=attributes["forget_sentences"],
+            sentence_map=attributes.get("sentence_map", _NOT_RECORDED["sentence_map"]),
             dtype=attributes["dtype"],
             first_sentence=attributes["first_sentence"],
             run_settings=run_settings,
@@ -115,8 +130,9 @@ def difference(old: FileSpec, new: FileSpec) -> str:
     before = old.to_attributes()
     now = new.to_attributes()
     for name in (*now, *before):
-        old_value = before.get(name)
-        new_value = now.get(name)
+        usual_value = _NOT_RECORDED.get(name)
+        old_value = before.get(name, usual_value)
+        new_value = now.get(name, usual_value)
         if old_value != new_value:
             values = f"{_shown(old_value)}, now {_shown(new_value)}"
             return f"made with other settings ({_label(name)}: {values})"

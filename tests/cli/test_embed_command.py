@@ -111,6 +111,7 @@ def facts_of(*options: str) -> dict[str, Any]:
         ("--layers 2,0 --dtype float16", {"layers": "2,0", "dtype": "float16"}),
         ("--pool max --layout flat", {"pool": "max", "layout": "flat"}),
         ("--forget-sentences", {"forget_sentences": True}),
+        ("--sentence-map occurrences", {"sentence_map": "occurrences"}),
         ("--state carry --batch-size 1", {"state": "carry", "batch_size": 1}),
         ("--engine plain --blank-lines skip", {"blank": "skip"}),
         ("--precision int8", {"precision": "int8"}),

@@ -45,6 +45,7 @@ FOR_STDOUT = (
     "--layout flat",
     "--use-sentence-keys",
     "--forget-sentences",
+    "--sentence-map occurrences",
 )
 OF_MODEL = (
     "--model tiny",

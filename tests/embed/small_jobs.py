@@ -12,12 +12,13 @@ from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import run_job
 
 N_BLOCKS = 7  # of the fixture `job`
+OF_FILE = ("layout", "keys", "forget_sentences", "sentence_map")
 
 
 def changed(job: EmbedJob, **changes: Any) -> EmbedJob:
     """The job with other settings: of the embedder, of the file (`layout`, …), or of itself."""
     of_embedder = {k: v for k, v in changes.items() if hasattr(job.embedder, k)}
-    of_file = {k: v for k, v in changes.items() if k in ("layout", "keys", "forget_sentences")}
+    of_file = {k: v for k, v in changes.items() if k in OF_FILE}
     rest = {k: v for k, v in changes.items() if k not in of_embedder and k not in of_file}
     embedder = replace(job.embedder, **of_embedder)
     file = replace(job.file, **of_file)

@@ -136,6 +136,7 @@ def test_each_shard_lists_all_skipped_lines(n_shards: int, job: EmbedJob) -> Non
         ({"pool": "mean"}, "pool"),
         ({"layout": "bilm"}, "layout"),
         ({"forget_sentences": True}, "sentence"),
+        ({"sentence_map": "occurrences"}, "sentence map: last, now occurrences"),
         ({"shard": (1, 2)}, "shard"),
         ({"precision": "bf16"}, "precision"),
         ({"text": InputSettings(blank="skip")}, "blank"),

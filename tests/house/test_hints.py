@@ -117,6 +117,7 @@ EXCEPTIONS = {
         {"embed", "finetune", "inspect", "perplexity"}, "half a pair of files was given"
     ),
     ("store/layouts/__init__.py", "forget_sentences"): OnlyBy(EMBED, "the option was given"),
+    ("store/layouts/__init__.py", "sentence_map"): OnlyBy(EMBED, "the option was given"),
     ("store/layouts/allennlp.py", "blank"): OnlyBy(EMBED, "of the keys of a new file"),
     ("store/shards.py", "shard"): OnlyBy(EMBED, "the option, or the name of an attribute"),
     ("tasks/embeddings_folder.py", "embeddings"): OnlyBy(

@@ -170,6 +170,7 @@ FILES: dict[str, tuple[list[Sentence], dict[str, Any]]] = {
     "allennlp": (lines(), {"layout": "allennlp"}),
     "allennlp, blanks skipped": (lines(blank=False), {"layout": "allennlp"}),
     "allennlp, float16": (lines(), {"layout": "allennlp", "dtype": "float16"}),
+    "allennlp, occurrences": (lines(), {"layout": "allennlp", "sentence_map": "occurrences"}),
     "allennlp, pooled": (lines(), {"layout": "allennlp", "pool": True}),
     "allennlp, sentences": (BARE, {"layout": "allennlp", "keys": "sentence"}),
     "bilm, a shard": (lines()[4:], {"layout": "bilm", "first_sentence": 4}),

@@ -47,8 +47,8 @@ def key_of(position: int) -> int:
     return 3 * position + 7
 
 
-def map_of(folder: Path, lines: Sequence[str]) -> SentenceMap:
-    sentences = SentenceMap(folder)
+def map_of(folder: Path, lines: Sequence[str], *, numbers_occurrences: bool = False) -> SentenceMap:
+    sentences = SentenceMap(folder, numbers_occurrences=numbers_occurrences)
     for position, line in enumerate(lines):
         sentences.add(line, key_of(position))
     assert sentences.make_json(UNLIMITED)
@@ -77,9 +77,50 @@ def test_the_map_has_the_last_of_equal_lines_at_the_position_of_the_first(
     sentences.close()
 
 
+def neurox_map(lines: Sequence[str]) -> dict[str, str]:
+    """As NeuroX's `HDF5ActivationsWriter` makes it, and without a name that is another line."""
+    names: dict[str, str] = {}
+    for position, line in enumerate(lines):
+        name = line
+        occurrence = 1
+        while name in names or (occurrence > 1 and name in lines):
+            occurrence += 1
+            name = f"{line} (Occurrence {occurrence})"
+        names[name] = str(key_of(position))
+    return names
+
+
+def like_numbered_names(n: int) -> list[str]:
+    """Some are the names that later occurrences of others would have."""
+    endings = ["", " (Occurrence 2)", "", " (Occurrence 3)", " (Occurrence 2)", "", " (Occurrence)"]
+    return [f"a{endings[number % 7]}" for number in range(n)]
+
+
+@pytest.mark.parametrize("n_bytes", [1, 100, 1 << 18])
+@pytest.mark.parametrize("kind", [*KINDS, like_numbered_names])
+def test_numbered_occurrences_have_an_entry_each(
+    kind, n_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MAX_PENDING", n_bytes)
+    monkeypatch.setattr(spool, "_CHUNK_BYTES", n_bytes)
+    lines = kind(60)
+    sentences = map_of(tmp_path, lines, numbers_occurrences=True)
+    expected = neurox_map(lines)
+    assert len(expected) == len(lines)
+    assert sentences.json.content() == json.dumps(expected).encode()
+    first_keys = {line: int(expected[line]) for line in lines}
+    repeated = []
+    for position, line in enumerate(lines):
+        if key_of(position) != first_keys[line]:
+            repeated.append([key_of(position), first_keys[line]])
+    assert sentences.repeated_lines.content() == json.dumps(repeated).encode()
+    sentences.close()
+
+
+@pytest.mark.parametrize("numbers_occurrences", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_making_the_map_takes_a_few_bytes_per_sentence(
-    kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind, numbers_occurrences: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A list of entries or a dict of lines takes some hundred; the JSON is on the disk."""
     monkeypatch.setattr(module, "_MAX_PENDING", 1 << 12)
@@ -89,7 +130,7 @@ def test_making_the_map_takes_a_few_bytes_per_sentence(
     for n in sizes:
         lines = kind(n)
         tracemalloc.start()
-        map_of(tmp_path, lines).close()
+        map_of(tmp_path, lines, numbers_occurrences=numbers_occurrences).close()
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] - peaks[0] < BYTES_PER_SENTENCE * (sizes[1] - sizes[0])

@@ -134,10 +134,22 @@ def every_name(file: h5py.File) -> Reader:
 
 
 def neurox(file: h5py.File) -> Reader:
-    """One entry for each sentence: of equal lines the map has only the last; `docs/inputs.md`."""
-    lines = {key: line for line, key in json.loads(file["sentence_to_index"][0]).items()}
-    repeated = json.loads(file.attrs.get("repeated_lines", "[]"))
-    lines |= {str(key): lines[str(last)] for key, last in repeated}
+    """What NeuroX reads: the arrays in the order of the entries, one for each line of the text."""
+    names = json.loads(file["sentence_to_index"][0]).values()
+    assert len(names) == len(LINES)
+    for line, name in zip(LINES, names, strict=True):
+        yield line.split(), file[name][()]
+
+
+def by_repeated_lines(file: h5py.File) -> Reader:
+    """Every line: of equal ones the map has one under the line; the attribute has the others."""
+    names = json.loads(file["sentence_to_index"][0])
+    repeated = dict(json.loads(file.attrs["repeated_lines"]))
+    lines = {}
+    for line, name in names.items():
+        if int(name) not in repeated:
+            lines[name] = line
+    lines |= {str(key): lines[str(named_key)] for key, named_key in repeated.items()}
     assert [lines[key] for key in sorted(lines, key=int)] == [line.strip() for line in LINES]
     for key, line in lines.items():
         yield line.split(), file[key][()]
@@ -246,8 +258,9 @@ CONSUMERS: list[Case] = [
     (by_map, SPACED, "", all_layers),
     (by_map, SPACED, "--layers top", top_layer),
     (every_name, FLAT_NAMES, "--use-sentence-keys", all_layers),
-    (neurox, LINES, "", all_layers),
-    (neurox, LINES, "--layers top", top_layer),
+    (by_repeated_lines, LINES, "", all_layers),
+    (by_repeated_lines, LINES, "--sentence-map occurrences --layers top", top_layer),
+    (neurox, LINES, "--sentence-map occurrences", all_layers),
     (e2e_coref, CONLL_2012, "--layout e2e-coref", layers_last),
     (lsgn_ontonotes, CONLL_2012, "--layout lsgn", layers_last),
     (lsgn, WITHOUT_UNDERSCORES, "--layout lsgn", layers_last),

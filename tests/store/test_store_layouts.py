@@ -354,6 +354,9 @@ def test_arrays_that_are_refused(
         {"layout": "bilm", "dtype": "int8"},
         {"layout": "bilm", "keys": "sentence"},
         {"layout": "flat", "forget_sentences": True},
+        {"layout": "flat", "sentence_map": "occurrences"},
+        {"forget_sentences": True, "sentence_map": "occurrences"},
+        {"keys": "sentence", "sentence_map": "occurrences"},
     ],
 )
 def test_settings_that_cannot_be_combined(options: dict[str, Any]) -> None:

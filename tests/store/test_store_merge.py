@@ -25,6 +25,7 @@ INT8 = {"layout": "flat", "dtype": "int8"}
 RUNS: dict[str, tuple[list[Sentence], dict[str, Any]]] = {
     **{name: FILES[name] for name in FILES if name not in ("bilm, a shard", "bilm-types")},
     "allennlp, odd lines": (ODD, {"layout": "allennlp"}),
+    "allennlp, occurrences": (lines(), {"layout": "allennlp", "sentence_map": "occurrences"}),
     "allennlp, no map": (lines(), {"layout": "allennlp", "forget_sentences": True}),
     "e2e-coref, whole blocks": (DOCUMENTS, {"layout": "e2e-coref"}),
     "flat, int8, pooled": (DOCUMENTS, {**INT8, "pool": True}),

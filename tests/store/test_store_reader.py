@@ -26,6 +26,7 @@ MIXED = [*lines(), *LATER_DOCUMENTS]
 SHARD: dict[str, Any] = {"layout": "manylangs", "layers": None, "first_sentence": 40}
 OWN: dict[str, tuple[list[Sentence], dict[str, Any]]] = {
     "allennlp": (lines(), {}),
+    "allennlp, occurrences": (lines(), {"layout": "allennlp", "sentence_map": "occurrences"}),
     "allennlp by lines": (PLAIN, {"layout": "allennlp", "keys": "sentence"}),
     "bilm": (lines(), {}),
     "e2e-coref": (documents("z", "doc-b", "a:b", ONTONOTES, n_places=12), {}),
@@ -38,9 +39,9 @@ OWN: dict[str, tuple[list[Sentence], dict[str, Any]]] = {
     "flat": (MIXED, {}),
     "flat, skipped lines": (lines(blank=False)[2:], {"layout": "flat", "first_sentence": 2}),
 }
-NUMBERED = ["allennlp", "bilm", "flat", "flat, skipped lines"]
+NUMBERED = ["allennlp", "allennlp, occurrences", "bilm", "flat", "flat, skipped lines"]
 WITH_DOCUMENTS = ["e2e-coref", "dygie", "flat", "seqvec", "bio-embeddings"]
-WITH_LINES = ["allennlp", "allennlp by lines"]
+WITH_LINES = ["allennlp", "allennlp, occurrences", "allennlp by lines"]
 WITH_TOKENS = [*WITH_LINES, "manylangs", "manylangs, a shard", "flat", "flat, skipped lines"]
 SLICES = (slice(2, 5), slice(-2, None), slice(None), slice(None, None, -2), slice(5, 5))
 
@@ -141,14 +142,16 @@ def test_sentences_of_documents_are_found_by_document_and_place(own_file: OwnFil
 
 @pytest.mark.parametrize("own_file", WITH_LINES, indirect=True)
 def test_lines_of_allennlp_are_keys(own_file: OwnFile) -> None:
-    """Of equal lines the last one is found."""
+    """Of equal lines the last one is found, or the first one if all have an entry in the map."""
     embeddings = own_file.embeddings
-    last_keys = {sentence.text: sentence.key for sentence in own_file.sentences}
+    finds_first = own_file.case == "allennlp, occurrences"
+    in_order = own_file.sentences[::-1] if finds_first else own_file.sentences
+    found_keys = {sentence.text: sentence.key for sentence in in_order}
     for position, sentence in enumerate(own_file.sentences):
         line = sentence.text
         assert embeddings.info(own_file.keys[position]).text == line
-        last_key = line if embeddings.is_keyed_by_name else last_keys[line]
-        np.testing.assert_array_equal(embeddings[line], embeddings[last_key])
+        found_key = line if embeddings.is_keyed_by_name else found_keys[line]
+        np.testing.assert_array_equal(embeddings[line], embeddings[found_key])
 
 
 @pytest.mark.parametrize("layout", [name for name in LAYOUTS if name != "bilm-types"])
@@ -206,7 +209,8 @@ NUMBERS = (-99, 99, 10**30, np.int64(-99), "-1", "99", "00", "9" * 5_000, "²", 
 PATHS = ("", ".", "..", "/", "0/", "/0", "./0", "a//b", "a\0b", "\0", "\ud800", "x" * 70_000)
 POSITIONS = (("d", 99), ("d", -1), ("d", "e"), "d:99", "d:-1", "d:" + "9" * 5_000, ":0")
 ABSENT = (*NUMBERS, *PATHS, *POSITIONS, "no line", ("no", "such"))
-BLANK = ("allennlp", "allennlp, float16", "allennlp, pooled")  # have "" in their maps
+# These have "" in their maps.
+BLANK = ("allennlp", "allennlp, float16", "allennlp, occurrences", "allennlp, pooled")
 
 
 @pytest.mark.parametrize("name", sorted(FILES.keys() - BLANK))

@@ -99,10 +99,28 @@ def layout_of_spec(spec: FileSpec) -> Layout:
     if spec.forget_sentences and not layout.supports_sentence_keys:
         hint = "leave out `forget_sentences`, or use layout allennlp"
         raise _contradiction(spec, "`forget_sentences`", hint)
+    if spec.sentence_map != "last":
+        _check_has_map(spec, layout)
     if spec.dtype == "int8" and not layout.supports_int8:
         hint = "layout flat stores int8; others take float16"
         raise _contradiction(spec, "`dtype=int8`", hint)
     return _LINES if spec.keys == "sentence" else layout
+
+
+def _check_has_map(spec: FileSpec, layout: Layout) -> None:
+    """Refuse `sentence_map` for a file that has no map."""
+    setting = f"`sentence_map={spec.sentence_map}`"
+    if not layout.supports_sentence_keys:
+        hint = "leave out `sentence_map`, or use layout allennlp"
+        raise _contradiction(spec, setting, hint)
+    other = ""
+    if spec.forget_sentences:
+        other = "`forget_sentences`"
+    elif spec.keys == "sentence":
+        other = "sentences as keys"
+    if other:
+        problem = f"{setting} and {other} cannot be combined: such a file has no map"
+        raise UsageError(problem, "choose one of them")
 
 
 def _contradiction(spec: FileSpec, setting: str, hint: str) -> UsageError:

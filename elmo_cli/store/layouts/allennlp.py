@@ -2,8 +2,10 @@
 
 A file of `AllenNlp` has a data set "0", "1", … for each sentence, and `sentence_to_index`: a JSON
 object from each line of the text to the name of its data set. The map is collected while sentences
-are added, and written after the last one. Of equal lines it has the last sentence; the attribute
-`repeated_lines` has the others. A reader takes a number for the name, and any other key for a line.
+are added, and written after the last one. Of equal lines it has the last sentence, or with
+`sentence_map="occurrences"` each, the later ones under numbered names. The attribute
+`repeated_lines` has those that are not under their line. A reader takes a number for the name, and
+any other key for a line.
 
 With `keys="sentence"` (`AllenNlpLines`) the lines themselves are the names. Blank lines, equal
 lines and lines that HDF5 cannot store are then errors: before anything is computed, or in a text
@@ -63,7 +65,10 @@ class SentenceMapWriter(DatasetWriter):
     def __init__(self, layout: Layout, file: h5py.File, spec: FileSpec, sink: ValueSink) -> None:
         super().__init__(layout, file, spec, sink)
         self._check = LineCheck(pooled=spec.pooled)  # of the sentences whose lines are recorded
-        self._map = SentenceMap(os.path.dirname(file.filename))
+        self._map = SentenceMap(
+            os.path.dirname(file.filename),
+            numbers_occurrences=spec.sentence_map == "occurrences",
+        )
 
     def add(self, stored: StoredSentence) -> None:
         super().add(stored)
@@ -219,7 +224,7 @@ class SentenceMapReader(RecordedLineReader):
 
     @cached_property
     def sentence_map(self) -> dict[str, str]:
-        """Line -> name of its data set, in order of first occurrence."""
+        """Line or numbered line -> name of its data set, in order of first occurrence."""
         expected_crc32 = self._attributes.get("sentence_map_crc32")
         if not self.has_map:
             if expected_crc32 is not None:
@@ -241,8 +246,8 @@ class SentenceMapReader(RecordedLineReader):
         """Name -> line; a file of ours records the lines that occur again, others do not."""
         lines = {name: line for line, name in self.sentence_map.items()}
         try:
-            for key, last_key in self._attributes.get("repeated_lines") or ():
-                lines[str(key)] = lines[str(last_key)]
+            for key, named_key in self._attributes.get("repeated_lines") or ():
+                lines[str(key)] = lines[str(named_key)]
         except (KeyError, TypeError, ValueError):
             raise self.corrupt("repeated_lines does not fit the sentence map") from None
         return lines

@@ -2,13 +2,15 @@
 
 The lines are kept on the disk until it is known which of them occur again, and the JSON until HDF5
 takes it. The memory that grows with the text is 16 bytes per sentence, and 32 for each line that
-occurs again; then twice the JSON, while h5py and HDF5 copy it.
+occurs again, or 36 if its occurrences are numbered; then twice the JSON, while h5py and HDF5 copy
+it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,6 +25,7 @@ _DIGEST_BYTES = 16  # so that two different lines never have the same digest
 _DIGEST = np.dtype(f"S{_DIGEST_BYTES}")
 _SENTENCE = np.dtype([("key", "<i8"), ("digest", _DIGEST)])  # the digest is that of its line
 _MAX_PENDING = 1 << 18  # bytes in memory, before they are moved to the disk
+_NUMBERED = re.compile(rb' \(Occurrence \d+\)"')  # the end of a JSON string
 
 
 class SentenceMap:
@@ -30,14 +33,19 @@ class SentenceMap:
 
     Args:
         folder: the folder of temporary files; its disk needs space for the lines and the JSON.
+        numbers_occurrences: whether each of several equal lines has an entry: the first one as
+            `LINE`, the next ones as `LINE (Occurrence 2)` and so on, as NeuroX names them. Numbers
+            whose name is itself a line of the text are passed over, so that every line is found.
     Attributes:
-        json: after `make_json`, the map as JSON in ASCII. For equal lines, it has one entry, at the
-            position of the first and with the name of the last.
-        repeated_lines: after `make_json`, the sentences that the map does not name, as JSON: for
-            each sentence whose line occurs again, its key and that of the last one with this line.
+        json: after `make_json`, the map as JSON in ASCII. Unless occurrences are numbered, it has
+            one entry for equal lines, at the position of the first and with the name of the last.
+        repeated_lines: after `make_json`, the sentences that the map does not name by their line
+            alone, as JSON: for each, its key and that of the sentence which it names so.
     """
 
-    def __init__(self, folder: StrPath) -> None:
+    def __init__(self, folder: StrPath, *, numbers_occurrences: bool = False) -> None:
+        self._numbers_occurrences = numbers_occurrences
+        self._numbered_lines: set[bytes] = set()  # digests of lines that end as numbered names do
         self.json = Spool(folder, "u1")
         self.repeated_lines = Spool(folder, "u1")
         self._lines = Spool(folder, "u1")  # each as a JSON string, and a line end
@@ -46,7 +54,9 @@ class SentenceMap:
     def add(self, line: str, key: int) -> None:
         """Add the line of the next sentence, whose key is larger than those before it."""
         encoded = json.dumps(line).encode("ascii")
-        digest = hashlib.blake2b(encoded, digest_size=_DIGEST_BYTES).digest()
+        digest = _digest(encoded)
+        if self._numbers_occurrences and _is_numbered(encoded):
+            self._numbered_lines.add(digest)
         self._sentences.pending.frombytes(key.to_bytes(8, "little") + digest)
         self._lines.pending.frombytes(encoded + b"\n")
         if len(self._lines.pending) + len(self._sentences.pending) > _MAX_PENDING:
@@ -58,17 +68,25 @@ class SentenceMap:
         map_entries = _JsonEntries(self.json, b"{}")
         repeated_entries = _JsonEntries(self.repeated_lines, b"[]")
         repeated = self._find_repeated()
+        numbered_names = _NumberedNames(len(repeated.digests), self._numbered_lines)
         lines = self._lines.lines()
         for sentences in self._sentence_chunks():
             keys = sentences["key"]
-            first_keys, last_keys = repeated.first_and_last_keys(keys, sentences["digest"])
+            numbers = repeated.numbers(sentences["digest"])
+            first_keys = repeated.keys_of(numbers, repeated.first_keys, keys)
+            named_keys = first_keys  # of the sentences that the map names by the line alone
+            if not self._numbers_occurrences:
+                named_keys = repeated.keys_of(numbers, repeated.last_keys, keys)
             # `lines` comes last: at the end of a chunk, `zip` must not have taken one more line.
-            rows = zip(keys.tolist(), first_keys.tolist(), last_keys.tolist(), lines, strict=False)
-            for key, first_key, last_key, line in rows:
+            columns = (keys.tolist(), numbers.tolist(), first_keys.tolist(), named_keys.tolist())
+            for key, number, first_key, named_key, line in zip(*columns, lines, strict=False):
                 if key == first_key:
-                    map_entries.add(b'%b: "%d"' % (line[:-1], last_key))
-                if key != last_key:
-                    repeated_entries.add(b"[%d, %d]" % (key, last_key))
+                    map_entries.add(b'%b: "%d"' % (line[:-1], named_key))
+                elif self._numbers_occurrences:
+                    name = numbered_names.next_name(number, line[:-1])
+                    map_entries.add(b'%b: "%d"' % (name, key))
+                if key != named_key:
+                    repeated_entries.add(b"[%d, %d]" % (key, named_key))
             if len(self.json) > max_bytes:
                 return False
         map_entries.end()
@@ -143,26 +161,51 @@ class _RepeatedLines:
         np.minimum.at(self.first_keys, numbers[is_repeated], keys[is_repeated])
         np.maximum.at(self.last_keys, numbers[is_repeated], keys[is_repeated])
 
-    def first_and_last_keys(
-        self, keys: Int64Array, digests: AnyArray
-    ) -> tuple[Int64Array, Int64Array]:
-        """The keys of the first and the last sentence with the line of each sentence, (sentence,).
+    def numbers(self, digests: AnyArray) -> Int64Array:
+        """The number of the line of each sentence, -1 for one that occurs once, (sentence,)."""
+        if not len(self.digests):
+            return np.full(len(digests), -1)
+        numbers, is_repeated = self._find(digests)
+        return np.where(is_repeated, numbers, -1)
+
+    def keys_of(self, numbers: Int64Array, keys: Int64Array, own_keys: Int64Array) -> Int64Array:
+        """The key of a sentence for each number of `numbers`; its own for -1, (sentence,).
 
         Args:
-            keys, digests: those of the sentences and of their lines, (sentence,).
+            keys: `first_keys` or `last_keys`.
         """
         if not len(self.digests):
-            return keys, keys
-        numbers, is_repeated = self._find(digests)
-        first_keys = np.where(is_repeated, self.first_keys[numbers], keys)
-        last_keys = np.where(is_repeated, self.last_keys[numbers], keys)
-        return first_keys, last_keys
+            return own_keys
+        return np.where(numbers < 0, own_keys, keys[numbers])
 
     def _find(self, digests: AnyArray) -> tuple[Int64Array, AnyArray]:
         """The number of the line with each digest, and whether there is such a line, (digest,)."""
         numbers = np.searchsorted(self.digests, digests)
         numbers = np.minimum(numbers, len(self.digests) - 1)
         return numbers, self.digests[numbers] == digests
+
+
+class _NumberedNames:
+    """The names of the second and later occurrences of lines, as JSON strings.
+
+    Args:
+        n_lines: the number of lines that occur more than once.
+        numbered_lines: the digests of the lines of the text that look like such names.
+    """
+
+    def __init__(self, n_lines: int, numbered_lines: set[bytes]) -> None:
+        self._last_numbers = np.ones(n_lines, np.int32)  # by the number of the line
+        self._numbered_lines = numbered_lines
+
+    def next_name(self, number: int, line: bytes) -> bytes:
+        """The name of the next occurrence of a line, which is a JSON string."""
+        occurrence = int(self._last_numbers[number]) + 1
+        name = _numbered_name(line, occurrence)
+        while self._numbered_lines and _digest(name) in self._numbered_lines:
+            occurrence += 1
+            name = _numbered_name(line, occurrence)
+        self._last_numbers[number] = occurrence
+        return name
 
 
 class _JsonEntries:
@@ -184,3 +227,17 @@ class _JsonEntries:
     def end(self) -> None:
         """Write the closing bracket."""
         self._spool.pending.frombytes(self._closing)
+
+
+def _digest(encoded_line: bytes) -> bytes:
+    return hashlib.blake2b(encoded_line, digest_size=_DIGEST_BYTES).digest()
+
+
+def _is_numbered(encoded_line: bytes) -> bool:
+    """Whether a JSON string ends as the names of later occurrences do."""
+    is_candidate = encoded_line.endswith(b')"')
+    return is_candidate and _NUMBERED.search(encoded_line, len(encoded_line) - 40) is not None
+
+
+def _numbered_name(line: bytes, occurrence: int) -> bytes:
+    return b'%b (Occurrence %d)"' % (line[:-1], occurrence)

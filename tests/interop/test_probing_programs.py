@@ -1,0 +1,35 @@
+"""Programs that train probes accept files of the documented commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import made
+
+from elmo_cli.store.reader import open_embeddings
+
+pytestmark = pytest.mark.interop
+
+LINES = ("The cat sat .", "Yes .", "The cat sat .", "Yes . (Occurrence 2)", "Yes .", "Yes .")
+
+
+@pytest.mark.filterwarnings("ignore:Creating a tensor from a list:UserWarning")
+def test_neurox_reads_repeated_sentences(
+    tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loader = pytest.importorskip("neurox.data.loader")
+    monkeypatch.chdir(tmp_path)
+    text = "".join(f"{line}\n" for line in LINES)
+    Path("corpus.txt").write_text(text, encoding="utf-8")
+    options = ("--sentence-map", "occurrences", "-o", "corpus.hdf5", "-m", tiny)
+    made("embed", "corpus.txt", *options)
+    activations, n_layers = loader.load_activations("corpus.hdf5")
+    tokens = loader.load_data("corpus.txt", "corpus.txt", activations, 512)
+    assert tokens["source"] == [line.split() for line in LINES]
+    with open_embeddings("corpus.hdf5") as embeddings:
+        assert n_layers == embeddings.n_layers
+        for array, key in zip(activations, embeddings, strict=True):
+            expected = embeddings[key].transpose(1, 0, 2).reshape(len(array), -1)
+            np.testing.assert_array_equal(array, expected)
