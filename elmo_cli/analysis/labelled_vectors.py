@@ -5,7 +5,7 @@ A label file has either a column of labels next to the tokens or one line of lab
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress
@@ -22,7 +22,13 @@ from elmo_cli.store.layouts import Key
 from elmo_cli.store.reader import Embeddings, open_embeddings
 from elmo_cli.text.column_format import Column, Columns
 from elmo_cli.text.conll import DEFAULT_LABEL_COLUMNS, label_column
-from elmo_cli.text.input import InputSettings, format_of, read_columns, read_sentences
+from elmo_cli.text.input import (
+    InputSettings,
+    format_of,
+    read_columns,
+    read_sentences,
+    with_recorded_rows,
+)
 from elmo_cli.text.sentence import Sentence, Tokens
 
 _SAME_TEXT = "embeddings and labels must be of the same text, sentence by sentence"
@@ -171,7 +177,7 @@ def join_labels(
     """
     checked_layers = [LayerView(embeddings, layer) for layer in layers]
     token_column = _token_column(embeddings, labels_file, settings)
-    labelled_sentences = read_labels(labels_file, settings, token_column)
+    labelled_sentences = read_labels(labels_file, settings, token_column, embeddings.attributes)
     has_tokens = settings.column_of(labels_file) is not None
     if embeddings.is_keyed_by_name and not has_tokens:
         raise UsageError(
@@ -289,15 +295,20 @@ def _has_other_line(embeddings: Embeddings, key: Key, tokens: Tokens) -> bool:
 
 
 def read_labels(
-    path: str, settings: LabelSettings, token_column: int | None = None
+    path: str,
+    settings: LabelSettings,
+    token_column: int | None = None,
+    attributes: Mapping[str, object] | None = None,
 ) -> Iterator[tuple[Sentence, SentenceLabels]]:
     """Read sentences and their labels; keys are counted as in `elmo embed`.
 
-    In plain text, a line of labels takes the place of the tokens. Comments, ranges of words (`1-2`)
-    and empty nodes (`8.1`) have no labels, nor has a blank line of plain text.
+    In plain text, a line of labels takes the place of the tokens. Comments have no labels, nor has
+    a blank line of plain text. Ranges of words (`1-2`) and empty nodes (`8.1`) are left out unless
+    the embeddings file has vectors of them.
 
     Args:
         token_column: the column of the tokens; by default detected as in `elmo embed`.
+        attributes: those of the embeddings file, which may record the rows of CoNLL-U that it has.
     Raises:
         UsageError: `settings` do not fit the file.
         InputError: the file or one of its lines cannot be read.
@@ -305,6 +316,7 @@ def read_labels(
     text_format = settings.format_of(path)
     column = settings.column_of(path)
     reading = InputSettings(text_format, encoding=settings.encoding)
+    reading = with_recorded_rows(reading, [path], attributes or {})
     if column is None:
         return ((line, line.tokens) for line in read_sentences(path, reading))
     columns = Columns(

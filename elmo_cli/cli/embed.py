@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,6 +25,7 @@ from elmo_cli.cli.click_options import (
 from elmo_cli.embed.settings import POOLS, SENTENCE_MAPS, STATES
 from elmo_cli.engine.names import ENGINES, PRECISIONS
 from elmo_cli.errors import OutputError, UsageError
+from elmo_cli.text.input_settings import ROWS, InputSettings
 
 if TYPE_CHECKING:
     from elmo_cli.embed.job import EmbedJob
@@ -93,6 +94,11 @@ _length_option = value(
     "Input", "--max-sentence-length N", "Refuse sentences with more than N tokens.", "max_tokens",
     type=int, default=100_000,
 )
+_rows_option = value(
+    "Input", "--rows ROWS", "Rows of conllu input: its words, the tokens of the text (ranges such "
+    "as 3-4 instead of their words), or all (also empty nodes such as 5.1).",
+    type=click.Choice(ROWS), default=ROWS[0],
+)
 _cluster_options = together(
     flag("Cluster", "--ray", "Distribute the run over a Ray cluster; -o names a folder of shards."),
     value("Cluster", "--ray-address ADDRESS",
@@ -110,6 +116,7 @@ class EmbedOptions(options.TextOptions, options.ModelOptions, options.ProcessorO
     """The values of all options of `elmo embed`; each field is an option of the same name."""
 
     files: tuple[str, ...]
+    rows: str
     output: str
     layers: str
     dtype: str
@@ -136,6 +143,11 @@ class EmbedOptions(options.TextOptions, options.ModelOptions, options.ProcessorO
     def is_stdout(self) -> bool:
         return self.output == "-"
 
+    def input_settings(self, *, max_characters: int = 50) -> InputSettings:
+        """How the text is to be read, for a model that reads `max_characters` of a token."""
+        settings = super().input_settings(max_characters=max_characters)
+        return replace(settings, rows=self.rows)
+
 
 @click.command(cls=EmbedCommand, no_args_is_help=True)
 @options.texts_argument("files", required=True, metavar="FILE…")
@@ -143,6 +155,7 @@ class EmbedOptions(options.TextOptions, options.ModelOptions, options.ProcessorO
 @_computing_options
 @options.input_options
 @options.blank_lines_option
+@_rows_option
 @_length_option
 @_cluster_options
 @options.general_options

@@ -146,7 +146,7 @@ class _Inspection:
 def _read(chosen: InspectOptions, settings: InputSettings) -> _Inspection:
     """Read what the options ask for."""
     from elmo_cli.store import inspection
-    from elmo_cli.text.input import InputReport, read_sentences
+    from elmo_cli.text.input import InputReport, read_sentences, with_recorded_rows
 
     facts = inspection.describe(chosen.file)
     has_embeddings = facts["kind"] == "embeddings"
@@ -165,7 +165,8 @@ def _read(chosen: InspectOptions, settings: InputSettings) -> _Inspection:
     sentences: list[Sentence] = []
     report = InputReport()
     if chosen.text:
-        text: Iterable[Sentence] = read_sentences(chosen.text, settings, report)
+        recorded = with_recorded_rows(settings, chosen.text, facts["attributes"])
+        text: Iterable[Sentence] = read_sentences(chosen.text, recorded, report)
         if chosen.recompute:
             sentences = list(text)
             text = sentences

@@ -89,6 +89,7 @@ def _file_spec(
         "batch_size": batch_size if job.embedder.state == "carry" else None,
         "state_sha256": state_sha256,
         "column": job.text.column,
+        "rows": job.text.rows if job.text.rows != "words" else None,
         "shard": None if job.shard is None else "{}/{}".format(*job.shard),
     }
     known = {name: value for name, value in settings.items() if value is not None}

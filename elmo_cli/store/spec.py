@@ -53,7 +53,8 @@ _OWN_SETTINGS = (
     "dtype",
     "first_sentence",
 )
-_NOT_RECORDED = {"sentence_map": "last"}  # settings that are no attributes if they have this value
+# Settings that are no attributes if they have this value.
+_NOT_RECORDED = {"sentence_map": "last", "rows": "words"}
 _MOST_SHOWN = 60  # characters of a setting in a message
 
 

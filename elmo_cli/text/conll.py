@@ -35,9 +35,10 @@ from elmo_cli.text.white_space import BLANK, is_blank
 CONLLU_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 DEFAULT_LABEL_COLUMNS = {"conllu": "xpos", "conll": "-1"}  # by format
 _OTHER_COLUMNS = re.compile(r"#\s*global\.columns\s*=(?!\s*\S+\s+FORM(?!\S))")  # CoNLL-U Plus
-_CONLLU_ID = re.compile(r"(?P<word>\d+)(?P<more>[-.]\d+)?")
+_CONLLU_ID = re.compile(r"(?P<word>\d+)(?:-(?P<end>\d+)|\.(?P<empty_node>\d+))?")
 _CONLLU_DOCUMENT = re.compile(r"#\s*newdoc\b(?:\s+id\s*=(?P<id>.*))?")
 _DOCSTART = "-DOCSTART-"
+_RANGE_HINT = "a range such as `3-4` is above the rows of its words; correct it"
 
 
 def read_conllu(
@@ -45,10 +46,10 @@ def read_conllu(
 ) -> Generator[Sentence, None, int]:
     """Yield the sentences of a CoNLL-U file: its syntactic words, column 2 (FORM) by default.
 
-    Comments, ranges of words (`1-2`) and empty nodes (`8.1`) are left out. A document starts at
-    `# newdoc`; with an `id` it has a key, and its sentences have positions. `Sentence.text` is the
-    tokens joined by one space, not `# text`, because sentences are looked up by their tokens. A
-    refused sentence takes its key with it.
+    Comments are left out; `reader.settings.rows` decides about ranges of words (`1-2`) and empty
+    nodes (`8.1`). A document starts at `# newdoc`; with an `id` it has a key, and its sentences
+    have positions. `Sentence.text` is the tokens joined by one space, not `# text`, because
+    sentences are looked up by their tokens. A refused sentence takes its key with it.
 
     Args:
         columns: those to read, by default the tokens in column `reader.settings.column`.
@@ -242,9 +243,12 @@ def _conllu_document_start(line: str) -> DocumentStart | None:
 
 
 def _read_conllu_rows(reader: LineReader, columns: Columns, lines: NumberedLines) -> list[Row]:
-    """The rows of the words of a tree."""
+    """The rows of a tree that `reader.settings.rows` chooses."""
+    chosen = reader.settings.rows
     rows = []
+    n_words = 0
     n_other_rows = 0  # ranges of words and empty nodes
+    range_end = 0  # the last word of the last range that stands for its words
     for number, line in lines:
         if line.startswith("#"):
             if columns.tokens.number is None and _OTHER_COLUMNS.match(line):
@@ -260,21 +264,43 @@ def _read_conllu_rows(reader: LineReader, columns: Columns, lines: NumberedLines
             problem = f"{shown} is not a row of CoNLL-U, which begins with a number and a tab"
             hint = "for other columns `format='conll'`, for one sentence per line `format='plain'`"
             raise LineError(problem, hint, line=number, parameters=("format",))
-        if conllu_id["more"]:
+        if conllu_id.lastgroup != "word":
             n_other_rows += 1
+            if chosen == "words":
+                continue
+            if chosen == "tokens":
+                if conllu_id["empty_node"]:
+                    continue
+                range_end = _range_end(conllu_id, number, first_word=max(n_words, range_end) + 1)
+            rows.append(Row(number, cells))
             continue
-        rows.append(Row(number, cells))
-        if conllu_id["word"] != str(len(rows)):
+        n_words += 1
+        if chosen != "tokens" or n_words > range_end:
+            rows.append(Row(number, cells))
+        if conllu_id["word"] != str(n_words):
             found = shortened(cells[0])
-            problem = f"ID {found!r} instead of {len(rows)}; is a blank line missing?"
+            problem = f"ID {found!r} instead of {n_words}; is a blank line missing?"
             name = columns.tokens.parameter
             hint = f"`format='conll'` with `{name}=2` reads the words and ignores their IDs"
             raise LineError(problem, hint, line=number, parameters=("format", name))
-    if n_other_rows and not rows:
+    if n_other_rows and not n_words:
         first_row = next(number for number, line in lines if not line.startswith("#"))
         problem = "a sentence of ranges or empty nodes, no words"
         raise LineError(problem, "add its words", line=first_row)
+    if range_end > n_words:
+        problem = f"a range ends at word {range_end}, the sentence at word {n_words}"
+        raise LineError(problem, _RANGE_HINT, line=lines[-1][0])
     return rows
+
+
+def _range_end(conllu_id: re.Match[str], line: int, *, first_word: int) -> int:
+    """The last word of a range; a LineError unless it begins at the next word."""
+    begin = int(conllu_id["word"])
+    end = int(conllu_id["end"])
+    if begin != first_word or end < begin:
+        problem = f"the range {conllu_id[0]!r} does not begin at the next word, {first_word}"
+        raise LineError(problem, _RANGE_HINT, line=line)
+    return end
 
 
 def _index(column: Column, n_columns: int) -> int:

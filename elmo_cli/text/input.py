@@ -6,7 +6,8 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from elmo_cli.errors import InputError, UsageError
@@ -113,6 +114,20 @@ def check_inputs(paths: Name | Sequence[Name], settings: InputSettings | None = 
             _check_suffix(name)
         settings.check_fits(format_of(name, settings))
     return names
+
+
+def with_recorded_rows(
+    settings: InputSettings, paths: Sequence[str], attributes: Mapping[str, object]
+) -> InputSettings:
+    """The settings with the rows of CoNLL-U that an embeddings file records for its text.
+
+    Args:
+        paths: the texts to be read; those in other formats have no such rows.
+        attributes: those of the file, which has none if another program wrote it.
+    """
+    rows = attributes.get("rows")
+    is_conllu = all(format_of(path, settings) == "conllu" for path in paths)
+    return replace(settings, rows=rows) if isinstance(rows, str) and is_conllu else settings
 
 
 def require_files(what: str, paths: Sequence[str]) -> None:

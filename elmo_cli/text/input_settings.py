@@ -11,6 +11,7 @@ from elmo_cli.fields import check_fields, convert_integers, one_of, within
 FORMATS = ("auto", "plain", "conll", "conllu", "jsonl", "fasta")
 FASTA_IDS = ("first", "uniprot", "header")
 BLANK = ("keep", "skip", "error")
+ROWS = ("words", "tokens", "all")
 ON_ERROR = ("stop", "skip")
 MAX_TOKENS = 1 << 24  # of a sentence; a line of 64 MiB, which is the longest, has hardly more
 
@@ -27,6 +28,8 @@ class InputSettings:
         encoding: a text encoding that Python knows.
         column: the column of the tokens in "conll" and "conllu", from 1 as `cut -f` counts, or from
             the end with -1 the last; None: column 2 of CoNLL-U, and detected in "conll".
+        rows: those of "conllu" that are read: its "words"; the "tokens" of its text, where a range
+            such as `3-4` stands for its words; or "all", also empty nodes such as `5.1`.
         fasta_id: the id of a sequence in "fasta": the "first" word of its header, what is between
             its first two `|` ("uniprot"), or the whole "header".
         fasta_raw: whether every character of a sequence in "fasta" is a token, as in SeqVec.
@@ -46,6 +49,7 @@ class InputSettings:
     tokenize: bool = False
     encoding: str = "utf-8"
     column: int | None = None
+    rows: str = one_of(*ROWS)
     fasta_id: str = one_of(*FASTA_IDS)
     fasta_raw: bool = False
     blank: str = one_of(*BLANK)
@@ -77,6 +81,10 @@ class InputSettings:
             hint = "add `format='conll'` or `format='conllu'`, or leave out `column`"
             problem = f"{text_format} has no columns"
             raise UsageError(problem, hint, where=f"`column={self.column}`")
+        if self.rows != ROWS[0] and text_format != "conllu":
+            hint = "add `format='conllu'` if the file is CoNLL-U, or leave out `rows`"
+            problem = f"{text_format} has no ranges of words and empty nodes"
+            raise UsageError(problem, hint, where=f"`rows={self.rows}`")
         has_fasta_setting = self.fasta_raw or self.fasta_id != FASTA_IDS[0]
         if has_fasta_setting and text_format != "fasta":
             setting = "fasta_raw=True" if self.fasta_raw else f"fasta_id={self.fasta_id}"

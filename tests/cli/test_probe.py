@@ -305,3 +305,37 @@ def test_wrong_command_lines(words: list[str], code: int, message: str) -> None:
     refused(done, code, message, "")
     assert len(done.err.splitlines()) == 2
     assert done.out == b""
+
+
+def test_labels_are_read_in_the_rows_of_the_vectors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also by `inspect`, which is not told; and a shard or a resumed run has the same rows."""
+    monkeypatch.chdir(tmp_path)
+    for split in N_SENTENCES:
+        text = "".join(map(as_conllu, tagged(split)))
+        # A range above the first two words of each sentence, and an empty node.
+        other = [f"{number}\tx\t_\t_\tR\t_\t_\t_\t_\t_\n" for number in ("1-2", "0.1")]
+        trees = text.split("\n\n")[:-1]
+        treebank = "".join(f"{other[1]}{other[0]}{tree}\n\n" for tree in trees)
+        Path(f"{split}.conllu").write_text(treebank)
+    n_added = {"words": 0, "tokens": -1, "all": 2}  # rows of a sentence
+    for rows, n in n_added.items():
+        made("embed", *map("{}.conllu".format, N_SENTENCES), "-o", "./", "--rows", rows, "-f")
+        words = []
+        for split in N_SENTENCES:
+            words += [f"--{split}", f"{split}.hdf5", f"{split}.conllu"]
+            made("inspect", f"{split}.hdf5", "--text", f"{split}.conllu")
+            with h5py.File(f"{split}.hdf5") as file:
+                assert file.attrs["tokens"] == n_tokens(split) + n * len(tagged(split))
+                assert file.attrs.get("rows", "words") == rows
+        facts = json.loads(made("probe", *words, "--json").out)
+        assert facts["n_labels"] == 5 + (rows != "words")
+    for number in (1, 2):
+        shard = ("--rows", "all", "--shard", f"{number}/2")
+        made("embed", "train.conllu", "-o", f"{number}.hdf5", *shard)
+    made("merge", "1.hdf5", "2.hdf5", "-o", "merged.hdf5")
+    assert Path("merged.hdf5").read_bytes() == Path("train.hdf5").read_bytes()
+    made("embed", "train.conllu", "-o", "train.hdf5", "--rows", "all", "--resume")
+    other_rows = elmo("embed", "train.conllu", "-o", "train.hdf5", "--resume")
+    assert "made with other settings (rows: all, now words)" in other_rows.err

@@ -142,6 +142,7 @@ def test_each_shard_lists_all_skipped_lines(n_shards: int, job: EmbedJob) -> Non
         ({"text": InputSettings(blank="skip")}, "blank"),
         ({"text": InputSettings(tokenize=True)}, "tokenizer"),
         ({"text": InputSettings(format="conll", column=1)}, "format"),
+        ({"text": InputSettings(format="conllu", rows="all")}, "format"),
         ({"model": ModelSource("odd")}, "model"),
         ({"state": "carry", "batch_size": 8}, "batch"),
     ],

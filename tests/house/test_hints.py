@@ -126,6 +126,7 @@ EXCEPTIONS = {
     ("tasks/embeddings_folder.py", "state"): OnlyBy(set(), "names what a file states"),
     ("tasks/train.py", "on_error"): OnlyBy({"train"}, "of a run that trains"),
     ("tasks/trained_task.py", "learning_rate"): OnlyBy({"train"}, "of a run that trains"),
+    ("text/input_settings.py", "rows"): OnlyBy(EMBED, "the option was given"),
     ("text/lines.py", "blank"): OnlyBy({"embed", "inspect"}, "only `blank='error'` refuses"),
     ("text/lines.py", "max_tokens"): OnlyBy(EMBED, "only `embed` can lower the limit"),
     ("text/row_groups.py", "max_tokens"): OnlyBy(EMBED, "only `embed` can lower the limit"),

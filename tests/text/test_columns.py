@@ -8,7 +8,9 @@ from typing import NamedTuple
 import pytest
 from text_files import read, refused, tokens, write
 
-from elmo_cli.text.input import InputReport
+from elmo_cli.errors import UsageError
+from elmo_cli.text.column_format import Column, Columns
+from elmo_cli.text.input import InputReport, InputSettings, read_columns
 
 
 def rows(*words: str) -> str:
@@ -46,6 +48,53 @@ def test_conllu_gives_one_token_for_each_word_of_the_tree(conllu: Path) -> None:
     long = rows(*words).replace("\n10\t", "\n10-11\tw10w11\t_\n10\t")
     assert tokens(write(conllu, long)) == [" ".join(words)]
     assert tokens(write(conllu, "# global.columns = ID UPOS FORM\n1\tX\tgo\n"), column=3) == ["go"]
+
+
+WITH_RANGES = (
+    "0.1\tIl\t_\n1\tVa\taller\n2-3\tau\t_\n2\tà\tà\n2.1\tx\t_\n3\tle\tle\n3.1\tpetit\t_\n"
+    "4\tlit\tlit\n5-6\tdu\t_\n5\tde\tde\n6\tle\tle\n\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [
+        ("words", "Va à le lit de le"),
+        ("tokens", "Va au lit du"),
+        ("all", "Il Va au à x le petit lit du de le"),
+    ],
+)
+def test_rows_of_conllu(conllu: Path, chosen: str, expected: str) -> None:
+    """Each program counts its own; the label column is read in the same rows."""
+    assert tokens(write(conllu, WITH_RANGES), rows=chosen) == [expected]
+    assert tokens(write(conllu, rows("a", "b")), rows=chosen) == ["a b"]
+    columns = Columns(tokens=Column(None, "column"), labels=Column(3, "labels"))
+    settings = InputSettings(rows=chosen)
+    (sentence,) = read_columns(str(write(conllu, WITH_RANGES)), settings, columns)
+    assert len(sentence.labels) == len(expected.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1\ta\n3-4\tau\n2\tb\n", "line 2: the range '3-4' does not begin at the next word, 2"),
+        ("1-2\tau\n1\ta\n2-3\tdu\n2\tb\n3\tc\n", "line 3: the range '2-3' does not begin"),
+        ("2-1\tau\n1\ta\n2\tb\n", "line 1: the range '2-1'"),
+        ("1\ta\n2-3\tau\n2\tb\n", "line 3: a range ends at word 3, the sentence at word 2"),
+        ("1-2\tau\n", "line 1: a sentence of ranges"),
+    ],
+)
+def test_ranges_whose_words_are_not_below_them(conllu: Path, text: str, message: str) -> None:
+    error = refused(write(conllu, text), rows="tokens")
+    assert f"{conllu}, {message}" in error.message
+    assert error.hint
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.conll", "a.jsonl", "a.fasta"])
+def test_rows_are_those_of_conllu(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match=r"^`rows=all`: .* has no ranges of words") as caught:
+        read(write(tmp_path / name, "a\n"), rows="all")
+    assert "`format='conllu'`" in caught.value.hint
 
 
 def test_documents_of_conllu(conllu: Path) -> None:
