@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from elmo_cli.cli import console, options
-from elmo_cli.cli.embed_summary import note_fit, note_summary, print_objects, print_summaries
+from elmo_cli.cli.embed_summary import (
+    note_fit,
+    note_programs,
+    note_summary,
+    print_objects,
+    print_summaries,
+)
 from elmo_cli.cluster.shard_folder import SKIPPED_LIST, without_secrets
 from elmo_cli.embed import blocks
 from elmo_cli.embed.embedder import Embedder
@@ -190,6 +196,7 @@ def write_shards(
     n_done = f"{len(facts['shards']):,} of {plural(len(result.pieces), 'shard')}"
     computed = plural(facts["computed_tokens"], "token")
     console.note(f"{folder}: {n_done}; {computed} in {seconds:.1f} s")
+    note_programs(job, [result.report])
     console.print_result(facts)
     _refuse_missing(folder, result)
     _suggest_merge(folder, facts["shards"][0])

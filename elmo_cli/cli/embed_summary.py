@@ -10,6 +10,7 @@ from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run_summary import RunSummary
 from elmo_cli.fit import FitPoint, fit_facts
 from elmo_cli.messages import format_bytes, plural
+from elmo_cli.text.input_report import InputReport
 
 
 def note_summary(job: EmbedJob, summary: RunSummary, seconds: float | None) -> None:
@@ -31,8 +32,39 @@ def note_fit(points: Sequence[FitPoint]) -> None:
     console.note(*(point.line for point in points if not point.warning))
 
 
+def note_programs(
+    job: EmbedJob, reports: Sequence[InputReport], *, lacks_equal_lines: bool = False
+) -> None:
+    """Print which options other programs need to read files of this text.
+
+    Args:
+        job: its settings are those of all files.
+        lacks_equal_lines: whether a sentence map has one entry for several sentences.
+    """
+    file = job.file
+    has_map = file.layout == "allennlp" and file.keys == "number" and not file.forget_sentences
+    has_blank_lines = job.text.blank == "keep" and any(report.blank_lines for report in reports)
+    n_rows_left_out = sum(report.rows_left_out for report in reports)
+    if lacks_equal_lines:
+        console.note("repeated sentences: NeuroX needs `--sentence-map occurrences`")
+    if has_map and has_blank_lines:
+        console.note("blank lines: NeuroX needs a text without them")
+    if n_rows_left_out:
+        left_out = f"{plural(n_rows_left_out, 'row')} of multiword tokens or empty nodes left out"
+        console.note(f"{left_out}: structural-probes needs `--rows all`")
+
+
 def print_summaries(jobs: Sequence[EmbedJob], summaries: Sequence[RunSummary]) -> None:
-    """Print the results of jobs as JSON, if asked for; exit with code 3 if lines were skipped."""
+    """Print the results of jobs as JSON, if asked for; exit with code 3 if lines were skipped.
+
+    What other programs need is printed once for all files.
+    """
+    if jobs:
+        note_programs(
+            jobs[0],
+            [summary.report for summary in summaries],
+            lacks_equal_lines=any(summary.lacks_equal_lines for summary in summaries),
+        )
     print_objects([_summary_facts(summary) for summary in summaries])
     skipped_lists = []
     for job, summary in zip(jobs, summaries, strict=True):

@@ -136,7 +136,7 @@ class EmbedRun:
         self._warn_of_input()
         if self._scan is not None:
             self._report.skipped = self._scan.report.skipped
-        return self._summary(writer.progress)
+        return self._summary(writer)
 
     def _spec(self) -> FileSpec:
         first_key = 0 if self._scan is None else self._scan.first_key(self._block_numbers)
@@ -294,7 +294,8 @@ class EmbedRun:
             "h5py_version": h5py.__version__,
         }
 
-    def _summary(self, done: CommittedProgress) -> RunSummary:
+    def _summary(self, writer: EmbeddingsWriter) -> RunSummary:
+        done = writer.progress
         return RunSummary(
             output=self._job.output,
             sentences=done.sentences - done.duplicates,
@@ -303,6 +304,7 @@ class EmbedRun:
             computed=self._n_computed,
             bytes=Path(self._job.output).stat().st_size,
             report=self._report,
+            lacks_equal_lines=writer.lacks_equal_lines,
             fit=self._fit,
         )
 

@@ -24,6 +24,8 @@ class RunSummary:
         computed: tokens computed by this run; fewer than `tokens` after `resume=True`, more where
             duplicates were computed and left out.
         bytes: size of the file.
+        lacks_equal_lines: whether this run made a sentence map that has one entry for several
+            sentences.
         report: what the readers reported.
         fit: how the first tokens fit the vocabulary of the model; empty if the model has none, or
             if the file was complete before.
@@ -37,6 +39,7 @@ class RunSummary:
     computed: int
     bytes: int
     report: InputReport
+    lacks_equal_lines: bool = False
     fit: tuple[FitPoint, ...] = ()
     warnings: tuple[str, ...] = ()
 

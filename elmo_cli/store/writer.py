@@ -35,6 +35,8 @@ class EmbeddingsWriter:
         finished: whether OUT is complete; a resumed file may be so at once.
         progress: what is committed.
         warnings: what was wrong with an unfinished output.
+        lacks_equal_lines: after `finish`, whether the sentence map of the file has one entry for
+            several sentences.
         line_warning: after `finish`, which tokens no reader recovers from the file; "" for none.
     """
 
@@ -42,6 +44,7 @@ class EmbeddingsWriter:
         self.finished = False
         self.progress = CommittedProgress()
         self.warnings: list[str] = []
+        self.lacks_equal_lines = False
         self.line_warning = ""
         self._out = path
         self._spec = spec
@@ -122,6 +125,8 @@ class EmbeddingsWriter:
         log = self._open_log()
         with output_errors(self._out, resumable=log.progress.blocks > 0):
             log.publish(attributes)
+        if log.line_check is not None:
+            self.lacks_equal_lines = log.line_check.lacks_equal_lines
         if log.line_check is not None and log.line_check.n_lost:
             self.line_warning = f"{os.fspath(self._out)}: {log.line_check.warning()}"
         self._log = None

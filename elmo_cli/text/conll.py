@@ -290,6 +290,8 @@ def _read_conllu_rows(reader: LineReader, columns: Columns, lines: NumberedLines
     if range_end > n_words:
         problem = f"a range ends at word {range_end}, the sentence at word {n_words}"
         raise LineError(problem, _RANGE_HINT, line=lines[-1][0])
+    if chosen == "words":
+        reader.report.rows_left_out += n_other_rows
     return rows
 
 

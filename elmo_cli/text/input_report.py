@@ -15,6 +15,7 @@ class InputReport:
 
     warnings: list[str] = field(default_factory=list)  # each kind once, with its first occurrence
     blank_lines: int = 0  # sentences without tokens, whether yielded or not
+    rows_left_out: int = 0  # of CoNLL-U: ranges of words and empty nodes, where words are read
     truncated_tokens: int = 0  # tokens longer than a biLM reads; they lose their ends
     first_truncated: tuple[str, str, int] | None = None  # the token, shortened; source and line
     skipped: list[tuple[str, int, str]] = field(default_factory=list)  # source, line and reason

@@ -27,6 +27,7 @@ from elmo_cli.store.reader import open_embeddings
 LINES = ("The cat sat on the mat .", "A dog", "", "naïve 日本語 /", "A dog", "It slept .")
 TEXT = "".join(f"{line}\n" for line in LINES)
 N_TOKENS = sum(len(line.split()) for line in LINES)
+NOTES = ["repeated sentences", "blank lines"]  # what other programs need for this text
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +61,8 @@ def said(done: Done) -> list[str]:
 def test_a_text_into_a_file(tiny_bilm: BiLM) -> None:
     done = made("embed", "corpus.txt", "-o", "out.hdf5")
     assert done.out == b""
-    about, summary = said(done)
+    about, summary, *notes = said(done)
+    assert [note.split(":")[0] for note in notes] == NOTES
     assert re.fullmatch(
         r"model tiny, 16 dimensions, on cpu, (1 thread|([2-9]|\d\d+) threads)", about
     )
@@ -83,7 +85,7 @@ def test_a_folder_gets_a_file_for_each_input(tiny_bilm: BiLM) -> None:
     check_lines("new/deep/corpus.hdf5", tiny_bilm)
     check_lines("new/deep/b.hdf5", tiny_bilm, ("It slept",))
     names = ["new/deep/corpus.hdf5", "new/deep/b.hdf5"]
-    assert [line.split(":")[0] for line in said(done)[1:]] == names
+    assert [line.split(":")[0] for line in said(done)[1:]] == [*names, *NOTES]
 
 
 def test_standard_output_is_json_lines(tiny_bilm: BiLM) -> None:
@@ -219,7 +221,7 @@ def test_progress_is_plain_lines_where_there_is_no_terminal(
         return embed_block(self, *args)
 
     monkeypatch.setattr(Embedder, "embed_block", slow)
-    about, *lines, _ = said(made("embed", "corpus.txt", "-o", "out.hdf5"))
+    about, *lines, _, _, _ = said(made("embed", "corpus.txt", "-o", "out.hdf5"))
     assert about.startswith("model tiny")
     pattern = r"(0|9|17) tokens of about (?:9|17) \(\d+%\)(, [\d,]+ tokens/s(, \d+ s left)?)?"
     n_done = set()
@@ -229,7 +231,7 @@ def test_progress_is_plain_lines_where_there_is_no_terminal(
         n_done.add(progress[1])
     assert n_done >= {"0", "9"}
     of_stdin = said(made("embed", "-", "-o", "o.hdf5", stdin=TEXT.encode()))
-    assert re.fullmatch(r"(9|17) tokens, [\d,]+ tokens/s", of_stdin[-2])
+    assert re.fullmatch(r"(9|17) tokens, [\d,]+ tokens/s", of_stdin[-2 - len(NOTES)])
 
 
 # -- interrupted runs -----------------------------------------------------------------------------

@@ -88,6 +88,8 @@ class SentenceMapWriter(DatasetWriter):
         dataset = self.file.create_dataset(SENTENCE_MAP, (1,), kind, track_times=False)
         takes_spools = _write_text(dataset, self._map.json)
         repeated = self._map.repeated_lines
+        has_others = len(repeated) > len(b"[]")
+        self._check.lacks_equal_lines = has_others and self.spec.sentence_map == "last"
         attributes["text_is_tokens"] = self._check.are_tokens
         attributes["sentence_map_crc32"] = self._map.json_crc32()
         if takes_spools:

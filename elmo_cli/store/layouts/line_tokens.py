@@ -50,12 +50,15 @@ class LineCheck:
         n_lost: the number of sentences whose tokens no reader can recover, because one of them
             contains a space, or because the text is another one.
         first_lost: the first of these sentences.
+        lacks_equal_lines: whether the sentence map has one entry for several sentences; its writer
+            finds this out.
     """
 
     def __init__(self, *, pooled: bool) -> None:
         self.are_tokens = True
         self.n_lost = 0
         self.first_lost: Sentence | None = None
+        self.lacks_equal_lines = False
         self._pooled = pooled
 
     def add(self, sentence: Sentence) -> None:
