@@ -87,6 +87,18 @@ def test_a_text_in_another_language_is_reported_once(scene: Any) -> None:
         assert (point["fitting"], point["of"]) == (0, 18)
 
 
+def test_rows_and_the_sentence_map_are_those_of_one_process() -> None:
+    tree = "1-2\tau\t_\n1\ta\t_\n2\tle\t_\n\n"
+    Path("a.conllu").write_text(3 * tree)
+    words = ("--sentence-map", "occurrences", "--rows")
+    made("embed", "a.conllu", "-o", "whole.hdf5", *words, "tokens")
+    done = made("embed", "a.conllu", "-o", "trees/", "--ray", *words, "tokens")
+    made(*command_in(done.err.splitlines()[-1])[1:])
+    assert Path("OUT.hdf5").read_bytes() == Path("whole.hdf5").read_bytes()
+    done = made("embed", "a.conllu", "-o", "words/", "--ray", *words, "words")
+    assert done.err.count("3 rows of multiword tokens or empty nodes left out") == 1
+
+
 def test_the_text_is_read_with_the_limits_of_the_model(scene: Any) -> None:
     """A token of 30 letters has 60 bytes; a model that reads bytes would cut it."""
     text = f"{'я' * 30} {'s' * 19}\n"
