@@ -54,6 +54,7 @@ PRINTED_BY: dict[str, set[str] | None] = {
     "families/": USE_MODEL,
     "files.py": {name for name in COMMANDS if "overwrite" in parameters_of(COMMANDS[name])},
     "fit.py": {*TRAIN_LM, "perplexity"},
+    "interop/": None,
     "lm/": TRAIN_LM,
     "lm/converted_model.py": {"models convert", "models export"},
     "lm/distributed.py": PRETRAIN,
