@@ -13,8 +13,8 @@ import pickle
 import resource
 import signal
 import traceback
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn, TypeVar, cast
 
@@ -96,12 +96,37 @@ def _run_child(work: Callable[[], object], files: Sequence[StrPath], pipe: int) 
         os._exit(0)
 
 
+@contextmanager
+def memory_not_counted() -> Iterator[None]:
+    """Do not count what is allocated here, such as an imported program, as memory of a reader."""
+    limit, hard_limit = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        yield
+        return
+    before = _memory_in_use()
+    resource.setrlimit(resource.RLIMIT_AS, (hard_limit, hard_limit))
+    try:
+        yield
+    finally:
+        limit += max(0, _memory_in_use() - before)
+        if hard_limit != resource.RLIM_INFINITY:
+            limit = min(limit, hard_limit)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard_limit))
+
+
+def _memory_in_use() -> int:
+    """The address space of this process in bytes; 0 where the system does not tell."""
+    with suppress(OSError):  # macOS has no /proc
+        n_pages = int(Path("/proc/self/statm").read_text().split()[0])
+        return n_pages * resource.getpagesize()
+    return 0
+
+
 def _set_limits(n_bytes: int) -> None:
     cpu_seconds = int(MIN_CPU_SECONDS + CPU_SECONDS_PER_BYTE * n_bytes)
     limits = {resource.RLIMIT_CPU: cpu_seconds}
-    with suppress(OSError):  # macOS has no /proc
-        n_pages = int(Path("/proc/self/statm").read_text().split()[0])
-        in_use = n_pages * resource.getpagesize()
+    in_use = _memory_in_use()
+    if in_use:
         limits[resource.RLIMIT_AS] = in_use + MIN_MEMORY + MEMORY_PER_BYTE * n_bytes
     for kind, limit in limits.items():
         _, hard_limit = resource.getrlimit(kind)

@@ -10,7 +10,7 @@ import numpy as np
 from elmo_cli.arrays import Float32Array
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.messages import CORRUPT_HINT
-from elmo_cli.store.layers import layer_list, stored_layers
+from elmo_cli.store.layers import find_layer
 from elmo_cli.store.layouts import Key, is_number
 from elmo_cli.store.reader import Embeddings
 
@@ -44,11 +44,7 @@ class LayerView:
         """
         self.embeddings = embeddings
         self.path = str(embeddings.path)
-        self.layer = _highest_layer(embeddings) if layer is None else layer
-        if self.layer not in embeddings.layers:
-            problem = f"`layer={layer}`: the file has {layer_list(embeddings.layers)}"
-            hint = "choose a layer of the file, or embed the text with this layer"
-            raise UsageError(problem, hint, where=self.path)
+        self.layer = find_layer(embeddings, layer)
         self.index = embeddings.layers.index(self.layer)
         self.unit = embeddings.unit
         self.per_token = self.unit == "tokens"
@@ -146,12 +142,6 @@ class LayerView:
         if tokens and self.per_token and len(tokens) != self.embeddings.shape(key)[-2]:
             return None  # in files of other programs the key is a line, and tokens contain spaces
         return tokens
-
-
-def _highest_layer(embeddings: Embeddings) -> int | str:
-    """Return the highest layer with a number, or the only layer of another kind."""
-    numbers = stored_layers(embeddings)
-    return max(numbers) if numbers else embeddings.layers[0]
 
 
 def check_comparable(embeddings: Embeddings, reference: Embeddings) -> list[str]:

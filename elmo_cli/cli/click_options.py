@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import fields
-from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -14,7 +13,7 @@ from click.shell_completion import CompletionItem
 
 from elmo_cli.cli import console
 from elmo_cli.cluster.shard_folder import without_secrets
-from elmo_cli.errors import OutputError, UsageError
+from elmo_cli.errors import UsageError
 from elmo_cli.files import is_url
 
 if TYPE_CHECKING:
@@ -22,14 +21,6 @@ if TYPE_CHECKING:
 
 
 Option = Callable[[Any], Any]  # a decorator of a command
-
-# fmt: off
-_OTHER_SUFFIXES = (  # of formats other than HDF5
-    ".npy", ".npz", ".json", ".jsonl", ".ndjson", ".txt", ".tsv", ".csv", ".vec", ".pt", ".pth",
-    ".bin", ".pkl", ".pickle", ".safetensors", ".mat", ".parquet", ".arrow", ".feather", ".zarr",
-    ".zip", ".tar",
-)
-# fmt: on
 
 
 class CompletedText(click.types.StringParamType):
@@ -282,20 +273,6 @@ def check_local(path: str) -> None:
             "write to a path with `-o`, then copy the file there",
             where=without_secrets(path),
         )
-
-
-def check_hdf5_suffix(output: str, *alternatives: str) -> None:
-    """Refuse an output path whose suffix belongs to a format other than HDF5.
-
-    Args:
-        alternatives: hints that name what writes another format, after the one that names HDF5.
-    """
-    path = Path(output)
-    suffix = path.suffix.lower()
-    if suffix in _OTHER_SUFFIXES:
-        as_hdf5 = f"`-o {path.with_suffix('.hdf5')}` writes HDF5, which `open_embeddings` reads"
-        hint = "; ".join([as_hdf5, *alternatives])
-        raise OutputError(f"embeddings files are HDF5, not {suffix}", hint, where=output)
 
 
 def longest_name(parameter: click.Parameter) -> str:

@@ -16,7 +16,6 @@ from elmo_cli.cli.click_options import (
     LAYERS,
     LAYOUT,
     FiniteRange,
-    check_hdf5_suffix,
     check_local,
     flag,
     together,
@@ -47,9 +46,9 @@ _ONLY_FOR_FILES = (
 )
 # fmt: off
 _output_options = together(
-    value("Output", "-o, --output PATH", "Output: an HDF5 file for all inputs, a folder (trailing "
-          "/) with one file per input, or - for standard output; with --ray a folder or URL for "
-          "shards.", required=True, type=FILE),
+    value("Output", "-o, --output PATH", "Output: a file for all inputs, Parquet if its suffix is "
+          ".parquet and otherwise HDF5; a folder (trailing /) with one file per input; or - for "
+          "standard output; with --ray a folder or URL for shards.", required=True, type=FILE),
     value("Output", "--layers SPEC", f"Layers to store: {options.LAYER_SPEC} for a weighted sum.",
           type=LAYERS, default="all"),
     options.dtype_option("float32"),
@@ -160,7 +159,7 @@ class EmbedOptions(options.TextOptions, options.ModelOptions, options.ProcessorO
 @_cluster_options
 @options.general_options
 def embed(**values: Any) -> None:
-    """Compute embeddings of the sentences in text files and write them to an HDF5 file.
+    """Compute embeddings of the sentences in text files and write them to an HDF5 or Parquet file.
 
     FILE is a text file, plain or compressed (.gz, .xz); - is standard input. Keys are zero-based
     line numbers; blank lines count. After an interruption, --resume continues the run and produces
@@ -207,7 +206,7 @@ def _refuse_without_effect(chosen: EmbedOptions) -> None:
         return
     options.refuse_options(_ONLY_ON_RAY, "without --ray")
     if not chosen.is_stdout:
-        options.refuse_options(["stream"], "for a file, whose format is HDF5")
+        options.refuse_options(["stream"], "for a file, whose suffix decides its format")
         return
     options.refuse_options(_ONLY_FOR_FILES, "for standard output")
     if chosen.dtype == "int8":
@@ -308,12 +307,14 @@ def _checked_jobs(job: EmbedJob) -> list[EmbedJob]:
     """Return one job per output file, after checking the paths and first sentence of each job."""
     from elmo_cli.embed.blocks import check_first_sentence
     from elmo_cli.files import check_distinct, is_folder
+    from elmo_cli.store.file_formats import format_of_output
 
     check_local(job.output)
     if not is_folder(job.output):
-        job.check_paths()
         to_stdout = f"`-o - --output-format FORMAT > {job.output}` writes jsonl, npz or text"
-        check_hdf5_suffix(job.output, to_stdout)
+        check_distinct(job.output, job.inputs)
+        format_of_output(job.output, alternatives=[to_stdout])
+        job.check_paths()
         check_first_sentence(job)
         return [job]
     jobs = job.per_input()

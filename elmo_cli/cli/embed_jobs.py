@@ -61,7 +61,7 @@ def load_embedder(job: EmbedJob, files: ModelFiles, n_threads: int | None) -> Em
 
 
 def write_files(jobs: Sequence[EmbedJob], embedder: Embedder) -> None:
-    """Write the HDF5 file of each job; exit with code 3 if lines were skipped."""
+    """Write the file of each job; exit with code 3 if lines were skipped."""
     print_summaries(jobs, [_write_file(job, embedder) for job in jobs])
 
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from elmo_cli.cli import console, options
+from elmo_cli.cli import console, file_options, options
 from elmo_cli.cli.click_options import FILE, argument, command
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.messages import plural
+from elmo_cli.store.file_formats import EMBEDDINGS_FORMATS
 
 
 @dataclass(frozen=True)
@@ -18,12 +19,16 @@ class MergeOptions:
 
     shards: tuple[str, ...]
     output: str
+    compression: str
     overwrite: bool
 
 
 @command
 @argument("shards", nargs=-1, required=True, metavar="SHARD…", type=FILE)
-@options.hdf5_output
+@file_options.embeddings_output(
+    EMBEDDINGS_FORMATS, "File to write: Parquet if its suffix is .parquet, otherwise HDF5."
+)
+@file_options.compression_option
 @options.overwrite_option
 @options.general_options
 def merge(**values: Any) -> None:
@@ -42,7 +47,13 @@ def merge(**values: Any) -> None:
     from elmo_cli.store.shards import merge_shards
 
     chosen = MergeOptions(**values)
-    merge_isolated = partial(merge_shards, chosen.shards, chosen.output, overwrite=chosen.overwrite)
+    merge_isolated = partial(
+        merge_shards,
+        chosen.shards,
+        chosen.output,
+        compression=chosen.compression,
+        overwrite=chosen.overwrite,
+    )
     facts = run_isolated(merge_isolated, chosen.shards, EmbeddingsFileError)
     console.print_result(facts)
     sentences = plural(facts["sentences"], "sentence")

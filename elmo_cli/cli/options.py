@@ -19,10 +19,8 @@ from elmo_cli.cli.click_options import (
     MODEL_OR_FILE,
     Option,
     argument,
-    check_hdf5_suffix,
     flag,
     longest_name,
-    refuse_url,
     together,
     value,
 )
@@ -356,17 +354,6 @@ def warn_of_slow_bf16(precision: str, device: torch.device) -> None:
 # -- output ---------------------------------------------------------------------------------------
 
 
-def _hdf5(ctx: click.Context, parameter: click.Parameter, output: str) -> str:
-    """Refuse an output that is no file on a disk, or has the suffix of another format."""
-    if output == "-":
-        raise UsageError("HDF5 needs a file on a disk", "`-o FILE` names one", where="--output -")
-    check_hdf5_suffix(output)
-    return refuse_url(ctx, parameter, output)
-
-
-hdf5_output: Option = value(
-    "Output", "-o, --output FILE", "HDF5 file to write.", required=True, callback=_hdf5, type=FILE
-)
 overwrite_option: Option = flag("Output", "-f, --overwrite", "Replace existing output.")
 
 

@@ -14,6 +14,7 @@ from elmo_cli.files import check_distinct, check_output_path
 from elmo_cli.model.options import Options
 from elmo_cli.pretrained.load import ModelSource, locate
 from elmo_cli.pretrained.model_files import ModelFiles
+from elmo_cli.store.file_formats import format_of_output
 from elmo_cli.store.layers import LayerSelection
 from elmo_cli.store.layouts import Layout, layout_of_spec
 from elmo_cli.store.spec import FileSpec
@@ -27,7 +28,7 @@ class EmbedJob:
 
     Attributes:
         inputs: text files; "-" is standard input.
-        output: the HDF5 file.
+        output: the file; its suffix decides its format, see `format_of_output`.
         model, text, embedder, file: settings of the parts of the run. `embedder.dtype` is also that
             of the file. The layout decides about `embedder.drop_layer_axis`, and what the layers
             "all" of pooled vectors mean: bio-embeddings stores the sum of the layers.
@@ -130,13 +131,16 @@ class EmbedJob:
 
         Raises:
             InputError, UsageError: an input is missing or does not fit the settings of the text.
-            OutputError: the output or its list of skipped lines exists or cannot be written to.
-            UsageError: the output is an input or a file of the model.
+            OutputError: the output or its list of skipped lines exists or cannot be written to, or
+                its suffix is one of a format that is not written.
+            UsageError: the output is an input or a file of the model, or its format does not store
+                the dtype or needs a program that is not installed.
         """
         check_inputs(self.inputs, self.text)
         for path in (self.output, self.skipped_list):
             check_distinct(path, self.inputs)
             check_distinct(path, vars(self.model).values(), what="a file of the model")
+        format_of_output(self.output).check(self.file.dtype)
         check_new_output(self.output, overwrite=self.overwrite, resume=self.resume)
         is_started = is_finished(self.output) or log_path(part_path(self.output)).exists()
         is_own = self.overwrite or (self.resume and is_started)

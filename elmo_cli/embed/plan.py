@@ -17,6 +17,7 @@ from elmo_cli.embed.text_fit import text_fit
 from elmo_cli.files import output_errors, resolve
 from elmo_cli.fit import FitPoint
 from elmo_cli.messages import format_bytes
+from elmo_cli.store.file_formats import HDF5, format_of_output
 from elmo_cli.store.log_lines import read_log
 from elmo_cli.store.spec import DTYPES
 from elmo_cli.store.unfinished import is_finished, log_path, part_path
@@ -123,7 +124,7 @@ def estimate_bytes(job: EmbedJob, embedder: Embedder, n_sentences: int, n_tokens
     bytes_of_sentence, bytes_of_token = layout.metadata_bytes
     metadata_bytes = n_sentences * bytes_of_sentence + n_tokens * bytes_of_token
     total = vector_bytes + metadata_bytes
-    is_copied = not layout.data_start
+    is_copied = not layout.data_start or format_of_output(job.output) is not HDF5
     written_twice = vector_bytes if is_copied else metadata_bytes
     return FileSize(total=total, peak=total + written_twice, is_copied=is_copied)
 

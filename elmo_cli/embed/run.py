@@ -38,6 +38,7 @@ def embed_file(
     """Embed a text file into an embeddings file with an embedder, as `elmo embed` does.
 
     Args:
+        output: the file; with the suffix .parquet it is Parquet, otherwise HDF5.
         file: layout and keys; its dtype is the embedder's.
         input_settings: how the text is read.
         shard: "1/4" for the first of four shards.

@@ -1,4 +1,4 @@
-"""Embeddings on standard output: jsonl, npz or text."""
+"""Embeddings on standard output: jsonl, npz or text; and the digits of values in text."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def sentence_writer(stream_format: str, out: BinaryIO, *, pooled: bool) -> Itera
             Numbers have the fewest digits that identify the value in its dtype.
     """
     if stream_format == "npz":
-        with _npz(out) as write_member:
-            yield write_member
+        with archive_writer(out) as write_member:
+            yield lambda sentence, array: write_member(str(sentence.key), array)
         return
     if stream_format == "jsonl":
         format_lines = _jsonl
@@ -48,12 +48,13 @@ def sentence_writer(stream_format: str, out: BinaryIO, *, pooled: bool) -> Itera
 
 
 @contextmanager
-def _npz(out: BinaryIO) -> Iterator[WriteSentence]:
+def archive_writer(out: BinaryIO) -> Iterator[Callable[[str, FloatArray], object]]:
+    """A function that writes one named array after another to a .npz archive, for a `with`."""
     archive = ZipFile(out, "w")
 
-    def write(sentence: Sentence, array: FloatArray) -> None:
+    def write(name: str, array: FloatArray) -> None:
         # A fixed date, so that the same input gives the same bytes.
-        with archive.open(ZipInfo(f"{sentence.key}.npy"), "w", force_zip64=True) as member:
+        with archive.open(ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
             np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
 
     try:
@@ -72,23 +73,23 @@ def _jsonl(sentence: Sentence, array: FloatArray) -> bytes:
 
 def _json(array: FloatArray) -> str:
     """An array as nested lists."""
-    items = _digits(array) if array.ndim == 1 else [_json(row) for row in array]
+    items = digits(array) if array.ndim == 1 else [_json(row) for row in array]
     return f"[{', '.join(items)}]"
 
 
 def _text(sentence: Sentence, array: FloatArray) -> bytes:
     by_token = array if array.ndim == 2 else array.swapaxes(0, 1)
     lines = [
-        f"{_SPACE.sub('_', token)} {' '.join(_digits(values))}\n"
+        f"{_SPACE.sub('_', token)} {' '.join(digits(values))}\n"
         for token, values in zip(sentence.tokens, by_token, strict=True)
     ]
     return "".join([*lines, "\n"]).encode("utf-8", "replace")
 
 
 def _pooled(sentence: Sentence, array: FloatArray) -> bytes:
-    return f"{sentence.key} {' '.join(_digits(array))}\n".encode()
+    return f"{sentence.key} {' '.join(digits(array))}\n".encode()
 
 
-def _digits(array: FloatArray) -> list[str]:
+def digits(array: FloatArray) -> list[str]:
     """The values with the fewest digits that give them back in their dtype."""
     return list(map(str, array.ravel()))

@@ -6,6 +6,7 @@ from importlib import import_module
 from types import ModuleType
 
 from elmo_cli.errors import UsageError
+from elmo_cli.isolate import memory_not_counted
 
 
 def import_program(module: str, extra: str) -> ModuleType:
@@ -18,7 +19,8 @@ def import_program(module: str, extra: str) -> ModuleType:
         UsageError: the program is not installed.
     """
     try:
-        return import_module(module)
+        with memory_not_counted():
+            return import_module(module)
     except ModuleNotFoundError as error:
         program = module.partition(".")[0]
         if error.name is None or error.name.partition(".")[0] != program:

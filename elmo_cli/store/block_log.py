@@ -15,6 +15,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import ResumeError
 from elmo_cli.files import StrPath, lock_own, not_ours, output_errors, publish
 from elmo_cli.store.digests import DIGEST_BYTES, checksum
+from elmo_cli.store.file_formats import format_of_output
 from elmo_cli.store.layouts import LineCheck, StoredSentence, ValueSink, layout_of_spec
 from elmo_cli.store.log_lines import (
     INVALID,
@@ -70,6 +72,7 @@ class BlockLog:
         self.is_corrupt = False
         self.line_check: LineCheck | None = None
         self._out = out
+        self._format = format_of_output(out)
         self._path = log_path(self.part)
         self._temporary = Path(f"{self.part}.tmp")
         self._log_end = 0
@@ -142,8 +145,11 @@ class BlockLog:
     def publish(self, attributes: Mapping[str, Any]) -> None:
         """Write the complete file, rename it to OUT, and remove the unfinished output."""
         try:
-            self._allocate()
-            complete = self._write_complete(attributes)
+            if self._format.module:
+                complete = self._write_with_values(attributes)
+            else:
+                self._allocate()
+                complete = self._write_complete(attributes)
             hint = "move it elsewhere; then `resume=True` completes the output of this run"
             publish(complete, self._out, overwrite=self.overwrite, hint=hint)
         except BaseException:
@@ -231,6 +237,24 @@ class BlockLog:
                 return self.part
             os.fsync(temporary)
             return self._temporary
+
+    def _write_with_values(self, attributes: Mapping[str, Any]) -> Path:
+        """Make OUT.part.tmp the complete file, in a format that is not HDF5."""
+        module = self._format.load()
+        position = self._layout.data_start
+        with open(self._temporary, "wb", buffering=0) as opened:
+            compression = self._format.compressions[0]
+            with module.new_output_file(self._temporary, self.spec, compression) as output:
+                for block in self._committed_blocks():
+                    output.add_token_digests(block.token_digests)
+                    for stored in block.stored(self._dtype):
+                        content = os.pread(self._part_descriptor, stored.values.nbytes, position)
+                        position += len(content)
+                        values = np.frombuffer(content, self._dtype).reshape(stored.values.shape)
+                        output.add(replace(stored, values=values))
+                output.finish(attributes)
+            os.fsync(opened.fileno())
+        return self._temporary
 
     def _committed_blocks(self) -> Iterator[LoggedBlock]:
         """All committed blocks; a ResumeError if one has become corrupt meanwhile."""

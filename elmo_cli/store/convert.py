@@ -1,4 +1,4 @@
-"""convert: an embeddings file in another layout, dtype or selection of layers."""
+"""convert: an embeddings file in another format, layout, dtype or selection of layers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from elmo_cli.errors import EmbeddingsFileError, OutputError, UsageError
 from elmo_cli.files import StrPath, check_distinct
 from elmo_cli.messages import CORRUPT_HINT, plural
 from elmo_cli.store.derived_file import write_derived_file
+from elmo_cli.store.file_formats import FileFormat, format_of_output
 from elmo_cli.store.layers import LayerSelection, stored_layers
 from elmo_cli.store.layouts import Layout, layout_of_spec
+from elmo_cli.store.layouts.base import to_dtype
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.spec import DTYPES, FileSpec, other_attributes
 from elmo_cli.text.sentence import Sentence
@@ -27,16 +29,21 @@ def convert(
     layout: str | None = None,
     dtype: str | None = None,
     layers: str | None = None,
+    compression: str = "none",
     overwrite: bool = False,
 ) -> dict[str, Any]:
-    """Write an embeddings file in another layout, dtype, or with some of its layers.
+    """Write an embeddings file in another format, layout, dtype, or with some of its layers.
 
-    What is None stays as it is in the file; `layers` is as `LayerSelection.parse` takes it.
+    What is None stays as it is in the file; `layers` is as `LayerSelection.parse` takes it. The
+    suffix of `out` decides the format.
 
+    Args:
+        compression: of Parquet: "none" or "zstd".
     Returns:
         output, layout, dtype, sentences, tokens, bytes, sentence_map, warnings.
     Raises:
-        UsageError: the file does not record what the layout needs, or has no such layers.
+        UsageError: the file does not record what the layout needs, or has no such layers; the
+            format does not store the dtype, or needs a program that is not installed.
         EmbeddingsFileError: it can't be read, or a sentence does not match its checksum.
         OutputError: `out` can't be written, or a value is beyond the dtype.
     """
@@ -44,7 +51,8 @@ def convert(
     with Embeddings(path) as source:
         target = _target_layout(source, layout or source.layout)
         selection = _layer_selection(source, target, layers)
-        spec = _target_spec(source, target, dtype, selection)
+        kept_dtype = _kept_dtype(source, target, format_of_output(out))
+        spec = _target_spec(source, target, dtype or kept_dtype, selection)
         summary = write_derived_file(
             out,
             spec,
@@ -52,6 +60,7 @@ def convert(
             _attributes(source, target, spec),
             n_rows=_count_rows(source),
             overwrite=overwrite,
+            compression=compression,
         )
         return {**summary, "warnings": _warnings(source, target)}
 
@@ -128,13 +137,11 @@ def _layer_selection(
 
 
 def _target_spec(
-    source: Embeddings, target: Layout, dtype: str | None, selection: LayerSelection | None
+    source: Embeddings, target: Layout, dtype: str, selection: LayerSelection | None
 ) -> FileSpec:
     """The settings of the new file."""
     can_choose_keys = target.supports_sentence_keys
     is_keyed_by_name = target.keyed_by == "name"
-    if dtype is None:
-        dtype = _kept_dtype(source, target)
     has_map = can_choose_keys and not is_keyed_by_name and _has_lines(source)
     spec = FileSpec(
         layout=target.name,
@@ -153,10 +160,10 @@ def _stored_dtype(source: Embeddings) -> str:
     return str(source.stored_dtype or source.attributes.get("dtype"))
 
 
-def _kept_dtype(source: Embeddings, target: Layout) -> str:
+def _kept_dtype(source: Embeddings, target: Layout, file_format: FileFormat) -> str:
     """The dtype of the source, or float32 if the new file cannot have it."""
     stored = _stored_dtype(source)
-    is_supported = stored in DTYPES and (stored != "int8" or target.supports_int8)
+    is_supported = stored in file_format.dtypes and (stored != "int8" or target.supports_int8)
     return stored if is_supported else "float32"
 
 
@@ -224,6 +231,23 @@ def _check_axes(source: Embeddings, sentence: Sentence, array: AnyArray) -> None
         others = f"others have layers {source.n_layers}, dim {source.dim}"
         problem = f"shape {array.shape}, {others}"
         raise EmbeddingsFileError(problem, CORRUPT_HINT, where=sentence.where)
+
+
+def selected_sentences(
+    source: Embeddings, layers: str | None, dtype: str | None
+) -> Iterator[AnyArray]:
+    """The arrays of a file, each compared with its checksum.
+
+    Args:
+        layers: what is kept of them; None for all.
+        dtype: of the result; None for that of `open_embeddings`.
+    Raises:
+        UsageError, EmbeddingsFileError, OutputError: as `convert`.
+    """
+    source_layout = layout_of_spec(FileSpec(layout=source.layout))
+    selection = _layer_selection(source, source_layout, layers)
+    for sentence, array in _converted_sentences(source, source_layout, selection):
+        yield array if dtype is None else to_dtype(sentence, array, DTYPES[dtype])[0]
 
 
 def _selected(selection: LayerSelection, sentence: Sentence, array: AnyArray) -> AnyArray:

@@ -96,6 +96,24 @@ def stored_layers(embeddings: Embeddings) -> tuple[int, ...]:
     return tuple(layer for layer in embeddings.layers if isinstance(layer, int))
 
 
+def find_layer(embeddings: Embeddings, layer: int | str | None) -> int | str:
+    """The layer of a file that is to be read.
+
+    Args:
+        layer: one of `embeddings.layers`; None for the highest one, or the only one.
+    Raises:
+        UsageError: the file does not contain this layer.
+    """
+    if layer is None:
+        numbers = stored_layers(embeddings)
+        return max(numbers) if numbers else embeddings.layers[0]
+    if layer not in embeddings.layers:
+        problem = f"`layer={layer}`: the file has {layer_list(embeddings.layers)}"
+        hint = "choose a layer of the file, or embed the text with this layer"
+        raise UsageError(problem, hint, where=str(embeddings.path))
+    return layer
+
+
 def layer_list(numbers: Sequence[int | str]) -> str:
     """Return the layers as messages list them: "layers 0, 2"."""
     noun = "layer" if len(numbers) == 1 else "layers"

@@ -17,11 +17,11 @@ from h5py import h5f, h5p
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import ElmoError
 from elmo_cli.hdf5 import TRACKED
-from elmo_cli.store.digests import tokens_sha256_of_parts
 from elmo_cli.store.large_attributes import write_numbers
 from elmo_cli.store.layouts import Layout, LineCheck, StoredSentence, ValueSink, layout_of_spec
 from elmo_cli.store.layouts.spool import Spool
-from elmo_cli.store.spec import SCHEMA, FileSpec, write_attributes
+from elmo_cli.store.recorded_facts import RecordedFacts
+from elmo_cli.store.spec import FileSpec, write_attributes
 
 _COPIED_BYTES = 1 << 20  # at a time
 # Metadata that HDF5 caches; in memory, a header of 272 bytes takes several times as much.
@@ -29,35 +29,24 @@ _METADATA_CACHE_BYTES = 4 << 20
 # In the file, the headers of data sets are in blocks of this size. HDF5 keeps a record in memory of
 # the unused end of each block, so with its default of 2 KiB memory would grow with the data sets.
 _METADATA_BLOCK_BYTES = 8 << 10
-_MAX_PENDING = 1 << 16  # checksums or digests in memory
 
 
 class OutputFile:
-    """A new embeddings file: sentences are added one by one, then it is finished."""
+    """A new embeddings file in HDF5: sentences are added one by one, then it is finished."""
 
     def __init__(self, file: h5py.File, spec: FileSpec, layout: Layout, sink: ValueSink) -> None:
         self._file = file
-        self._spec = spec
-        self._layout = layout
         self._writer = layout.writer(layout, file, spec, sink)
-        folder = os.path.dirname(file.filename)
-        self._checksums = Spool(folder, "<u4")
-        self._token_digests = Spool(folder, "<u8")
-        self._n_tokens = 0
+        self._facts = RecordedFacts(spec, layout, os.path.dirname(file.filename))
 
     def add(self, stored: StoredSentence) -> None:
         """Add the next sentence; its values go to the sink."""
         self._writer.add(stored)
-        self._checksums.pending.append(stored.crc32)
-        if len(self._checksums.pending) > _MAX_PENDING:
-            self._checksums.move_to_disk()
-        self._n_tokens += len(stored.sentence.tokens)
+        self._facts.add(stored)
 
     def add_token_digests(self, digests: bytes) -> None:
         """Add the digests of the next sentences, also of those that the layout leaves out."""
-        self._token_digests.pending.frombytes(digests)
-        if len(self._token_digests.pending) > _MAX_PENDING:
-            self._token_digests.move_to_disk()
+        self._facts.add_token_digests(digests)
 
     def finish(self, attributes: Mapping[str, Any]) -> None:
         """Write what follows the sentences, and all attributes.
@@ -65,32 +54,12 @@ class OutputFile:
         Args:
             attributes: those of the caller, whose counts win; `duplicate_sentences` are added up.
         """
-        n_stored = len(self._checksums)
-        from_caller = dict(attributes)
-        facts: dict[str, Any] = {"elmo_schema": SCHEMA, **self._spec.to_attributes()}
-        facts |= {"sentences": n_stored, "tokens": self._n_tokens}
-        if self._layout.keeps_first:
-            n_left_out = len(self._token_digests) - n_stored
-            facts["duplicate_sentences"] = n_left_out + from_caller.pop("duplicate_sentences", 0)
-        facts["sentence_crc32"] = self._checksums
-        facts |= self._writer.finish()
-        facts |= from_caller
-        digests = facts.pop("token_digests", self._token_digests)
-        for name, value in facts.items():
-            self._write_attribute(name, value)
-        if digests is not None:
-            self._write_attribute("token_digests", digests)
-            parts = digests.chunks() if isinstance(digests, Spool) else [digests]
-            sha256 = tokens_sha256_of_parts(part.data for part in parts)
-            self._write_attribute("tokens_sha256", sha256)
-        self._write_attribute("complete", True)
-
-    def _write_attribute(self, name: str, value: Any) -> None:
-        """Write an attribute of the root; numbers may be in a spool."""
-        if isinstance(value, Spool):
-            write_numbers(self._file, name, value)
-        else:
-            write_attributes(self._file, {name: value})
+        of_layout = self._writer.finish()
+        for name, value in self._facts.items(of_layout, attributes):
+            if isinstance(value, Spool):
+                write_numbers(self._file, name, value)
+            else:
+                write_attributes(self._file, {name: value})
 
     @property
     def line_check(self) -> LineCheck | None:
@@ -99,8 +68,7 @@ class OutputFile:
 
     def close(self) -> None:
         """Remove temporary files, also after an error."""
-        self._checksums.close()
-        self._token_digests.close()
+        self._facts.close()
         self._writer.close()
 
 

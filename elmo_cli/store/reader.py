@@ -9,24 +9,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
 
-import h5py
 import numpy as np
 
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import EmbeddingsFileError, UnfinishedError, UsageError
-from elmo_cli.hdf5 import hint_of, open_hdf5, reading, reason_of
 from elmo_cli.messages import CORRUPT_HINT, plural
+from elmo_cli.regular_files import is_regular
 from elmo_cli.store.digests import checksum, tokens_sha256
+from elmo_cli.store.file_formats import HDF5, format_of_file
 from elmo_cli.store.layouts import (
     Handle,
     Key,
     SentenceInfo,
     SentenceReader,
     is_number,
-    layout_of_file,
 )
+from elmo_cli.store.open_file import OpenFile, OpenHdf5
 from elmo_cli.store.quantization import INT8, dequantize
-from elmo_cli.store.spec import FileSpec, read_attributes
+from elmo_cli.store.spec import FileSpec
 from elmo_cli.store.unfinished import is_unfinished, part_path
 from elmo_cli.text.sentence import Sentence
 
@@ -37,6 +37,7 @@ _FINISH = "finish the run first: resume the `elmo embed` command that writes the
 @dataclass(frozen=True)
 class _OpenedFile:
     process_id: int  # a process that was forked cannot use the handle of its parent
+    file: OpenFile
     reader: SentenceReader
 
 
@@ -75,21 +76,19 @@ class Embeddings(Mapping[Key, AnyArray]):
         self._opened: _OpenedFile | None = None
         file = _open_finished(self.path)
         try:
-            with reading(path, EmbeddingsFileError):
-                self.attributes: dict[str, Any] = read_attributes(file)
-            self._layout = layout_of_file(file, self.attributes)
+            self.attributes: dict[str, Any] = file.attributes
+            self._layout = file.layout
             if self.attributes and self.attributes.get("complete") is not True:
                 raise UnfinishedError(_UNFINISHED, _FINISH, where=path)
-            self._describe(self._open(file))
+            self._describe(self._read_from(file))
         except BaseException:
-            with suppress(RuntimeError):  # HDF5 may not even close a corrupt file
+            with suppress(RuntimeError, EmbeddingsFileError):  # a corrupt file may not even close
                 file.close()
             raise
 
-    def _open(self, file: h5py.File) -> SentenceReader:
-        with reading(self.path, EmbeddingsFileError):
-            reader = self._layout.reader(self._layout, file, self.attributes)
-        self._opened = _OpenedFile(os.getpid(), reader)
+    def _read_from(self, file: OpenFile) -> SentenceReader:
+        reader = file.reader()
+        self._opened = _OpenedFile(os.getpid(), file, reader)
         return reader
 
     def _describe(self, reader: SentenceReader) -> None:
@@ -142,7 +141,7 @@ class Embeddings(Mapping[Key, AnyArray]):
         if opened is not None and opened.process_id == os.getpid():
             return opened.reader
         # Not closed before: after a fork the handle is still the parent's.
-        return self._open(_open_finished(self.path))
+        return self._read_from(_open_finished(self.path))
 
     def _find(self, key: object) -> Handle:
         checked: Any = int(key) if isinstance(key, np.integer) else key
@@ -196,6 +195,15 @@ class Embeddings(Mapping[Key, AnyArray]):
     def infos(self) -> Iterator[SentenceInfo]:
         """What the file records of each sentence, in file order."""
         return map(self.reader.info, self.reader.handles)
+
+    def infos_and_layer(self, index: int) -> Iterator[tuple[SentenceInfo, AnyArray]]:
+        """What the file records of each sentence, with `self.layer` of it, in file order."""
+        reader = self.reader
+        layer = None if self.n_layers is None else index
+        n_axes = 2 if self.unit == "tokens" else 1
+        for handle in reader.handles:
+            array = self._array(*reader.stored(handle, layer))
+            yield reader.info(handle), array.reshape(array.shape[-n_axes:])
 
     def sentences(self) -> Iterator[tuple[Sentence, AnyArray]]:
         """All sentences and their arrays, as the writer of the file got them, in its order.
@@ -315,8 +323,7 @@ class Embeddings(Mapping[Key, AnyArray]):
         opened = self._opened
         self._opened = None
         if opened is not None and opened.process_id == os.getpid():
-            with reading(self.path, EmbeddingsFileError):
-                opened.reader.file.close()
+            opened.file.close()
 
     def __enter__(self) -> Embeddings:
         return self
@@ -343,15 +350,18 @@ def open_embeddings(path: str | os.PathLike[str]) -> Embeddings:
     return Embeddings(path)
 
 
-def _open_finished(path: Path) -> h5py.File:
-    """Open an embeddings file; UnfinishedError for OUT.part, or where only OUT.part exists."""
+def _open_finished(path: Path) -> OpenFile:
+    """Open an embeddings file of any format.
+
+    Raises:
+        UnfinishedError: it is OUT.part, or only OUT.part exists.
+        EmbeddingsFileError: it is missing, corrupt, or not one of embeddings.
+    """
     only_part_exists = part_path(path).exists() and not path.exists()
     if is_unfinished(path) or only_part_exists:
         raise UnfinishedError(_UNFINISHED, _FINISH, where=path)
-    try:
-        return open_hdf5(path)
-    except OSError as error:
-        reason = reason_of(error)
-        not_embeddings = "give an embeddings file, as `elmo embed` writes it"
-        hint = hint_of(error, CORRUPT_HINT if reason == "truncated" else not_embeddings)
-        raise EmbeddingsFileError(reason, hint, where=path) from None
+    file_format = HDF5
+    if is_regular(path):
+        with suppress(OSError):  # which HDF5 reports
+            file_format = format_of_file(path)
+    return file_format.load().open_file(path) if file_format.module else OpenHdf5(path)

@@ -89,10 +89,17 @@ class _Shard:
 
 
 def merge_shards(
-    paths: Sequence[StrPath], out: StrPath, *, overwrite: bool = False
+    paths: Sequence[StrPath],
+    out: StrPath,
+    *,
+    compression: str = "none",
+    overwrite: bool = False,
 ) -> dict[str, Any]:
     """Merge the shards of a run, in any order; the result is the file of the run without shards.
 
+    Args:
+        out: the file; its suffix decides its format, whatever that of the shards is.
+        compression: of Parquet: "none" or "zstd".
     Returns:
         shards, output, layout, sentences, tokens, bytes.
     Raises:
@@ -114,6 +121,7 @@ def merge_shards(
         _merged_attributes(shards, keeps_first=layout.keeps_first),
         n_rows=n_tokens if has_vectors_of_tokens else n_sentences,
         overwrite=overwrite,
+        compression=compression,
     )
     names = ("output", "layout", "sentences", "tokens", "bytes")
     return {"shards": len(shards), **{name: summary[name] for name in names}}

@@ -1,7 +1,7 @@
 """EmbeddingsWriter: blocks of sentences in; an embeddings file out, when it is complete.
 
-The HDF5 file is written once, at the end, from the block log; so its bytes do not depend on how
-often the run was killed and resumed. See SCHEMA.md.
+The file is written once, at the end, from the block log; so its bytes do not depend on how often
+the run was killed and resumed. See SCHEMA.md.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from elmo_cli.files import StrPath, check_output_path, output_errors
 from elmo_cli.messages import plural
 from elmo_cli.store.block_log import BlockLog
 from elmo_cli.store.digests import tokens_digest
+from elmo_cli.store.file_formats import format_of_output
 from elmo_cli.store.layouts import StoredSentence, UniqueNames, layout_of_spec
 from elmo_cli.store.log_lines import CommittedProgress, read_log
 from elmo_cli.store.reader import Embeddings
@@ -65,8 +66,11 @@ class EmbeddingsWriter:
             overwrite: replace OUT, also if it appears later, and discard an unfinished output.
         Raises:
             ResumeError: the output was made with other settings, or is not one of ours.
-            OutputError: the path is taken or cannot be written to.
+            OutputError: the path is taken or cannot be written to, or its suffix is one of a format
+                that is not written.
+            UsageError: the format does not store the dtype, or its program is not installed.
         """
+        format_of_output(path).check(spec.dtype)
         writer = cls(path, spec)
         check_new_output(path, overwrite=overwrite, resume=resume)
         if resume and is_finished(path):
@@ -115,7 +119,7 @@ class EmbeddingsWriter:
         self.progress = log.progress
 
     def finish(self, attributes: Mapping[str, Any]) -> None:
-        """Write the HDF5 file, give it its name and remove the unfinished output.
+        """Write the complete file, give it its name and remove the unfinished output.
 
         Args:
             attributes: facts besides the settings: versions, sources, ….

@@ -13,10 +13,9 @@ from click.types import FloatParamType
 from command_line import commands
 
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import check_hdf5_suffix
 from elmo_cli.cli.main import COMMANDS, cli
 from elmo_cli.cli.options import warn_of_slow_bf16
-from elmo_cli.errors import OutputError, UsageError
+from elmo_cli.errors import UsageError
 
 REFUSED = (UsageError, click.BadParameter)
 
@@ -147,25 +146,6 @@ def test_every_value_that_is_called_a_path_is_completed() -> None:
             assert offers == [PATH_METAVARS[parameter.metavar]], parameter.opts
             checked.add(parameter.metavar)
     assert checked == PATH_METAVARS.keys()
-
-
-SUFFIXES = (
-    ".npy .npz .json .jsonl .ndjson .txt .tsv .csv .vec .pt .pth .bin .pkl .pickle .safetensors "
-    ".mat .parquet .arrow .feather .zarr .zip .tar .NPZ"
-)
-
-
-@pytest.mark.parametrize("suffix", SUFFIXES.split())
-def test_a_suffix_of_another_format_is_refused(suffix: str) -> None:
-    """The file would be HDF5, which no program expects under such a name."""
-    with pytest.raises(OutputError) as caught:
-        check_hdf5_suffix(f"v/a.b{suffix}", "`-o -` writes text")
-    problem = f"embeddings files are HDF5, not {suffix.lower()}"
-    assert caught.value.message == f"v/a.b{suffix}: {problem}"
-    first, second = caught.value.hint.split("; ")
-    assert first == "`-o v/a.b.hdf5` writes HDF5, which `open_embeddings` reads"
-    assert second == "`-o -` writes text"
-    check_hdf5_suffix(f"a{suffix}.h5")
 
 
 @pytest.mark.parametrize(

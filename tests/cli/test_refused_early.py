@@ -30,7 +30,7 @@ REFUSED = {
     "unknown model": "embed corpus.txt -o new.hdf5 -m nosuch",
     "layer that the model lacks": "embed corpus.txt -o new.hdf5 --layers 7",
     "layout of another dtype": "embed corpus.txt -o new.hdf5 --dtype int8",
-    "name of another format": "embed corpus.txt -o new.parquet",
+    "name of another format": "embed corpus.txt -o new.npz",
     "format of standard output": "embed corpus.txt -o - --output-format npy",
     "shard of a carried state": "embed corpus.txt -o new.hdf5 --shard 1/2 --state carry",
     "dry run of standard input": "embed - -o new.hdf5 -n",

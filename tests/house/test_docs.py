@@ -33,7 +33,7 @@ PAGES = [
 ]
 # What needs another program runs in the tests of `tests/interop`.
 REASONS = {"downloads", "installs", "starts Ray", "trains for an hour", "takes minutes"}
-REASONS |= {"needs spaCy"}
+REASONS |= {"needs spaCy", "needs pyarrow"}
 BLOCK = re.compile(r"(?:<!-- not run: ([^\n]*) -->\n)?^```(\w*)\n(.*?)^```$", re.S | re.M)
 FILE = re.compile(r"<!-- file: ([^\n]*) -->\n```text\n(.*?)^```$", re.S | re.M)
 LANGUAGES = {"sh", "console", "python", "text", "json", "ini"}

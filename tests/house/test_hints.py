@@ -55,6 +55,9 @@ PRINTED_BY: dict[str, set[str] | None] = {
     "files.py": {name for name in COMMANDS if "overwrite" in parameters_of(COMMANDS[name])},
     "fit.py": {*TRAIN_LM, "perplexity"},
     "interop/": None,
+    "interop/numpy_archive.py": {"convert"},
+    "interop/parquet": {"convert", "embed", "merge"},
+    "interop/word2vec.py": {"convert"},
     "lm/": TRAIN_LM,
     "lm/converted_model.py": {"models convert", "models export"},
     "lm/distributed.py": PRETRAIN,
@@ -118,6 +121,8 @@ EXCEPTIONS = {
         {"embed", "finetune", "inspect", "perplexity"}, "half a pair of files was given"
     ),
     ("store/layouts/__init__.py", "forget_sentences"): OnlyBy(EMBED, "the option was given"),
+    ("store/file_formats.py", "compression"): OnlyBy({"convert", "merge"}, "`embed` has none"),
+    ("store/layers.py", "layer"): OnlyBy({"convert", "neighbors"}, "of `find_layer`"),
     ("store/layouts/__init__.py", "sentence_map"): OnlyBy(EMBED, "the option was given"),
     ("store/layouts/allennlp.py", "blank"): OnlyBy(EMBED, "of the keys of a new file"),
     ("store/shards.py", "shard"): OnlyBy(EMBED, "the option, or the name of an attribute"),

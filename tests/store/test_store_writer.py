@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from writer_runs import SETTINGS, WAYS, append, array, attributes, names, run, sentences, spec
 
 from elmo_cli.errors import InputError, OutputError, ResumeError
-from elmo_cli.store import block_log, output_file
+from elmo_cli.store import block_log, output_file, recorded_facts
 from elmo_cli.store.derived_file import write_derived_file
 from elmo_cli.store.layouts import StoredSentence, ValueSink, flat, layout_of_spec
 from elmo_cli.store.reader import open_embeddings
@@ -92,7 +92,7 @@ def test_what_is_moved_to_the_disk_is_written_as_any_other(
 ) -> None:
     """Of millions of sentences, checksums, digests and columns are not all in memory."""
     run(tmp_path / "a.hdf5", way, n=12)
-    for module in (output_file, flat):
+    for module in (recorded_facts, flat):
         monkeypatch.setattr(module, "_MAX_PENDING", 2)
     run(tmp_path / "b.hdf5", way, n=12)
     assert (tmp_path / "b.hdf5").read_bytes() == (tmp_path / "a.hdf5").read_bytes()

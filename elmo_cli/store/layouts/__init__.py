@@ -48,6 +48,7 @@ __all__ = [
     "UniqueNames",
     "ValueSink",
     "is_number",
+    "layout_of_attributes",
     "layout_of_file",
     "layout_of_spec",
 ]
@@ -133,18 +134,25 @@ def layout_of_file(file: h5py.File, attributes: Mapping[str, Any]) -> Layout:
     Raises:
         EmbeddingsFileError: it does not hold embeddings; the message says what it holds.
     """
-    if not attributes:
-        return _recognized(file)
-    schema = str(attributes["elmo_schema"])
+    return layout_of_attributes(attributes, file.filename) if attributes else _recognized(file)
+
+
+def layout_of_attributes(attributes: Mapping[str, Any], path: str) -> Layout:
+    """The layout that a file of elmo records.
+
+    Raises:
+        EmbeddingsFileError: another version of elmo wrote the file, or it is corrupt.
+    """
+    schema = str(attributes.get("elmo_schema"))
     if schema != str(SCHEMA):
         raise EmbeddingsFileError(
             f"has schema version {schema}, but this version of elmo reads {SCHEMA}",
             "embed the text again, or install a newer version of elmo",
-            where=file.filename,
+            where=path,
         )
     name = attributes.get("layout")
     if not isinstance(name, str) or name not in LAYOUTS:
-        raise EmbeddingsFileError(f"unknown layout {name!r}", CORRUPT_HINT, where=file.filename)
+        raise EmbeddingsFileError(f"unknown layout {name!r}", CORRUPT_HINT, where=path)
     return _LINES if str(attributes.get("keys")) == "sentence" else LAYOUTS[name]
 
 

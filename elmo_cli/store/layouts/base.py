@@ -260,7 +260,7 @@ class Layout(ABC):
                 where=sentence.where,
             )
         in_file_axes = self.to_file(array, pooled=spec.pooled)
-        values, scales = _converted(sentence, in_file_axes, DTYPES[spec.dtype])
+        values, scales = to_dtype(sentence, in_file_axes, DTYPES[spec.dtype])
         crc32 = checksum(self.identity(sentence), values, scales)
         return StoredSentence(sentence, values, scales, crc32)
 
@@ -286,10 +286,14 @@ def is_number(text: str) -> bool:
     return is_plain and (text == "0" or not text.startswith("0"))
 
 
-def _converted(
+def to_dtype(
     sentence: Sentence, array: AnyArray, dtype: np.dtype[Any]
 ) -> tuple[AnyArray, AnyArray | None]:
-    """C-contiguous values of the dtype, with scales for int8."""
+    """C-contiguous values of the dtype, with scales for int8.
+
+    Raises:
+        OutputError: a value is beyond the range of the dtype.
+    """
     is_int8 = dtype == INT8
     try:
         with np.errstate(over="raise"):

@@ -32,9 +32,9 @@ from elmo_cli.store.layouts.rows import RowLayout, Rows, RowWriter
 from elmo_cli.store.layouts.spool import Spool
 from elmo_cli.store.quantization import INT8
 from elmo_cli.store.spec import FileSpec
-from elmo_cli.text.sentence import Sentence
+from elmo_cli.text.sentence import Sentence, Tokens
 
-_MAX_PENDING = 1 << 18  # values in memory, in `_FlatColumns`
+_MAX_PENDING = 1 << 18  # values in memory, in `SentenceColumns`
 
 
 class FlatWriter(RowWriter):
@@ -42,7 +42,7 @@ class FlatWriter(RowWriter):
 
     def __init__(self, layout: Layout, file: h5py.File, spec: FileSpec, sink: ValueSink) -> None:
         super().__init__(layout, file, spec, sink)
-        self._columns = _FlatColumns(os.path.dirname(file.filename))
+        self._columns = SentenceColumns(os.path.dirname(file.filename))
 
     def add(self, stored: StoredSentence) -> None:
         super().add(stored)
@@ -115,18 +115,24 @@ class FlatReader(SentenceReader):
 
     def info(self, handle: Handle) -> SentenceInfo:
         position = int(handle)
-        tokens = tuple(self._strings("token", *self._offsets(position)))
-        text = self._string("text", position) if self._has_texts else ""
+        tokens = self.tokens_of(position)
+        text: str | None = self._string("text", position) if self._has_texts else ""
+        if not text:
+            text = None if tokens is None else " ".join(tokens)
         document = self._string("document", position) if self._has_documents else ""
         if not document:
-            return SentenceInfo(tokens=tokens, text=text or " ".join(tokens))
+            return SentenceInfo(tokens=tokens, text=text)
         return SentenceInfo(
             tokens=tokens,
-            text=text or " ".join(tokens),
+            text=text,
             document=document,
             place=self._integer("places", position),
             offset=self._integer("part_offsets", position),
         )
+
+    def tokens_of(self, position: int) -> Tokens | None:
+        """The tokens of a sentence; None if they are not recorded."""
+        return tuple(self._strings("token", *self._offsets(position)))
 
     @cached_property
     def _keys(self) -> AnyArray:
@@ -220,16 +226,18 @@ class Flat(RowLayout):
         return np.ascontiguousarray(values.swapaxes(0, 1)) if values.ndim == 3 else values
 
 
-class _FlatColumns:
+class SentenceColumns:
     """Collects what is known of the sentences besides their vectors, by name of the data set.
 
     Args:
         folder: the folder of temporary files; its disk needs space for the columns.
+        has_tokens: whether the tokens are columns, too.
     """
 
-    def __init__(self, folder: StrPath) -> None:
+    def __init__(self, folder: StrPath, *, has_tokens: bool = True) -> None:
         self._scales = Spool(folder, "<f4")
         self._row_shape_of_scales: tuple[int, ...] | None = None
+        self._has_tokens = has_tokens
         self._bytes: dict[str, Spool] = {}
         self._integers: dict[str, Spool] = {}
         for name in ("token", "text", "document"):
@@ -247,7 +255,8 @@ class _FlatColumns:
             self._scales.pending.frombytes(stored.scales.tobytes())
             self._row_shape_of_scales = stored.scales.shape[1:]
         has_own_text = sentence.text != " ".join(sentence.tokens)
-        self._add_strings("token", sentence.tokens)
+        if self._has_tokens:
+            self._add_strings("token", sentence.tokens)
         self._add_strings("text", [sentence.text if has_own_text else ""])
         self._add_strings("document", [sentence.document or ""])
         self._n_tokens += len(sentence.tokens)
@@ -291,7 +300,7 @@ class _FlatColumns:
         yield "offsets", self._integers["offsets"], ()
         yield "keys", self._integers["keys"], ()
         for name, content in self._bytes.items():
-            if len(content) or name == "token":
+            if len(content) or (name == "token" and self._has_tokens):
                 yield f"{name}_bytes", content, ()
                 yield f"{name}_ends", self._integers[f"{name}_ends"], ()
         if len(self._bytes["document"]):
