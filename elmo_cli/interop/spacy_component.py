@@ -80,7 +80,7 @@ def make_component(
     nlp: Language,
     name: str,
     model: str,
-    layers: str,
+    layers: str | int,
     state: str,
     precision: str,
     device: str,
@@ -89,10 +89,13 @@ def make_component(
     per_sentence: bool,
     similarity: bool,
 ) -> Pipe:
-    """Make the component `elmo`; `nlp.add_pipe("elmo", config={…})` calls this."""
+    """Make the component `elmo`; `nlp.add_pipe("elmo", config={…})` calls this.
+
+    In a configuration of spaCy, `layers = 1` is a number.
+    """
     config = ElmoConfig(
         model=model,
-        layers=layers,
+        layers=str(layers),
         state=state,
         precision=precision,
         device=device,

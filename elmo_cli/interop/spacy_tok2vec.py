@@ -29,7 +29,7 @@ _Gradient = Callable[[Any], list[Any]]
 @registry.architectures("elmo.Tok2Vec.v1")  # type: ignore[untyped-decorator]
 def tok2vec(
     model: str = "elmo-en",
-    layers: str = "average",
+    layers: str | int = "average",
     state: str = "zero",
     width: int | None = None,
     cache_tokens: int = 200_000,
@@ -40,8 +40,9 @@ def tok2vec(
 
     Args:
         model: a name of `elmo models list`, or a path, as `load` takes it.
-        layers: "average", "top", "sum", a number, "mix:w0,w1,w2", or "learned" for a mix of all
-            layers that is trained, equation (1) of the paper.
+        layers: "average", "top", "sum", a number (in a configuration, `layers = 1` is one),
+            "mix:w0,w1,w2", or "learned" for a mix of all layers that is trained, equation (1) of
+            the paper.
         state: "zero" or "warm", the initial LSTM state of each document.
         width: of a trained projection of the vectors (maxout, normalized); None for none.
         cache_tokens: of how many tokens of training texts the vectors are kept in memory.
@@ -55,7 +56,7 @@ def tok2vec(
     is_learned = layers == _LEARNED
     settings = EmbedderSettings(
         state=state,
-        layers="all" if is_learned else layers,
+        layers="all" if is_learned else str(layers),
         drop_layer_axis=not is_learned,
         precision=precision,
         device=device,

@@ -52,10 +52,11 @@ def test_the_vectors_are_those_of_the_library(tiny: Path) -> None:
         assert np.abs(doc.tensor[positions] - embedder.embed(words)).max() <= 2e-5
 
 
-@pytest.mark.parametrize("layers", ["top", "0", "sum", "mix:0.2,0.3,0.5"])
-def test_the_layer_is_chosen(layers: str, tiny: Path) -> None:
+@pytest.mark.parametrize("layers", ["top", "0", 1, "sum", "mix:0.2,0.3,0.5"])
+def test_the_layer_is_chosen(layers: str | int, tiny: Path) -> None:
     doc = pipeline(tiny, layers=layers)("The cat sat")
-    assert np.abs(doc.tensor - expected(tiny, ["The", "cat", "sat"], layers=layers)).max() <= 2e-5
+    vectors = expected(tiny, ["The", "cat", "sat"], layers=str(layers))
+    assert np.abs(doc.tensor - vectors).max() <= 2e-5
     assert (doc[1].vector == doc.tensor[1]).all()
     assert np.allclose(doc[0:2].vector, doc.tensor[:2].mean(0))
     assert np.allclose(doc.vector, doc.tensor.mean(0))
@@ -137,6 +138,19 @@ def test_vectors_of_words_do_not_hide_those_in_context(tiny: Path) -> None:
 def test_the_pipeline_says_what_it_assigns(tiny: Path) -> None:
     analysis = pipeline(tiny).analyze_pipes()
     assert analysis["summary"]["elmo"]["assigns"] == ["doc.tensor"]
+
+
+@pytest.mark.parametrize(("place", "has_vectors"), [("last", True), ("first", False)])
+def test_another_component_may_replace_the_vectors(
+    place: str, has_vectors: bool, tiny: Path
+) -> None:
+    """The page says to add the component last."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("tok2vec")
+    nlp.initialize()
+    nlp.add_pipe("elmo", config={"model": str(tiny), "device": "cpu"}, **{place: True})
+    vectors = expected(tiny, ["The", "cat"], layers="average")
+    assert (nlp("The cat").tensor.shape == vectors.shape) == has_vectors
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,15 @@ def test_the_vectors_are_those_of_the_library(tiny: Path) -> None:
     assert np.abs(second - embedder.embed(["It", "slept"])).max() <= 2e-5
 
 
+def test_a_layer_may_be_a_number_as_a_configuration_has_it(tiny: Path) -> None:
+    config = {"@architectures": "elmo.Tok2Vec.v1", "model": str(tiny), "layers": 1, "device": "cpu"}
+    made = spacy.registry.resolve({"model": config})["model"]
+    made.initialize(X=docs_of("The cat sat"))
+    (vectors,) = made.predict(docs_of("The cat sat"))
+    embedder = Embedder(load(tiny), device="cpu", layers="1", drop_layer_axis=True)
+    assert np.abs(vectors - embedder.embed(["The", "cat", "sat"])).max() <= 2e-5
+
+
 def test_a_width_projects_the_vectors(tiny: Path) -> None:
     (vectors,) = layer(tiny, width=5).predict(docs_of("The cat sat"))
     assert vectors.shape == (3, 5)
