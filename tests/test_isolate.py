@@ -15,7 +15,7 @@ import pytest
 
 from elmo_cli import isolate
 from elmo_cli.errors import EmbeddingsFileError, InputError, OutputError
-from elmo_cli.isolate import run_isolated
+from elmo_cli.isolate import memory_not_counted, run_isolated
 
 
 def crash() -> None:
@@ -89,6 +89,30 @@ def test_limits_grow_with_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert run_isolated(use, paths, EmbeddingsFileError) == (120 << 20, 6 + 83)
 
 
+def test_an_imported_program_is_not_memory_of_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large library would leave a reader less memory than its files may take."""
+    n_bytes = 64 << 20
+    monkeypatch.setattr(isolate, "MIN_MEMORY", n_bytes)
+    kept = []
+
+    def read(n_read: int) -> int:
+        with memory_not_counted():
+            kept.append(bytes(4 * n_bytes))
+        kept.append(bytes(n_read))
+        return len(kept)
+
+    assert run_isolated(lambda: read(n_bytes // 2), [], EmbeddingsFileError) == 2
+    with pytest.raises(EmbeddingsFileError):
+        run_isolated(lambda: read(2 * n_bytes), [], EmbeddingsFileError)
+
+
+def test_memory_is_counted_as_before_where_it_has_no_limit() -> None:
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    with memory_not_counted():
+        assert resource.getrlimit(resource.RLIMIT_AS) == limits
+    assert resource.getrlimit(resource.RLIMIT_AS) == limits
+
+
 def test_a_program_that_ignores_its_children() -> None:
     """Servers ignore SIGCHLD, and then the system does not report how a child ended."""
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -104,7 +128,7 @@ _CHILD_OF_A_PROGRAM = """
 import sys, time
 from pathlib import Path
 from elmo_cli.errors import InputError
-from elmo_cli.isolate import run_isolated
+from elmo_cli.isolate import memory_not_counted, run_isolated
 started, cleaned = map(Path, sys.argv[1:])
 
 def work():
