@@ -109,8 +109,8 @@ class Elmo(nn.Module):
         """The sums of the layers of a batch; its final state becomes the start of the next one.
 
         Args:
-            inputs: from `batch_to_ids`, (…, token, 50), with zeros behind the tokens of a row. More
-                than one axis before them is one batch, in order.
+            inputs: from `batch_to_ids`, (…, token, 50), with zeros behind the tokens of a row.
+                Several axes before `token` are read as one batch, in order.
             word_inputs: positions in `vocab_to_cache`, (…, token), see `_ElmoBiLm.forward`.
         Returns:
             "elmo_representations": a list of tensors (…, token, dim), with zeros at padding;
@@ -131,14 +131,16 @@ class Elmo(nn.Module):
         if word_inputs is not None and word_inputs.ndim > 2:
             leading_axes = word_inputs.shape[:-1]
             word_inputs = word_inputs.reshape(-1, word_inputs.shape[-1])
-        of_bilm = self._elmo_lstm(inputs, word_inputs)
+        bilm_output = self._elmo_lstm(inputs, word_inputs)
         representations = []
-        mask = of_bilm["mask"]
+        mask = bilm_output["mask"]
         for number in range(self._n_representations):
             mix = self.get_submodule(f"scalar_mix_{number}")
-            representation = mix(of_bilm["activations"], of_bilm["mask"])
+            representation = mix(bilm_output["activations"], bilm_output["mask"])
             if not self._keep_sentence_boundaries:
-                representation, mask = remove_sentence_boundaries(representation, of_bilm["mask"])
+                representation, mask = remove_sentence_boundaries(
+                    representation, bilm_output["mask"]
+                )
             representation = self._dropout(representation)
             if len(leading_axes) > 1:
                 shape = (*leading_axes, *representation.shape[1:])
@@ -150,10 +152,11 @@ class Elmo(nn.Module):
 
 
 class ElmoTokenEmbedder(nn.Module):
-    """One sum of the layers of a biLM, projected if asked; the arguments of `Elmo`.
+    """One learned sum of the layers of a biLM, with an optional projection.
 
     Args:
         projection_dim: the size of the output; None for the size of the biLM.
+        The other arguments are those of `Elmo`.
     """
 
     def __init__(
@@ -233,7 +236,7 @@ _MARK = "registered_by_elmo_cli"  # an attribute of our modules
 def register() -> None:
     """Make `import allennlp.…` find these names, so that code written for AllenNLP runs unchanged.
 
-    It is called before that code is imported, and may be called again.
+    Call it before that code is imported. Further calls do nothing.
 
     Raises:
         UsageError: AllenNLP is installed or imported.

@@ -121,19 +121,19 @@ class _ElmoBiLm(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """`forward` with all layers in one tensor, (layer, batch, token + 2, dim)."""
         if self._word_embedding is not None and word_inputs is not None:
-            read = self._read_words(word_inputs, self._word_embedding)
+            to_read = self._read_words(word_inputs, self._word_embedding)
         else:
-            read = self._read_characters(inputs)
+            to_read = self._read_characters(inputs)
         weights = self._weights_of_bilm()
         start = None
         if self._elmo_lstm.stateful:
-            start = self._elmo_lstm.start(State.zeros(self._options, len(read.rows)), weights)
+            start = self._elmo_lstm.start(State.zeros(self._options, len(to_read.rows)), weights)
         layers, final = self._computation.layers(
-            weights, read.types, read.rows, start, n_columns=read.mask.shape[1]
+            weights, to_read.types, to_read.rows, start, n_columns=to_read.mask.shape[1]
         )
         if final is not None:
             self._elmo_lstm.keep(final)
-        return layers, read.mask.to(layers.device)
+        return layers, to_read.mask.to(layers.device)
 
     def create_cached_cnn_embeddings(self, tokens: Sequence[str]) -> None:
         """Compute and keep the vectors of words, for `word_inputs` of `forward`."""
@@ -143,10 +143,10 @@ class _ElmoBiLm(nn.Module):
         vectors = self._computation.type_vectors(weights, [*boundaries, *strings])
         self.register_buffer("_bos_embedding", vectors[0].clone(), persistent=False)
         self.register_buffer("_eos_embedding", vectors[1].clone(), persistent=False)
-        of_words = vectors[2:].clone()
-        of_words[0] = 0  # of padding
-        n_words, dim = of_words.shape
-        embedding = nn.Embedding(n_words, dim, padding_idx=0, _weight=of_words)
+        word_vectors = vectors[2:].clone()
+        word_vectors[0] = 0  # of padding
+        n_words, dim = word_vectors.shape
+        embedding = nn.Embedding(n_words, dim, padding_idx=0, _weight=word_vectors)
         self._word_embedding = embedding.requires_grad_(self._requires_grad)
 
     def _weights_of_bilm(self) -> dict[str, Tensor]:
@@ -188,21 +188,24 @@ class _ElmoBiLm(nn.Module):
         """
         words = word_inputs.cpu().numpy()  # (batch, token)
         n_rows, n_columns = words.shape
-        used, numbers = np.unique(words, return_inverse=True)
+        used_words, numbers = np.unique(words, return_inverse=True)
         n_words = embedding.num_embeddings
-        if used.size and not 0 <= used[0] <= used[-1] < n_words:
-            raise IndexError(f"words {used[0]} to {used[-1]}, of a list of {n_words}")
-        begin = len(used)
-        end = len(used) + 1
-        nothing = len(used) + 2
+        if used_words.size and not 0 <= used_words[0] <= used_words[-1] < n_words:
+            raise IndexError(f"words {used_words[0]} to {used_words[-1]}, of a list of {n_words}")
+        begin = len(used_words)
+        end = len(used_words) + 1
+        no_vector = len(used_words) + 2
         is_word = words > 0
-        placed = np.full((n_rows, n_columns + 2), nothing)  # the number of a vector, or `nothing`
-        placed[:, 0] = begin
-        placed[:, 1:-1] = np.where(is_word, numbers.reshape(words.shape), nothing)
-        placed[np.arange(n_rows), is_word.sum(1) + 1] = end
-        mask = placed != nothing
-        rows = [row[:length] for row, length in zip(placed, mask.sum(1).tolist(), strict=True)]
-        indices = torch.from_numpy(used).to(embedding.weight.device)
+        n_words_of_rows = is_word.sum(1)
+        vector_numbers = np.full((n_rows, n_columns + 2), no_vector)
+        vector_numbers[:, 0] = begin
+        vector_numbers[:, 1:-1] = np.where(is_word, numbers.reshape(words.shape), no_vector)
+        vector_numbers[np.arange(n_rows), n_words_of_rows + 1] = end
+        mask = vector_numbers != no_vector
+        rows = [
+            row[:length] for row, length in zip(vector_numbers, mask.sum(1).tolist(), strict=True)
+        ]
+        indices = torch.from_numpy(used_words).to(embedding.weight.device)
         boundaries = torch.stack([self._bos_embedding, self._eos_embedding])
         vectors = torch.cat(
             [

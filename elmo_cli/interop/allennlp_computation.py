@@ -70,7 +70,7 @@ class BilmComputation:
         device = next(iter(weights.values())).device
         is_read = torch.arange(n_columns) < torch.from_numpy(lengths).unsqueeze(1)
         is_read = is_read.to(device)  # (batch, n_columns)
-        used = [*weights.values()]
+        used = list(weights.values())
         if isinstance(types, Tensor):
             used.append(types)
         if _is_fast(used):

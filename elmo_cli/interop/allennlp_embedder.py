@@ -64,9 +64,10 @@ class ElmoEmbedder:
         self.cuda_device = cuda_device
 
     def batch_to_embeddings(self, batch: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
-        """The layers of a batch, (batch, layer, token, dim), with zeros at padding; and the mask,
-        (batch, token), int64.
+        """The layers of a batch as one tensor, and its mask.
 
+        Returns:
+            (batch, layer, token, dim), with zeros at padding; and the mask, (batch, token), int64.
         Raises:
             IndexError: the batch has no tokens.
             ConfigurationError, AttributeError: a token is not a string, see `batch_to_ids`.
@@ -139,13 +140,7 @@ class ElmoEmbedder:
         name = str(getattr(input_file, "name", "input_file"))
         with input_file:
             lines = [line.strip() for line in input_file]
-        blank = [str(number) for number, line in enumerate(lines, 1) if not line]
-        if blank:
-            hint = "remove them; `elmo embed` keeps blank lines"
-            numbers = ", ".join(blank[:_MOST_LISTED])
-            if len(blank) > _MOST_LISTED:
-                numbers += f" and {len(blank) - _MOST_LISTED:,} more"
-            raise ConfigurationError(f"blank lines: {numbers}", hint, where=name)
+        _check_no_line_is_blank(lines, name)
         sentences = []
         for key, line in enumerate(lines):
             tokens = tuple(line.split())
@@ -194,6 +189,18 @@ class ElmoEmbedder:
         if is_carried:
             settings["batch_size"] = batch_size
         return settings
+
+
+def _check_no_line_is_blank(lines: Sequence[str], name: str) -> None:
+    """Raise a ConfigurationError that lists the numbers of the blank lines of a file."""
+    blank = [str(number) for number, line in enumerate(lines, 1) if not line]
+    if not blank:
+        return
+    numbers = ", ".join(blank[:_MOST_LISTED])
+    if len(blank) > _MOST_LISTED:
+        numbers += f" and {len(blank) - _MOST_LISTED:,} more"
+    hint = "remove them; `elmo embed` keeps blank lines"
+    raise ConfigurationError(f"blank lines: {numbers}", hint, where=name)
 
 
 def _is_empty_list(batch: list[Sequence[str]]) -> bool:

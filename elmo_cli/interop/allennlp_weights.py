@@ -66,36 +66,42 @@ def _lstm_tensors(layer: ProjectedLSTM) -> dict[str, Tensor]:
 
 def bilm_tensors(tensors: Mapping[str, Tensor], options: Options) -> dict[str, Tensor]:
     """The parameters of `bilm_of`, from tensors by AllenNLP's names; gradients flow back."""
-    found = {"char_cnn.embedding.weight": tensors[f"{EMBEDDER}._char_embedding_weights"]}
+    parameters = {"char_cnn.embedding.weight": tensors[f"{EMBEDDER}._char_embedding_weights"]}
     for number in range(len(options.filters)):
         for name in ("weight", "bias"):
             conv = tensors[f"{EMBEDDER}.char_conv_{number}.{name}"]
-            found[f"char_cnn.filters.{number}.{name}"] = conv
+            parameters[f"char_cnn.filters.{number}.{name}"] = conv
     for number in range(options.n_highway):
         for name in ("weight", "bias"):
             transform, carry = tensors[f"{_highway(number)}.{name}"].chunk(2)
-            found[f"char_cnn.highways.{number}.transform.{name}"] = transform
-            found[f"char_cnn.highways.{number}.carry.{name}"] = -carry
+            parameters[f"char_cnn.highways.{number}.transform.{name}"] = transform
+            parameters[f"char_cnn.highways.{number}.carry.{name}"] = -carry
     if options.has_cnn_projection:
         for name in ("weight", "bias"):
-            found[f"char_cnn.projection.{name}"] = tensors[f"{EMBEDDER}._projection.{name}"]
+            parameters[f"char_cnn.projection.{name}"] = tensors[f"{EMBEDDER}._projection.{name}"]
     for number in range(options.n_layers):
         for direction in _DIRECTIONS:
             source = f"{LSTM}.{direction}_layer_{number}"
             layer = f"{direction}_lm.layers.{number}"
-            found[f"{layer}.input.weight"] = _reordered(tensors[f"{source}.input_linearity.weight"])
-            found[f"{layer}.input.bias"] = _reordered(tensors[f"{source}.state_linearity.bias"])
+            parameters[f"{layer}.input.weight"] = _reordered(
+                tensors[f"{source}.input_linearity.weight"]
+            )
+            parameters[f"{layer}.input.bias"] = _reordered(
+                tensors[f"{source}.state_linearity.bias"]
+            )
             recurrent = _reordered(tensors[f"{source}.state_linearity.weight"])
-            found[f"{layer}.recurrent.weight"] = recurrent
+            parameters[f"{layer}.recurrent.weight"] = recurrent
             if options.has_lstm_projection:
                 projection = tensors[f"{source}.state_projection.weight"]
-                found[f"{layer}.projection.weight"] = projection
-    return found
+                parameters[f"{layer}.projection.weight"] = projection
+    return parameters
 
 
 def allennlp_options(options: Options) -> Options:
-    """The options of a biLM with AllenNLP's parameters: their forget bias is in the bias, and their
-    characters have AllenNLP's ids."""
+    """The options of a biLM with AllenNLP's parameters.
+
+    The bias of these parameters includes the forget bias, and their characters have AllenNLP's ids.
+    """
     return replace(options, n_characters=N_IDS, forget_bias=0.0)
 
 
@@ -130,7 +136,9 @@ def _highway(number: int) -> str:
 
 
 def _reordered(gates: Tensor) -> Tensor:
-    """The second and the third quarter of the rows exchanged: from the order of bilm-tf (input,
-    candidate, forget, output) to AllenNLP's, and back."""
+    """Exchange the second and the third quarter of the rows.
+
+    This converts the order of bilm-tf (input, candidate, forget, output) to AllenNLP's, and back.
+    """
     first, second, third, fourth = gates.chunk(4)
     return torch.cat([first, third, second, fourth])

@@ -34,7 +34,7 @@ def embed_docs(
         UsageError: a document has no sentence boundaries, but `per_sentence` needs them.
     """
     sentences: list[Sentence] = []
-    positions: list[list[int]] = []  # of the words of each sentence in its document
+    positions_of_words: list[list[int]] = []  # of the words of each sentence in its document
     for number, doc in enumerate(docs):
         for position, span in enumerate(_sentences_of(doc, per_sentence)):
             words = [token for token in span if not token.is_space]
@@ -45,11 +45,13 @@ def embed_docs(
                 starts_document=position == 0,
             )
             sentences.append(sentence)
-            positions.append([token.i for token in words])
+            positions_of_words.append([token.i for token in words])
     no_tokens = embedder.embed([])
     arrays = [_zeros_like(no_tokens, len(doc)) for doc in docs]
-    for (sentence, array), words_at in zip(embedder.stream(sentences), positions, strict=True):
-        arrays[sentence.key][..., words_at, :] = array
+    for (sentence, array), word_positions in zip(
+        embedder.stream(sentences), positions_of_words, strict=True
+    ):
+        arrays[sentence.key][..., word_positions, :] = array
     return arrays
 
 
