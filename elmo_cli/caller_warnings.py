@@ -10,7 +10,7 @@ _PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
 
 
 def warn_caller(message: str) -> None:
-    """Issue a UserWarning with the line of the caller, however deep in the library it arises."""
+    """Issue a UserWarning with the line of the caller, at any depth of calls in the library."""
     stack_level = 2
     frame = sys._getframe(1)
     # `skip_file_prefixes` of `warnings.warn` requires Python 3.12.

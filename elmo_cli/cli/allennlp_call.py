@@ -27,14 +27,14 @@ class AllenNlpCall:
         own_words: files and options that `elmo embed` knows, in order, without `-o`.
         files: the files among them.
         output: the value of `-o`; None if it is missing.
-        foreign: the first option of `allennlp elmo`; "" if there is none.
+        foreign_option: the first option of `allennlp elmo`; "" if there is none.
         added: options that replace those of `allennlp elmo`.
     """
 
     own_words: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
     output: str | None = None
-    foreign: str = ""
+    foreign_option: str = ""
     added: list[str] = field(default_factory=list)
 
     @classmethod
@@ -69,7 +69,9 @@ class AllenNlpCall:
             else:
                 call.own_words.append(word)
                 if takes_value.get(word):
-                    call.own_words += [value for value in [next(remaining, None)] if value]
+                    value = next(remaining, "")
+                    if value:
+                        call.own_words.append(value)
         return call
 
     @property
@@ -79,7 +81,7 @@ class AllenNlpCall:
             return False
         second = self.files[1]
         is_new = not os.path.exists(second) or second.endswith(_SUFFIXES)
-        return bool(self.foreign) or is_new
+        return bool(self.foreign_option) or is_new
 
     def line(self) -> str:
         """The line of `elmo embed` that does what was meant."""
@@ -87,9 +89,7 @@ class AllenNlpCall:
         output = self.output
         if self.has_second_path:
             output = self.files[1]
-            words.reverse()  # to remove the last word that is equal, not the input
-            words.remove(output)
-            words.reverse()
+            words = _without_last(words, output)  # the input may be equal
         if not self.files:
             words.insert(0, "FILE")
         if output is None:
@@ -102,10 +102,16 @@ class AllenNlpCall:
         self.own_words += files
 
     def _replace(self, name: str, *own_words: str) -> None:
-        self.foreign = self.foreign or name
+        self.foreign_option = self.foreign_option or name
         typed = [word.partition("=")[0] for word in [*self.added, *self.own_words]]
         if own_words and own_words[0] not in typed:
             self.added += own_words
+
+
+def _without_last(words: list[str], word: str) -> list[str]:
+    """The words without the last one that equals `word`."""
+    position = len(words) - 1 - words[::-1].index(word)
+    return words[:position] + words[position + 1 :]
 
 
 class EmbedCommand(GroupedCommand):
@@ -117,9 +123,9 @@ class EmbedCommand(GroupedCommand):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption:
-            if not call.foreign:
+            if not call.foreign_option:
                 raise
-            where = call.foreign
+            where = call.foreign_option
             raise UsageError("an option of `allennlp elmo`", hint, where=where) from None
         except click.MissingParameter:
             if not call.has_second_path:

@@ -202,9 +202,9 @@ class _ElmoBiLm(nn.Module):
         vector_numbers[:, 1:-1] = np.where(is_word, numbers.reshape(words.shape), no_vector)
         vector_numbers[np.arange(n_rows), n_words_of_rows + 1] = end
         mask = vector_numbers != no_vector
-        rows = [
-            row[:length] for row, length in zip(vector_numbers, mask.sum(1).tolist(), strict=True)
-        ]
+        rows = []
+        for row, length in zip(vector_numbers, mask.sum(1).tolist(), strict=True):
+            rows.append(row[:length])
         indices = torch.from_numpy(used_words).to(embedding.weight.device)
         boundaries = torch.stack([self._bos_embedding, self._eos_embedding])
         vectors = torch.cat(

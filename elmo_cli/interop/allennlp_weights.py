@@ -83,13 +83,11 @@ def bilm_tensors(tensors: Mapping[str, Tensor], options: Options) -> dict[str, T
         for direction in _DIRECTIONS:
             source = f"{LSTM}.{direction}_layer_{number}"
             layer = f"{direction}_lm.layers.{number}"
-            parameters[f"{layer}.input.weight"] = _reordered(
-                tensors[f"{source}.input_linearity.weight"]
-            )
-            parameters[f"{layer}.input.bias"] = _reordered(
-                tensors[f"{source}.state_linearity.bias"]
-            )
+            weight = _reordered(tensors[f"{source}.input_linearity.weight"])
+            bias = _reordered(tensors[f"{source}.state_linearity.bias"])
             recurrent = _reordered(tensors[f"{source}.state_linearity.weight"])
+            parameters[f"{layer}.input.weight"] = weight
+            parameters[f"{layer}.input.bias"] = bias
             parameters[f"{layer}.recurrent.weight"] = recurrent
             if options.has_lstm_projection:
                 projection = tensors[f"{source}.state_projection.weight"]

@@ -48,9 +48,8 @@ def embed_docs(
             positions_of_words.append([token.i for token in words])
     no_tokens = embedder.embed([])
     arrays = [_zeros_like(no_tokens, len(doc)) for doc in docs]
-    for (sentence, array), word_positions in zip(
-        embedder.stream(sentences), positions_of_words, strict=True
-    ):
+    embedded = embedder.stream(sentences)
+    for (sentence, array), word_positions in zip(embedded, positions_of_words, strict=True):
         arrays[sentence.key][..., word_positions, :] = array
     return arrays
 

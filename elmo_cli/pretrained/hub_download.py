@@ -84,17 +84,17 @@ def _is_intact(model: HubModel) -> bool:
         return False
     if record is None:
         return False
-    return not _unfinished(record.files, model.folder)
+    return not _incomplete_files(record.files, model.folder)
 
 
-def _unfinished(files: Iterable[RemoteFile], folder: Path) -> list[RemoteFile]:
+def _incomplete_files(files: Iterable[RemoteFile], folder: Path) -> list[RemoteFile]:
     """The files that are missing, or have another size or SHA-256."""
-    unfinished = []
+    incomplete = []
     for file in files:
         path = folder / file.name
         if not path.is_file() or file.problem(path):
-            unfinished.append(file)
-    return unfinished
+            incomplete.append(file)
+    return incomplete
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def _download_revision(model: HubModel, on_bytes: Callable[[int, int], None] | N
         if snapshot.commit is None:  # the files of another commit could be in there
             shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(exist_ok=True)
-    to_fetch = _unfinished(snapshot.files, unfinished)
+    to_fetch = _incomplete_files(snapshot.files, unfinished)
     total = sum(file.bytes or 0 for file in to_fetch)  # of small files, the hub states no size
     n_complete = 0  # bytes of complete files
 
@@ -141,6 +141,7 @@ def _download_revision(model: HubModel, on_bytes: Callable[[int, int], None] | N
 
 
 def _recorded(file: RemoteFile, path: Path) -> RemoteFile:
+    """A downloaded file with its size and SHA-256, as hub.json records them."""
     return replace(file, bytes=path.stat().st_size, sha256=sha256_of_file(path))
 
 

@@ -26,6 +26,7 @@ _DIGEST = np.dtype(f"S{_DIGEST_BYTES}")
 _SENTENCE = np.dtype([("key", "<i8"), ("digest", _DIGEST)])  # the digest is that of its line
 _MAX_PENDING = 1 << 18  # bytes in memory, before they are moved to the disk
 _NUMBERED = re.compile(rb' \(Occurrence \d+\)"')  # the end of a JSON string
+_MOST_SUFFIX_BYTES = 40  # of such an end; a number of occurrences has far fewer digits
 
 
 class SentenceMap:
@@ -236,7 +237,8 @@ def _digest(encoded_line: bytes) -> bytes:
 def _is_numbered(encoded_line: bytes) -> bool:
     """Whether a JSON string ends as the names of later occurrences do."""
     is_candidate = encoded_line.endswith(b')"')
-    return is_candidate and _NUMBERED.search(encoded_line, len(encoded_line) - 40) is not None
+    suffix_start = len(encoded_line) - _MOST_SUFFIX_BYTES
+    return is_candidate and _NUMBERED.search(encoded_line, suffix_start) is not None
 
 
 def _numbered_name(line: bytes, occurrence: int) -> bytes:
