@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import resource
 import signal
@@ -93,17 +94,19 @@ def test_an_imported_program_is_not_memory_of_the_reader(monkeypatch: pytest.Mon
     """A large library would leave a reader less memory than its files may take."""
     n_bytes = 64 << 20
     monkeypatch.setattr(isolate, "MIN_MEMORY", n_bytes)
-    kept = []
 
-    def read(n_read: int) -> int:
+    def read() -> int:
         with memory_not_counted():
-            kept.append(bytes(4 * n_bytes))
-        kept.append(bytes(n_read))
-        return len(kept)
+            program = mmap.mmap(-1, 4 * n_bytes)
+        content = mmap.mmap(-1, n_bytes // 2)
+        return len(program) + len(content)
 
-    assert run_isolated(lambda: read(n_bytes // 2), [], EmbeddingsFileError) == 2
-    with pytest.raises(EmbeddingsFileError):
-        run_isolated(lambda: read(2 * n_bytes), [], EmbeddingsFileError)
+    def read_too_much() -> int:
+        return read() + take_memory()
+
+    assert run_isolated(read, [], EmbeddingsFileError) == 4 * n_bytes + n_bytes // 2
+    with pytest.raises(EmbeddingsFileError, match="more memory than"):
+        run_isolated(read_too_much, [], EmbeddingsFileError)
 
 
 def test_memory_is_counted_as_before_where_it_has_no_limit() -> None:
