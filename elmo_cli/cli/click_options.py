@@ -45,10 +45,11 @@ class CompletedText(click.types.StringParamType):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        names = self._names() if self._names is not None else []
-        completions = [CompletionItem(name) for name in names if name.startswith(incomplete)]
-        if self._paths is not None:
+        completions = []
+        if self._paths is not None:  # first, because the script for bash drops what comes before it
             completions.append(CompletionItem(incomplete, type=self._paths))
+        names = self._names() if self._names is not None else []
+        completions += [CompletionItem(name) for name in names if name.startswith(incomplete)]
         return completions
 
 

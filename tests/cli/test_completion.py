@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -63,6 +64,43 @@ def test_all_values_are_completed_without_torch(line: str, values: list[str]) ->
 def test_commands_and_options_are_completed() -> None:
     assert sorted(completed("elmo pre")) == ["plain,predict", "plain,pretrain"]
     assert sorted(completed("elmo embed --lay")) == ["plain,--layers", "plain,--layout"]
+
+
+# Calls the function of the script for bash, as bash does, for each line that follows it.
+BASH = """
+eval "$(_ELMO_COMPLETE=bash_source elmo)"
+compopt() { :; }
+for line in "$@"; do
+    IFS=' ' read -ra COMP_WORDS <<< "$line"
+    [[ $line == *' ' ]] && COMP_WORDS+=("")
+    COMP_CWORD=$(( ${#COMP_WORDS[@]} - 1 ))
+    COMPREPLY=()
+    _elmo_completion elmo
+    echo "${COMPREPLY[*]}"
+done
+"""
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_bash_offers_models_where_a_path_is_possible(tmp_path: Path) -> None:
+    """The script for bash drops the names that come before an item for paths."""
+    command = tmp_path / "elmo"
+    command.write_text(f"#!{sys.executable}\n{RUN}", encoding="utf-8")
+    command.chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    lines = ["elmo embed x -m ori", "elmo models show ", "elmo embed ori"]
+    done = subprocess.run(
+        ["bash", "-c", BASH, "bash", *lines],
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    names = [model.name for model in CATALOGUE]
+    of_option, of_argument, of_files = done.stdout.splitlines()
+    assert of_option.split() == [name for name in names if name.startswith("ori")]
+    assert of_argument.split() == names
+    assert of_files == ""  # bash completes files itself
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -168,9 +168,9 @@ def test_a_processor_that_emulates_bfloat16_is_warned_of(
 
 def test_models_and_choices_are_completed() -> None:
     assert offered("embed", "-m", "orig") == [
+        ("file", "orig"),
         ("plain", "original"),
         ("plain", "original-5.5b"),
-        ("file", "orig"),
     ]
     assert offered("models", "pull", "sm") == [("plain", "small")]
     assert ("plain", "float16") in offered("embed", "--dtype", "fl")
