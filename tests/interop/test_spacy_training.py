@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -131,31 +132,46 @@ def test_learned_layers_begin_with_the_average_and_have_right_gradients(tiny: Pa
             assert gradients[number] == pytest.approx(difference, rel=1e-2, abs=1e-2)
 
 
-@pytest.mark.parametrize(("cache_tokens", "n_computed"), [(1000, 1), (0, 3), (2, 3)])
-def test_training_texts_are_computed_once(
-    cache_tokens: int, n_computed: int, tiny: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many documents the biLM reads in each call."""
     from elmo_cli.interop import spacy_tok2vec
 
-    computed = []
+    calls: list[int] = []
     embed_docs = spacy_tok2vec.embed_docs
 
     def spied(embedder: Any, docs: Any, **settings: Any) -> Any:
-        computed.append(len(docs))
+        calls.append(len(docs))
         return embed_docs(embedder, docs, **settings)
 
     monkeypatch.setattr(spacy_tok2vec, "embed_docs", spied)
+    return calls
+
+
+@pytest.mark.parametrize(("cache_tokens", "n_computed"), [(1000, 1), (0, 3), (2, 3)])
+def test_training_texts_are_computed_once(
+    cache_tokens: int, n_computed: int, tiny: Path, computed: list[int]
+) -> None:
     made = layer(tiny, cache_tokens=cache_tokens)
     results = [made.begin_update(docs_of("The cat sat"))[0] for _ in range(3)]
     assert computed == [1] * n_computed
     assert (results[0][0] == results[2][0]).all()
 
 
-def test_texts_that_are_not_trained_on_are_not_kept(tiny: Path) -> None:
+def test_texts_that_are_not_trained_on_are_not_kept(tiny: Path, computed: list[int]) -> None:
+    """Otherwise a pipeline in use would keep the first texts that it reads."""
     made = layer(tiny)
-    made.predict(docs_of("The cat sat"))
-    assert not made.attrs.get("cache")
+    for _ in range(2):
+        made.predict(docs_of("The cat sat"))
+    assert computed == [1, 1]
+
+
+def test_the_cache_is_neither_stored_nor_pickled(tiny: Path, computed: list[int]) -> None:
+    made = layer(tiny)
+    made.begin_update(docs_of("The cat sat"))
     assert len(made.to_bytes()) < 2000
+    pickle.loads(pickle.dumps(made)).begin_update(docs_of("The cat sat"))
+    assert computed == [1, 1]
 
 
 @pytest.mark.parametrize(
