@@ -281,7 +281,8 @@ class _VectorColumns:
     """
 
     def __init__(self, file: OpenParquet) -> None:
-        schema = file.table.schema_arrow
+        with reading(file.filename, EmbeddingsFileError):
+            schema = file.table.schema_arrow
         fields = [field for field in schema if field.name == VECTOR or field.name.startswith(LAYER)]
         self.names = [str(field.name) for field in fields]
         self.are_layers = self.names != [VECTOR]
@@ -292,7 +293,9 @@ class _VectorColumns:
             return
         kind = kinds.pop()
         value_type = str(getattr(kind, "value_type", ""))
-        if kinds or value_type not in ("float", "halffloat"):
+        # Lists of any length have no size; pyarrow reads such if its own schema is damaged.
+        has_size = hasattr(kind, "list_size")
+        if kinds or not has_size or value_type not in ("float", "halffloat"):
             problem = "its columns of vectors are not lists of floats of one length"
             raise EmbeddingsFileError(problem, CORRUPT_HINT, where=file.filename)
         self.dim = int(kind.list_size)

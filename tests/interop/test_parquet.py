@@ -241,6 +241,20 @@ def test_damages_are_read_or_refused(folder: Path) -> None:
             same(folder / "b.hdf5", folder / "a.parquet")
 
 
+def test_a_damaged_name_of_the_schema_is_refused(folder: Path) -> None:
+    """Without its own schema, pyarrow reads lists of any length, which have no size."""
+    made("embed", "a.txt", "-o", "a.parquet")
+    content = Path("a.parquet").read_bytes()
+    assert content.count(b"ARROW:schema") == 1
+    Path("a.parquet").write_bytes(content.replace(b"ARROW:schema", b"ARROW:schemb"))
+    refused(
+        elmo("kwic", "a.parquet", "cat"),
+        1,
+        "a.parquet: its columns of vectors are not lists of floats of one length",
+        "get it again",
+    )
+
+
 def test_what_parquet_cannot_hold_is_refused(tmp_path: Path) -> None:
     lone = Sentence(("a\udc80",), 0, "a\udc80", source="in.txt", line=1)
     source = write(tmp_path / "a.hdf5", [lone], layout="flat")
