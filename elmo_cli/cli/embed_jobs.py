@@ -30,12 +30,13 @@ from elmo_cli.embed.plan import Plan, measure_speed, plan_job
 from elmo_cli.embed.run import RunSummary, make_embedder, run_job
 from elmo_cli.embed.stream_formats import sentence_writer
 from elmo_cli.embed.text_fit import text_fit
-from elmo_cli.errors import InputError, ModelError
+from elmo_cli.errors import InputError
 from elmo_cli.files import is_url
 from elmo_cli.fit import fit_facts
 from elmo_cli.messages import duration, format_bytes, plural
 from elmo_cli.pretrained.load import load_files
 from elmo_cli.pretrained.model_files import ModelFiles
+from elmo_cli.requirements import import_program
 from elmo_cli.text.input import InputReport, is_stream, read_sentences
 
 if TYPE_CHECKING:
@@ -166,13 +167,9 @@ def write_shards(
 ) -> None:
     """Run a job on a Ray cluster; `threads` and `gpus` are those of each worker."""
     _silence_ray()
-    try:
-        from elmo_cli.cluster.run import ClusterSettings, LoadedModel, embed_on_cluster
-    except ModuleNotFoundError as error:
-        if error.name != "ray":
-            raise
-        hint = "`pip install '.[ray]'` in a clone"
-        raise ModelError("ray is not installed", hint, where="--ray") from None
+    import_program("ray", "ray", where="--ray")
+    from elmo_cli.cluster.run import ClusterSettings, LoadedModel, embed_on_cluster
+
     cluster = ClusterSettings(address=address, workers=workers, threads=threads, gpus=gpus)
     start_s = time.monotonic()
     progress = console.ProgressDisplay(None, "tokens")

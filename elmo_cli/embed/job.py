@@ -134,7 +134,8 @@ class EmbedJob:
             OutputError: the output or its list of skipped lines exists or cannot be written to, or
                 its suffix is one of a format that is not written.
             UsageError: the output is an input or a file of the model, or its format does not store
-                the dtype or needs a program that is not installed.
+                the dtype.
+            ElmoError: the program that the format needs is not installed.
         """
         check_inputs(self.inputs, self.text)
         for path in (self.output, self.skipped_list):

@@ -18,7 +18,7 @@ import numpy as np
 from elmo_cli.interop.parquet_index import ATTRIBUTE, IndexWriter
 from elmo_cli.interop.parquet_reader import OpenParquet
 from elmo_cli.interop.parquet_rows import EXTRA, LAYER, VECTOR, RowGroupWriter, TableColumns
-from elmo_cli.interop.requirements import import_program
+from elmo_cli.requirements import import_program
 from elmo_cli.store.layouts import StoredSentence, is_number, layout_of_spec
 from elmo_cli.store.layouts.flat import SentenceColumns
 from elmo_cli.store.layouts.sentence_datasets import NameLayout
@@ -29,7 +29,7 @@ from elmo_cli.text.sentence import Sentence
 
 
 def check_program() -> None:
-    """Raise a UsageError if pyarrow is not installed."""
+    """Raise an ElmoError if pyarrow is not installed."""
     import_program("pyarrow", EXTRA)
 
 

@@ -16,8 +16,8 @@ from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.hdf5 import reading
 from elmo_cli.interop.parquet_index import ATTRIBUTE, IndexRows, SentenceIndex
 from elmo_cli.interop.parquet_rows import EXTRA, LAYER, VECTOR
-from elmo_cli.interop.requirements import import_program
 from elmo_cli.messages import CORRUPT_HINT, plural
+from elmo_cli.requirements import import_program
 from elmo_cli.store.layouts import (
     Handle,
     Key,

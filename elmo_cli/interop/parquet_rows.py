@@ -12,7 +12,7 @@ import numpy as np
 
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import OutputError
-from elmo_cli.interop.requirements import import_program
+from elmo_cli.requirements import import_program
 from elmo_cli.store.spec import DTYPES
 
 ROWS = 4096  # of a row group

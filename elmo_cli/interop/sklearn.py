@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from elmo_cli.interop.requirements import import_program
+from elmo_cli.requirements import import_program
 
 if TYPE_CHECKING:
     from elmo_cli.interop.elmo_vectorizer import ElmoVectorizer as ElmoVectorizer

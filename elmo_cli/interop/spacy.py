@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from elmo_cli.interop.requirements import import_program
+from elmo_cli.requirements import import_program
 
 if TYPE_CHECKING:
     from elmo_cli.interop.spacy_component import make_component as make_component

@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elmo_cli.errors import ElmoError, OutputError
+from elmo_cli.errors import OutputError
 from elmo_cli.files import StrPath, new_file
+from elmo_cli.requirements import import_program
 
 if TYPE_CHECKING:
     from elmo_cli.plot.inline_figure import InlineFigure
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 # Okabe and Ito's colors, which color-blind readers can distinguish, without yellow and black.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9")
 GRAY = "#777777"
+EXTRA = "plot"  # which installs the libraries that draw
 _DPI = 150
 _SETTINGS: Any = {
     "axes.spines.top": False,
@@ -47,21 +48,12 @@ def check_format(path: StrPath, *, of_tokens: bool = False) -> str:
         hint = f"end the name in {', '.join(suffixes)} or .pdf"
         raise OutputError("its suffix is not a supported plot format", hint, where=path)
     if suffix == ".html":
-        check_installed("bokeh", "bokeh", path)
+        import_program("bokeh", EXTRA, where=path)
     else:
-        check_installed("matplotlib", "matplotlib", path)
+        import_program("matplotlib", EXTRA, where=path)
     if of_tokens:
-        check_installed("scikit-learn", "sklearn", path)
+        import_program("sklearn", EXTRA, where=path)
     return suffix[1:]
-
-
-def check_installed(library: str, module: str, path: StrPath = "") -> None:
-    """Raise an ElmoError if a library that a plot requires is not installed."""
-    try:
-        import_module(module)
-    except ImportError:
-        hint = "`pip install '.[plot]'` in a clone"
-        raise ElmoError(f"{library} is not installed", hint, where=path) from None
 
 
 @contextmanager
@@ -73,7 +65,7 @@ def new_figure(width: float, height: float) -> Iterator[InlineFigure]:
     Raises:
         ElmoError: matplotlib is not installed.
     """
-    check_installed("matplotlib", "matplotlib")
+    import_program("matplotlib", EXTRA)
     from matplotlib import rc_context
 
     from elmo_cli.plot.inline_figure import InlineFigure

@@ -17,9 +17,9 @@ from elmo_cli.arrays import Float32Array, Float64Array
 from elmo_cli.errors import UsageError
 from elmo_cli.files import StrPath
 from elmo_cli.plot.figure import (
+    EXTRA,
     as_label,
     check_format,
-    check_installed,
     new_figure,
     plain,
     write_figure,
@@ -35,6 +35,7 @@ from elmo_cli.plot.token_groups import (
     plot_groups,
 )
 from elmo_cli.plot.token_page import write_page
+from elmo_cli.requirements import import_program
 from elmo_cli.store.reader import Embeddings, open_embeddings
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ def _projection(plotted: PlottedTokens, n_clusters: int | None) -> _Projection:
     Raises:
         ElmoError: scikit-learn is not installed.
     """
-    check_installed("scikit-learn", "sklearn")
+    import_program("sklearn", EXTRA)
     components, fractions = principal_components(unit_vectors(plotted.vectors))
     names = plotted.groups
     legend_title = ""

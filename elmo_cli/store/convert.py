@@ -42,8 +42,9 @@ def convert(
     Returns:
         output, layout, dtype, sentences, tokens, bytes, sentence_map, warnings.
     Raises:
-        UsageError: the file does not record what the layout needs, or has no such layers; the
-            format does not store the dtype, or needs a program that is not installed.
+        UsageError: the file does not record what the layout needs, or has no such layers; or the
+            format does not store the dtype.
+        ElmoError: the program that the format needs is not installed.
         EmbeddingsFileError: it can't be read, or a sentence does not match its checksum.
         OutputError: `out` can't be written, or a value is beyond the dtype.
     """

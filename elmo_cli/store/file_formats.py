@@ -44,7 +44,7 @@ class FormatModule(Protocol):
     """What the module of a format other than HDF5 provides."""
 
     def check_program(self) -> None:
-        """Raise a UsageError if the program that the format needs is not installed."""
+        """Raise an ElmoError if the program that the format needs is not installed."""
 
     def new_output_file(
         self, path: Path, spec: FileSpec, compression: str
@@ -83,8 +83,8 @@ class FileFormat:
         """Refuse settings of a new file before it is begun.
 
         Raises:
-            UsageError: the format does not store the dtype or has no such compression, or the
-                program that it needs is not installed.
+            UsageError: the format does not store the dtype or has no such compression.
+            ElmoError: the program that it needs is not installed.
         """
         if dtype not in self.dtypes:
             hint = "use `dtype=float16`, or write HDF5"

@@ -68,7 +68,8 @@ class EmbeddingsWriter:
             ResumeError: the output was made with other settings, or is not one of ours.
             OutputError: the path is taken or cannot be written to, or its suffix is one of a format
                 that is not written.
-            UsageError: the format does not store the dtype, or its program is not installed.
+            UsageError: the format does not store the dtype.
+            ElmoError: the program that the format needs is not installed.
         """
         format_of_output(path).check(spec.dtype)
         writer = cls(path, spec)

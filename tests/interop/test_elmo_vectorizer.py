@@ -217,7 +217,7 @@ try:
 except Exception as error:
     print(type(error).__name__, error.problem, error.hint)
 """
-    shown = "UsageError sklearn is not installed `pip install '.[sklearn]'` in a clone"
+    shown = "ElmoError scikit-learn is not installed `pip install '.[sklearn]'` in a clone"
     assert run_python(code).splitlines() == ["False True", shown]
 
 

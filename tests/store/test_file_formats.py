@@ -10,7 +10,7 @@ from embedding_files import lines, write
 
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.settings import EmbedderSettings
-from elmo_cli.errors import OutputError, UsageError
+from elmo_cli.errors import ElmoError, OutputError, UsageError
 from elmo_cli.store.convert import convert
 from elmo_cli.store.file_formats import (
     ALL_FORMATS,
@@ -123,7 +123,7 @@ def test_a_missing_program_is_named_before_any_work(tmp_path: Path) -> None:
         lambda: EmbeddingsWriter.open(out, FileSpec()),
         lambda: convert(source, out),
     ):
-        with pytest.raises(UsageError, match="pyarrow is not installed") as caught:
+        with pytest.raises(ElmoError, match="pyarrow is not installed") as caught:
             work()
         assert caught.value.hint == "`pip install '.[parquet]'` in a clone"
     assert not list(tmp_path.glob("b*"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from elmo_cli.errors import UsageError
-from elmo_cli.interop.requirements import import_program
+from elmo_cli.errors import ElmoError
+from elmo_cli.requirements import import_program
 
 
 def test_an_installed_program_is_imported():
@@ -14,9 +14,10 @@ def test_an_installed_program_is_imported():
 
 @pytest.mark.parametrize("module", ["nosuchprogram", "nosuchprogram.table"])
 def test_a_missing_program_names_its_extra(module):
-    with pytest.raises(UsageError, match="nosuchprogram is not installed") as raised:
+    with pytest.raises(ElmoError, match="nosuchprogram is not installed") as raised:
         import_program(module, "parquet")
     assert raised.value.hint == "`pip install '.[parquet]'` in a clone"
+    assert raised.value.exit_code == 1
 
 
 def test_a_program_that_lacks_a_module_itself_is_not_called_missing(tmp_path, monkeypatch):
