@@ -173,6 +173,56 @@ def test_several_layers_are_refused(tiny: Path) -> None:
         pipeline(tiny, layers="0,1")("The cat")
 
 
+@pytest.fixture
+def batches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many documents are computed together, in each call."""
+    from elmo_cli.interop import spacy_component
+
+    sizes: list[int] = []
+    embed_docs = spacy_component.embed_docs
+
+    def spied(embedder: Any, docs: Any, **settings: Any) -> Any:
+        sizes.append(len(docs))
+        return embed_docs(embedder, docs, **settings)
+
+    monkeypatch.setattr(spacy_component, "embed_docs", spied)
+    return sizes
+
+
+@pytest.mark.parametrize(("batch_size", "sizes"), [(2, [2, 2, 1]), (128, [3, 2])])
+def test_the_smaller_batch_size_holds(
+    batch_size: int, sizes: list[int], tiny: Path, batches: list[int]
+) -> None:
+    """That of the configuration, and that of `nlp.pipe`."""
+    list(pipeline(tiny, batch_size=batch_size).pipe(TEXTS[:5], batch_size=3))
+    assert batches == sizes
+
+
+def test_the_error_handler_of_the_pipeline_is_called(tiny: Path) -> None:
+    nlp = pipeline(tiny, per_sentence=True)  # which needs sentence boundaries
+    failed = []
+    nlp.set_error_handler(lambda name, component, docs, error: failed.append((name, len(docs))))
+    assert list(nlp.pipe(["", "The cat", "It slept"], batch_size=1)) != []
+    assert failed == [("elmo", 1), ("elmo", 1)]
+
+
+def test_the_embedder_has_the_device_and_precision_of_the_configuration(tiny: Path) -> None:
+    from elmo_cli.interop.spacy import tok2vec
+
+    nlp = pipeline(tiny, precision="int8")
+    settings = nlp.get_pipe("elmo").config.settings
+    assert (settings.device, settings.precision) == ("cpu", "int8")
+    exact = pipeline(tiny)("The cat sat").tensor
+    rounded = nlp("The cat sat").tensor
+    assert 0 < np.abs(rounded - exact).max() < 0.1
+    trained = tok2vec(model=str(tiny), precision="int8", device="cpu")
+    trained.initialize()
+    (vectors,) = trained.predict([nlp.make_doc("The cat sat")])
+    assert (vectors == rounded).all()
+    with pytest.raises(UsageError, match="device"):
+        tok2vec(model=str(tiny), device="tpu")
+
+
 # -- stored and in other processes ----------------------------------------------------------------
 
 
