@@ -375,24 +375,6 @@ def test_each_epoch_is_evaluated() -> None:
         assert settings.warmup_steps == steps // 20 + 1
 
 
-@pytest.mark.parametrize(
-    ("settings", "rate"),
-    [
-        ({"max_epochs": 1.0}, 5e-4),
-        ({"max_epochs": 40.0}, 1e-3),
-        ({"max_steps": 10}, 1e-4),
-        ({"max_epochs": 1.0, "max_steps": 10}, 1e-4),
-        ({"max_steps": 10, "learning_rate": 0.02}, 0.02),
-        ({"max_steps": 10, "optimizer": "adagrad"}, 0.05),
-    ],
-)
-def test_default_learning_rate(settings: dict[str, Any], rate: float) -> None:
-    """Few steps at the full rate spoil a model; an epoch has 250 steps."""
-    corpus = Corpus.read([["a"] * 79] * 250)
-    completed = finetune_settings(TrainSettings(batch_size=4, **settings), corpus)
-    assert completed.learning_rate == pytest.approx(rate)
-
-
 def test_rounded_weights_are_measured_even_if_no_step_was_better(
     tune: Tune, learned: Facts
 ) -> None:

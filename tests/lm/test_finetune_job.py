@@ -88,3 +88,21 @@ def test_evaluations_and_warmup_of_an_epoch(
 )
 def test_limits_in_words(limits: dict[str, Any], words: str) -> None:
     assert _limits_in_words(TrainSettings(**limits)) == f"for at most {words}"
+
+
+@pytest.mark.parametrize(
+    ("settings", "rate"),
+    [
+        ({"max_epochs": 1.0}, 5e-4),
+        ({"max_epochs": 40.0}, 1e-3),
+        ({"max_steps": 10}, 1e-4),
+        ({"max_epochs": 1.0, "max_steps": 10}, 1e-4),
+        ({"max_steps": 10, "learning_rate": 0.02}, 0.02),
+        ({"max_steps": 10, "optimizer": "adagrad"}, 0.05),
+    ],
+)
+def test_default_learning_rate(settings: dict[str, Any], rate: float) -> None:
+    """Few steps at the full rate spoil a model; an epoch has 250 steps."""
+    corpus = Corpus.read([["a"] * 79] * 250)
+    completed = finetune_settings(TrainSettings(batch_size=4, **settings), corpus)
+    assert completed.learning_rate == pytest.approx(rate)

@@ -14,7 +14,6 @@ import pytest
 from embedding_files import LINES, array, documents, lines, proteins, write
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 from elmo_cli.errors import EmbeddingsFileError, InputError, OutputError, UsageError
 from elmo_cli.hdf5 import dataset_names
@@ -22,7 +21,6 @@ from elmo_cli.store.digests import tokens_digest, tokens_sha256
 from elmo_cli.store.layouts import LAYOUTS, UniqueNames, layout_of_spec
 from elmo_cli.store.layouts.line_tokens import LineCheck, split_line, split_line_by_digest
 from elmo_cli.store.layouts.spool import SpooledText
-from elmo_cli.store.quantization import dequantize, quantize
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence
@@ -373,30 +371,3 @@ def test_digests_of_tokens_depend_on_the_tokens_alone() -> None:
     known = struct.pack("<3Q", 2, 1, 3) + "écat".encode()  # as SCHEMA.md says
     assert tokens_digest(("é", "cat")) == hashlib.blake2b(known, digest_size=8).digest()
     assert tokens_sha256(tokens_digest(("a",))) != tokens_sha256(b"")
-
-
-# -- int8 ------------------------------------------------------------------------------------------
-
-FLOATS = st.floats(allow_nan=False, allow_infinity=False, width=32)
-VECTORS = hnp.arrays(np.float32, hnp.array_shapes(min_dims=2, max_dims=3), elements=FLOATS)
-
-
-@given(VECTORS)
-def test_no_value_is_off_by_more_than_half_a_step(vectors: np.ndarray) -> None:
-    """A scale that is too small would cut the greatest value of a vector."""
-    values, scales = quantize(vectors)
-    assert (values.dtype, scales.dtype) == (np.int8, np.float32)
-    assert scales.shape == vectors.shape[:-1]
-    greatest = np.abs(vectors).max(-1)
-    assert (scales <= greatest / 127 * (1 + 2.0**-14)).all()
-    off = np.abs(dequantize(values, scales).astype(np.float64) - vectors)
-    assert (off <= np.maximum(scales[..., None] * 0.5000001, 1.6e-36)).all()
-
-
-@given(VECTORS)
-def test_what_was_stored_is_stored_again_in_the_same_bytes(vectors: np.ndarray) -> None:
-    """Otherwise merged shards would not be the file of one run."""
-    values, scales = quantize(vectors)
-    again = quantize(dequantize(values, scales))
-    assert again[0].tobytes() == values.tobytes()
-    assert again[1].tobytes() == scales.tobytes()
