@@ -49,6 +49,7 @@ test-browser: install  ## open the page of `elmo plot senses` in a headless Chro
 
 test-interop: install  ## run the programs that read the files of elmo or call it; installs them
 	$(PIP_INSTALL) -e '.[test,test-interop]'
+	$(PIP_INSTALL) --no-deps neurox==1.0.9  # its loader needs nothing else; all of it would need transformers
 	$(IN_MEMORY) $(BIN)/python -m pytest -n 2 --dist loadfile -m interop tests/interop
 
 test-ray: install  ## the tests of a cluster on this machine; installs Ray
