@@ -14,7 +14,8 @@ import pytest
 from hints import names_that_lead_nowhere
 
 from elmo_cli.cli import console
-from elmo_cli.cli.main import COMMANDS, cli, main
+from elmo_cli.cli.command_groups import COMMAND_NAMES
+from elmo_cli.cli.main import cli, main
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def made(*words: object, stdin: bytes = b"") -> Done:
 def commands() -> dict[tuple[str, ...], click.Command]:
     """Every command and sub-command, by its words."""
     by_words: dict[tuple[str, ...], click.Command] = {(): cli}
-    for name in COMMANDS:
+    for name in COMMAND_NAMES:
         command = getattr(import_module(f"elmo_cli.cli.{name}"), name)
         by_words[(name,)] = command
         if isinstance(command, click.Group):

@@ -8,7 +8,7 @@ from importlib import import_module
 
 import click
 
-from elmo_cli.cli.main import COMMANDS
+from elmo_cli.cli.command_groups import COMMAND_NAMES
 
 PARAMETER = re.compile(r"`([a-z_]+)(?:=[^`]*)?`")  # as in `console.with_options`
 _QUOTED = re.compile(r"`([^`]*)`")
@@ -23,7 +23,7 @@ _OTHER_MEANINGS = {"texts", "labels", "text", "model", "state", "layers", "shard
 def all_commands() -> dict[str, click.Command]:
     """Each command, and each sub-command as "plot senses"."""
     commands: dict[str, click.Command] = {}
-    for name in COMMANDS:
+    for name in COMMAND_NAMES:
         command = getattr(import_module(f"elmo_cli.cli.{name}"), name)
         commands[name] = command
         if isinstance(command, click.Group):

@@ -14,57 +14,37 @@ import click
 from click.core import ParameterSource
 
 from elmo_cli.cli import console
+from elmo_cli.cli.command_groups import COMMAND_NAMES, write_command_groups
 from elmo_cli.cli.console import with_options
 from elmo_cli.errors import ElmoError
 from elmo_cli.messages import INTERRUPTED_HINT
 from elmo_cli.version import __version__
 
-# Name -> one line of help. A command is imported when it is called: torch alone takes seconds.
-COMMANDS = {
-    "embed": "Compute embeddings of the sentences in text files.",
-    "inspect": "Describe an embeddings or weight file and verify it.",
-    "merge": "Join the shards of a run into one file.",
-    "convert": "Convert an embeddings file to another layout, dtype or choice of layers.",
-    "models": "List, show, download and convert models.",
-    "tokenize": "Split raw English into sentences and tokens.",
-    "vocab": "Count the types of a text and write a vocabulary file.",
-    "pretrain": "Train a biLM from scratch.",
-    "finetune": "Continue training a biLM on your own text.",
-    "train": "Train a task model on embeddings files.",
-    "evaluate": "Score the predictions of a task model.",
-    "predict": "Apply a task model to new text.",
-    "perplexity": "Measure the perplexity of a text, forward and backward.",
-    "neighbors": "Find the nearest neighbors of a token.",
-    "kwic": "List the occurrences of a word in context.",
-    "probe": "Train a linear probe on each layer and report its accuracy.",
-    "plot": "Plot embeddings, probes, layer weights and training runs.",
-}
 _VARIABLES = {"model": "ELMO_MODEL", "device": "ELMO_DEVICE"}  # of parameters
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 class LazyGroup(click.Group):
-    """Commands that are imported when they are called, in the order of COMMANDS."""
+    """Commands that are imported when they are called: torch alone takes seconds."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return list(COMMAND_NAMES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        if cmd_name not in COMMAND_NAMES:
             return None
         module = import_module(f"elmo_cli.cli.{cmd_name}")
         command: click.Command = getattr(module, cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        write_command_groups(formatter)
 
 
 @click.group(
     cls=LazyGroup,
-    commands=COMMANDS,  # of which click suggests one that is nearly the same
+    commands=dict.fromkeys(COMMAND_NAMES),  # of which click suggests one that is nearly the same
     context_settings=_SETTINGS,
     epilog="`elmo COMMAND --help` shows examples. Environment: ELMO_MODEL, ELMO_DEVICE, ELMO_HOME, "
     "ELMO_OFFLINE, NO_COLOR.",

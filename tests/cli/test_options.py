@@ -13,7 +13,8 @@ from click.types import FloatParamType
 from command_line import commands
 
 from elmo_cli.cli import console
-from elmo_cli.cli.main import COMMANDS, cli
+from elmo_cli.cli.command_groups import COMMAND_NAMES
+from elmo_cli.cli.main import cli
 from elmo_cli.cli.options import warn_of_slow_bf16
 from elmo_cli.errors import UsageError
 
@@ -100,7 +101,7 @@ def offered(*words: str) -> list[tuple[str, str]]:
 NOT_FILES_FIRST = ("models", "probe", "finetune", "train", "evaluate", "predict", "plot")
 
 
-@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in NOT_FILES_FIRST])
+@pytest.mark.parametrize("command", [name for name in COMMAND_NAMES if name not in NOT_FILES_FIRST])
 def test_files_are_completed(command: str) -> None:
     """A shell that has a completion of ours asks nobody else: `elmo embed c<TAB>` did nothing."""
     assert ("file", "corp") in offered(command, "corp")
