@@ -35,11 +35,14 @@ _LOCKED_HINT = (
     "close it there, for example in a notebook; on a network file system, set the environment "
     "variable HDF5_USE_FILE_LOCKING=FALSE"
 )
-_REASONS = {
+_REASONS = {  # of errors of h5py, and of pyarrow
     "signature not found": "not an HDF5 file",
     "truncated file": "truncated",
     "unable to lock file": _LOCKED,
     "No such file": "no such file",
+    "Parquet file size is": "not a Parquet file",
+    "Parquet magic bytes not found": "not a Parquet file, or truncated",
+    "deserialize thrift": "its footer is corrupt",
 }
 
 

@@ -151,7 +151,10 @@ def format_of_output(
 
 
 def format_of_file(path: StrPath) -> FileFormat:
-    """The format of an embeddings file by its first bytes; HDF5 if they are of no other one.
+    """The format of an embeddings file by its first bytes.
+
+    If they are of none, it is the format that the suffix names, else HDF5: its reader then says
+    what is wrong with the file.
 
     Raises:
         OSError: the file cannot be read.
@@ -161,4 +164,4 @@ def format_of_file(path: StrPath) -> FileFormat:
     for file_format in EMBEDDINGS_FORMATS:
         if head.startswith(file_format.signature):
             return file_format
-    return HDF5
+    return PARQUET if Path(path).suffix.lower() in PARQUET.suffixes else HDF5

@@ -225,6 +225,13 @@ def test_a_truncated_file_is_refused(keep: float, folder: Path) -> None:
     assert "internal error" not in done.err
 
 
+@pytest.mark.parametrize("content", [b"", b"The cat sat .\n", b"PAR1" + bytes(8) + b"\xff\xff\0\0PAR1"])
+def test_another_file_with_the_suffix_is_no_parquet_file(content: bytes, folder: Path) -> None:
+    Path("a.parquet").write_bytes(content)
+    done = elmo("inspect", "a.parquet")
+    refused(done, 1, "a.parquet: not a Parquet file", "get it again")
+
+
 def test_damages_are_read_or_refused(folder: Path) -> None:
     made("embed", "a.txt", "-o", "a.parquet")
     content = Path("a.parquet").read_bytes()
