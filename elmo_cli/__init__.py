@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from elmo_cli.embed.run import embed_file as embed_file
     from elmo_cli.embed.settings import EmbedderSettings as EmbedderSettings
     from elmo_cli.errors import ElmoError as ElmoError
+    from elmo_cli.lm.language_model import LanguageModel as LanguageModel
+    from elmo_cli.lm.language_model import load_language_model as load_language_model
     from elmo_cli.model.bilm import BiLM as BiLM
     from elmo_cli.model.mix import ElmoMix as ElmoMix
     from elmo_cli.plot.figures import plot_curves as plot_curves
@@ -44,9 +46,11 @@ _MODULES = {  # of each name
     "EmbeddingsDataset": "elmo_cli.dataset",
     "FileSpec": "elmo_cli.store.spec",
     "InputSettings": "elmo_cli.text.input",
+    "LanguageModel": "elmo_cli.lm.language_model",
     "Sentence": "elmo_cli.text.sentence",
     "embed_file": "elmo_cli.embed.run",
     "load": "elmo_cli.pretrained.load",
+    "load_language_model": "elmo_cli.lm.language_model",
     "open_embeddings": "elmo_cli.store.reader",
     "plot_curves": "elmo_cli.plot.figures",
     "plot_layers": "elmo_cli.plot.figures",

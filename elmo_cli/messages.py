@@ -65,5 +65,18 @@ def columns_line(*cells: str) -> str:
     return "\t".join(_CONTROL.sub(_escaped, cell) for cell in cells) + "\n"
 
 
+def quoted_line(*cells: str) -> str:
+    """Cells as one `columns_line`, where those with a `"` are quoted as in CSV.
+
+    pandas, R and the module csv read a `"` at the beginning of a cell as an opening quote.
+    """
+    quoted = []
+    for cell in cells:
+        if '"' in cell:
+            cell = '"' + cell.replace('"', '""') + '"'
+        quoted.append(cell)
+    return columns_line(*quoted)
+
+
 def _escaped(control: re.Match[str]) -> str:
     return ascii(control[0])[1:-1]  # without quotes

@@ -79,6 +79,9 @@ COMMAND_GROUPS = (
     CommandGroup(
         "Measure and analyze",
         {
+            "score": CommandSummary(
+                "Print the surprisal of each token.", reads="text, model", writes="table"
+            ),
             "neighbors": CommandSummary(
                 "Find nearest neighbors of a token.", reads="embeddings", writes="tokens"
             ),

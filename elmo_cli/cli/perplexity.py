@@ -9,17 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import console, options
+from elmo_cli.cli import console, options, scoring
 from elmo_cli.cli.click_options import FILE, command, output_option, together, value
-from elmo_cli.fit import TEXT_IN_VOCABULARY, FitPoint, fit_facts
-from elmo_cli.messages import plural, shorten_list
+from elmo_cli.fit import fit_facts
+from elmo_cli.messages import plural
 
 if TYPE_CHECKING:
-    from elmo_cli.lm.corpus import Corpus
     from elmo_cli.lm.evaluation import TextScores
-    from elmo_cli.lm.language_model import LanguageModel
     from elmo_cli.lm.perplexity import BitsPerByte, Perplexity
-    from elmo_cli.text.input import InputReport
 
 _DIRECTIONS = ("forward", "backward", "average")
 
@@ -38,19 +35,11 @@ _state_and_output = together(
 
 
 @dataclass(frozen=True)
-class PerplexityOptions(
-    options.InputOptions,
-    options.ModelOptions,
-    options.LanguageModelOptions,
-    options.ProcessorOptions,
-):
+class PerplexityOptions(scoring.ScoringOptions):
     """The values of all options of `elmo perplexity`."""
 
-    texts: tuple[str, ...]
     state: str
     batch_size: int | None
-    output: str | None
-    overwrite: bool
 
 
 @command
@@ -82,29 +71,20 @@ def perplexity(**values: Any) -> None:
       elmo perplexity heldout.txt -m model/ --state carry --batch-size 256
       elmo perplexity heldout.txt -m model/ -o sentences.tsv
     """
-    from elmo_cli.engine.runtime import select_device
-    from elmo_cli.files import check_distinct
-    from elmo_cli.lm.language_model import load_language_model
     from elmo_cli.lm.perplexity import perplexity_of
-    from elmo_cli.text.input import InputReport, check_inputs
+    from elmo_cli.text.input import InputReport
 
     chosen = PerplexityOptions(**values)
-    _check_options(chosen)
-    options.use_threads(chosen.threads)
-    device = select_device(chosen.device)
-    check_inputs(chosen.texts, chosen.input_settings())
-    model = load_language_model(
-        chosen.model_source(), softmax=chosen.softmax, vocabulary=chosen.vocabulary
-    )
-    if chosen.output:
-        model_files = [chosen.model, *model.bilm.files, chosen.softmax, chosen.vocabulary]
-        check_distinct(chosen.output, model_files, what="a file of the model")
+    if chosen.state != "carry":
+        options.refuse_options(["batch_size"], f"for --state {chosen.state}")
+    scoring.check_output(chosen)
+    model = scoring.load_model(chosen)
     report = InputReport()
-    corpus = _read(model, report, chosen)
-    console.warn(*report.warnings)
-    console.print_truncated(report)
-    fit = _report_fit(corpus, model, chosen)
-    scores = _score(model.to(device), corpus, chosen)
+    corpus = scoring.read_text(model, report, chosen)
+    fit = scoring.report_fit(corpus, model, chosen.texts)
+    scores = scoring.score_corpus(
+        model, corpus, state=chosen.state, batch_size=chosen.batch_size or 1
+    )
     measured = perplexity_of(scores)
     if chosen.output:
         console.write_lines(chosen.output, _table(scores), overwrite=chosen.overwrite)
@@ -126,51 +106,6 @@ def perplexity(**values: Any) -> None:
     show = console.note if chosen.output == "-" else console.say
     console.print_result(facts, partial(show, *_summary(measured, model.bilm.name, chosen.state)))
     console.exit_if_skipped(report)
-
-
-def _check_options(chosen: PerplexityOptions) -> None:
-    """Refuse options that contradict each other, and an output that can't be written."""
-    if chosen.state != "carry":
-        options.refuse_options(["batch_size"], f"for --state {chosen.state}")
-    if chosen.output is None:
-        options.refuse_options(["overwrite"], "without --output")
-        return
-    if chosen.output == "-":
-        options.refuse_options(["as_json"], "for standard output")
-    console.check_output(chosen.output, chosen.texts, overwrite=chosen.overwrite)
-
-
-def _read(model: LanguageModel, report: InputReport, chosen: PerplexityOptions) -> Corpus:
-    from elmo_cli.lm.corpus import read_corpus
-
-    max_characters = model.bilm.options.max_characters
-    settings = chosen.input_settings(max_characters=max_characters)
-    return read_corpus(chosen.texts, settings, notes=report, keep_lines=True)
-
-
-def _report_fit(corpus: Corpus, model: LanguageModel, chosen: PerplexityOptions) -> FitPoint:
-    """Print how many tokens are in the vocabulary; an InputError if none is."""
-    from elmo_cli.cli.lm_training import print_fit
-
-    point = corpus.fit(TEXT_IN_VOCABULARY, model.vocabulary)
-    point.check(shorten_list(chosen.texts))
-    print_fit([point])
-    return point
-
-
-def _score(model: LanguageModel, corpus: Corpus, chosen: PerplexityOptions) -> TextScores:
-    from elmo_cli.lm.evaluation import score
-    from elmo_cli.pretrained.warm_state import warm_state
-
-    with console.ProgressDisplay(corpus.n_predictions, "predictions") as progress:
-        return score(
-            model,
-            corpus,
-            initial_state=warm_state(model.bilm) if chosen.state == "warm" else None,
-            carry=chosen.state == "carry",
-            batch_size=chosen.batch_size or 1,
-            on_progress=progress.advance,
-        )
 
 
 def _table(scores: TextScores) -> Iterator[str]:

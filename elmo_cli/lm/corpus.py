@@ -35,6 +35,7 @@ class Corpus:
         documents: the first sentence of each document, and the number of sentences,
             (document + 1,) int64.
         lines: file and line of each sentence, if they were asked for.
+        keys: the key of each sentence, as in `text.Sentence`, if lines were asked for.
     """
 
     tokens: Int32Array
@@ -43,6 +44,7 @@ class Corpus:
     characters: Int16Array
     documents: Int64Array
     lines: Sequence[tuple[str, int]] = ()
+    keys: Sequence[int] = ()
 
     @property
     def n_sentences(self) -> int:
@@ -210,7 +212,7 @@ def read_corpus(
         reading: settings of the readers; its `max_characters` are those of the model.
         tokens_per_file: see `TextSettings`.
         notes: of the readers.
-        keep_lines: note file and line of each sentence.
+        keep_lines: note file, line and key of each sentence.
     Raises:
         TrainingError: there is no sentence.
         InputError, UsageError: of `text.read_sentences`.
@@ -219,6 +221,7 @@ def read_corpus(
     notes = notes or InputReport()
     builder = _CorpusBuilder()
     lines: list[tuple[str, int]] = []
+    keys = array("q")
     starts_document = True
     for sentence in _read(paths, reading, tokens_per_file, notes):
         starts_document = starts_document or sentence.starts_document
@@ -228,8 +231,9 @@ def read_corpus(
         starts_document = False
         if keep_lines:
             lines.append((sentence.source, sentence.line))
+            keys.append(sentence.key)
     corpus = builder.finish(max_characters=reading.max_characters, name=shorten_list(paths))
-    return replace(corpus, lines=lines)
+    return replace(corpus, lines=lines, keys=keys)
 
 
 def _read(

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -23,7 +24,6 @@ from elmo_cli.engine.runtime import out_of_memory_as_device_error
 from elmo_cli.errors import UsageError, WeightFileError
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.forward import forward, type_vectors
-from elmo_cli.lm.language_model import LanguageModel
 from elmo_cli.lm.stream import BACKWARD, FORWARD, flatten
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax, State
 from elmo_cli.text.vocabulary import Vocabulary
@@ -33,6 +33,22 @@ _STEPS_AT_ONCE = 64  # of a schedule, in one forward pass
 _PREDICTIONS_AT_ONCE = 1024  # in one product with the softmax
 _TYPES_AT_ONCE = {"cpu": 1024}  # so that their logits stay in the cache
 _TYPES_AT_ONCE_ON_GPU = 16384
+
+
+class Predictor(Protocol):
+    """What predicts a text; a `LanguageModel` is one, and scores sentences with this module."""
+
+    @property
+    def bilm(self) -> BiLM:
+        """The biLM."""
+
+    @property
+    def softmax(self) -> NextTokenSoftmax:
+        """The softmax of both directions."""
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The types of the softmax."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +102,16 @@ class TextScores:
         values = np.nan_to_num(self.values, nan=0.0)
         return np.add.reduceat(values, self.corpus.prediction_starts[:-1], 1, dtype=np.float64)
 
+    def in_text_order(self) -> Iterator[tuple[Float32Array, Float32Array]]:
+        """Yield two views of `values` for each sentence of n tokens, (n + 1,) each.
+
+        Forward are the likelihoods of w1 … wn </S>, backward those of <S> w1 … wn.
+        """
+        for begin, end in pairwise(self.corpus.prediction_starts.tolist()):
+            forward = self.values[FORWARD, begin:end]
+            backward = self.values[BACKWARD, begin:end]
+            yield forward, backward[::-1]
+
     def sentences(self) -> Iterator[SentenceScore]:
         """Yield the sentences with a scored prediction, in text order."""
         is_unknown = self.corpus.ids(self.vocabulary) == self.vocabulary.unknown
@@ -121,7 +147,7 @@ def exp_or_inf(nll: float) -> float:
 
 @torch.no_grad()
 def score(
-    model: LanguageModel,
+    model: Predictor,
     corpus: Corpus,
     *,
     initial_state: State | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +14,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from elmo_cli.arrays import Float64Array
-from elmo_cli.errors import ModelError, OutputError
+from elmo_cli.arrays import Float32Array, Float64Array
+from elmo_cli.errors import InputError, ModelError, OutputError
 from elmo_cli.files import StrPath, output_errors, write_text
+from elmo_cli.lm.corpus import Corpus
+from elmo_cli.lm.evaluation import score
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax, ProjectedLSTM
 from elmo_cli.model.options import Options
 from elmo_cli.model_folder import (
@@ -33,6 +35,7 @@ from elmo_cli.pretrained.model_files import (
     remove_parts,
     write_parts,
 )
+from elmo_cli.text.sentence import sentence_of
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.weightfile.open_weights import check_readable
 from elmo_cli.weightfile.read import read_softmax
@@ -57,11 +60,37 @@ class LanguageModel:
     vocabulary: Vocabulary
     warning: str = ""
 
+    def __repr__(self) -> str:
+        return f"LanguageModel({self.bilm!r}, types={len(self.vocabulary):_})"
+
     def to(self, device: torch.device) -> LanguageModel:
         """Move the model to a device, in place."""
         self.bilm.to(device)
         self.softmax.to(device)
         return self
+
+    def score(self, tokens: Iterable[str]) -> tuple[Float32Array, Float32Array]:
+        """Compute the log-likelihoods of the tokens of a sentence and of its boundaries.
+
+        The initial state is zero. A token that is not in the vocabulary has the likelihood of
+        `<UNK>`.
+
+        Returns:
+            Natural logarithms for a sentence of n tokens, (n + 1,) each: forward those of
+            w1 … wn </S>, backward those of <S> w1 … wn, both in the order of the text.
+        Raises:
+            TypeError: a text instead of tokens, or a token that is not a string.
+            InputError: no tokens, or a token that is empty or that UTF-8 can't hold.
+            WeightFileError, DeviceError: as `evaluation.score`.
+        """
+        sentence = sentence_of(tokens, 0)
+        if not sentence.tokens:
+            hint = "give a list of at least one token"
+            raise InputError("has no tokens", hint, where="the sentence")
+        max_characters = self.bilm.options.max_characters
+        corpus = Corpus.read([sentence.tokens], max_characters=max_characters)
+        [(forward, backward)] = score(self, corpus).in_text_order()
+        return forward, backward
 
     def write(self, folder: Path, dtype: str = "float32") -> None:
         """Write a model that `elmo embed`, AllenNLP and bilm-tf can read; raises OutputError."""

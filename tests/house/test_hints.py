@@ -22,8 +22,9 @@ COMMANDS = all_commands()
 EMBED = {"embed"}
 PRETRAIN = {"pretrain"}
 FINETUNE = {"finetune"}
+SCORE_TEXT = {"perplexity", "score"}
 TRAIN_LM = {"pretrain", "finetune"}
-READ_TEXT = {"embed", "finetune", "inspect", "perplexity", "predict", "pretrain", "vocab"}
+READ_TEXT = {"embed", "finetune", "inspect", "predict", "pretrain", "vocab", *SCORE_TEXT}
 READ_LABELS = {"probe", "plot senses"}
 USE_MODEL = {"embed", "evaluate", "finetune", "inspect", "neighbors", "perplexity", "predict"}
 USE_MODEL |= {
@@ -32,6 +33,7 @@ USE_MODEL |= {
     "models random",
     "models show",
     "pretrain",
+    "score",
     "train",
 }
 # Path -> the commands that print its messages; the longest path that fits is used. None: messages
@@ -53,7 +55,7 @@ PRINTED_BY: dict[str, set[str] | None] = {
     "engine/engines.py": EMBED,  # of the precisions that only `embed` has
     "families/": USE_MODEL,
     "files.py": {name for name in COMMANDS if "overwrite" in parameters_of(COMMANDS[name])},
-    "fit.py": {*TRAIN_LM, "perplexity"},
+    "fit.py": {*TRAIN_LM, *SCORE_TEXT},
     "interop/": None,
     "interop/numpy_archive.py": {"convert"},
     "interop/parquet": {"convert", "embed", "merge"},
@@ -61,14 +63,14 @@ PRINTED_BY: dict[str, set[str] | None] = {
     "lm/": TRAIN_LM,
     "lm/converted_model.py": {"models convert", "models export"},
     "lm/distributed.py": PRETRAIN,
-    "lm/evaluation.py": {*TRAIN_LM, "perplexity"},
+    "lm/evaluation.py": {*TRAIN_LM, *SCORE_TEXT},
     "lm/finetune/": FINETUNE,
     "lm/language_model.py": {
         *TRAIN_LM,
         "models convert",
         "models export",
         "models random",
-        "perplexity",
+        *SCORE_TEXT,
     },
     "lm/pretrain.py": PRETRAIN,
     "lm/pretrain_config.py": PRETRAIN,
@@ -113,12 +115,15 @@ EXCEPTIONS = {
     ("lm/converted_model.py", "optimizer_state"): OnlyBy(
         {"models convert"}, "the option was given"
     ),
+    ("lm/evaluation.py", "batch_size"): OnlyBy(
+        {*TRAIN_LM, "perplexity"}, "only a carried state has streams"
+    ),
     ("lm/language_model.py", "output"): OnlyBy({"models random"}, "its output folder has content"),
     ("pretrained/load.py", "options"): OnlyBy(
-        {"embed", "finetune", "inspect", "perplexity"}, "half a pair of files was given"
+        {"embed", "finetune", "inspect", *SCORE_TEXT}, "half a pair of files was given"
     ),
     ("pretrained/load.py", "weights"): OnlyBy(
-        {"embed", "finetune", "inspect", "perplexity"}, "half a pair of files was given"
+        {"embed", "finetune", "inspect", *SCORE_TEXT}, "half a pair of files was given"
     ),
     ("store/layouts/__init__.py", "forget_sentences"): OnlyBy(EMBED, "the option was given"),
     ("store/file_formats.py", "compression"): OnlyBy({"convert", "merge"}, "`embed` has none"),
