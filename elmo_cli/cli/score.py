@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from elmo_cli.text.input import InputReport
 
 # fmt: off
+_pairs_option = flag(
+    "Input", "--pairs", "Read JSON lines with sentence_good and sentence_bad, and report how often "
+    "the good one is more likely.",
+)
 _table_options = together(
     value("Output", "--per UNIT", "What has a row: token or sentence.",
           type=click.Choice(["token", "sentence"]), default="token"),
@@ -37,6 +41,7 @@ _table_options = together(
 class ScoreOptions(scoring.ScoringOptions):
     """The values of all options of `elmo score`."""
 
+    pairs: bool
     per: str
     unit: str
     spelling: bool
@@ -46,6 +51,7 @@ class ScoreOptions(scoring.ScoringOptions):
 @options.texts_argument("texts", required=True, metavar="TEXT…")
 @options.model_options
 @options.language_model_options()
+@_pairs_option
 @_table_options
 @options.overwrite_option
 @options.processor_options
@@ -63,16 +69,25 @@ def score(**values: Any) -> None:
     backward), so sums are those of `elmo perplexity`. The first four columns are those of `lm-zoo
     get-surprisals`.
 
+    With --pairs, TEXT is a file of minimal pairs, as in BLiMP: JSON lines with sentence_good,
+    sentence_bad and optionally UID and linguistics_term. Their strings are split at spaces, or by
+    --tokenize. The version with the higher log-likelihood wins: forward, backward, and the sum of
+    both. The table has a row per pair, and is written only with -o.
+
     \b
     Examples:
       elmo score sentences.txt > surprisals.tsv
       elmo score raw.txt.xz --tokenize -m model/ -o surprisals.tsv
       elmo score sentences.txt --per sentence --unit nats
+      elmo score pairs.jsonl --pairs --tokenize -o scores.tsv
     """
     from elmo_cli.text.input import InputReport
 
     chosen = ScoreOptions(**values)
     scoring.check_output(chosen)
+    if chosen.pairs:
+        _score_pairs(chosen)
+        return
     model = scoring.load_model(chosen)
     report = InputReport()
     corpus = scoring.read_text(model, report, chosen)
@@ -89,6 +104,15 @@ def score(**values: Any) -> None:
     show = console.note if is_table_on_stdout else console.say
     console.print_result(facts, partial(show, *_summary(facts)))
     console.exit_if_skipped(report)
+
+
+def _score_pairs(chosen: ScoreOptions) -> None:
+    from elmo_cli.cli.score_pairs import score_pairs
+
+    options.refuse_options(["per", "unit", "spelling"], "with --pairs")
+    if chosen.format not in ("auto", "jsonl"):
+        options.refuse_options(["format"], "with --pairs")
+    score_pairs(chosen)
 
 
 def _score(model: LanguageModel, corpus: Corpus, chosen: ScoreOptions) -> SurprisalTable:
@@ -124,7 +148,7 @@ def _facts(
         "sentences": corpus.n_sentences,
         "tokens": corpus.n_tokens,
         "predictions": corpus.n_predictions,
-        "unknown": int(table.unknown_counts().sum()),
+        "unknown": int(table.scores.unknown_counts().sum()),
         "surprisal": {"forward": forward, "backward": backward},
     }
     if table.has_spelling:

@@ -102,6 +102,12 @@ class TextScores:
         values = np.nan_to_num(self.values, nan=0.0)
         return np.add.reduceat(values, self.corpus.prediction_starts[:-1], 1, dtype=np.float64)
 
+    def unknown_counts(self) -> Int64Array:
+        """Return the number of tokens that are not in the vocabulary, (sentence,)."""
+        is_unknown = self.corpus.ids(self.vocabulary) == self.vocabulary.unknown  # (type,)
+        starts = self.corpus.starts[:-1]
+        return np.add.reduceat(is_unknown[self.corpus.tokens], starts, dtype=np.int64)
+
     def in_text_order(self) -> Iterator[tuple[Float32Array, Float32Array]]:
         """Yield two views of `values` for each sentence of n tokens, (n + 1,) each.
 
@@ -114,22 +120,20 @@ class TextScores:
 
     def sentences(self) -> Iterator[SentenceScore]:
         """Yield the sentences with a scored prediction, in text order."""
-        is_unknown = self.corpus.ids(self.vocabulary) == self.vocabulary.unknown
+        n_tokens = np.diff(self.corpus.starts) - 2
+        n_unknown = self.unknown_counts()
         starts = self.corpus.prediction_starts[:-1]
         n_scored = np.add.reduceat(self.is_scored, starts, dtype=np.int64)
         sums = self.sums()
         for k in np.flatnonzero(n_scored).tolist():
-            begin = self.corpus.starts[k] + 1  # without <S>
-            end = self.corpus.starts[k + 1] - 1  # without </S>
-            tokens = self.corpus.tokens[begin:end]
             n_predictions = int(n_scored[k])
             forward = float(sums[FORWARD, k])
             backward = float(sums[BACKWARD, k])
             mean_nll = -(forward + backward) / (2 * n_predictions)
             yield SentenceScore(
                 number=k,
-                tokens=len(tokens),
-                unknown=int(is_unknown[tokens].sum()),
+                tokens=int(n_tokens[k]),
+                unknown=int(n_unknown[k]),
                 predictions=n_predictions,
                 forward=forward,
                 backward=backward,

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from elmo_cli.arrays import BoolArray, Float64Array, FloatArray, Int64Array
+from elmo_cli.arrays import BoolArray, Float64Array, FloatArray
 from elmo_cli.fields import check_fields, one_of
 from elmo_cli.lm.evaluation import TextScores
 from elmo_cli.lm.perplexity import ByteModel
@@ -84,11 +84,6 @@ class SurprisalTable:
         corpus = self.scores.corpus
         return np.add.reduceat(self._spelling[corpus.tokens], corpus.starts[:-1])
 
-    def unknown_counts(self) -> Int64Array:
-        """Return the number of unknown tokens, (sentence,)."""
-        corpus = self.scores.corpus
-        return np.add.reduceat(self._is_unknown[corpus.tokens], corpus.starts[:-1], dtype=np.int64)
-
     def _token_rows(self) -> Iterator[tuple[Cell, ...]]:
         corpus = self.scores.corpus
         spelling = self._spelling.tolist()  # (type,)
@@ -116,7 +111,7 @@ class SurprisalTable:
     def _sentence_rows(self) -> Iterator[tuple[Cell, ...]]:
         corpus = self.scores.corpus
         n_tokens = np.diff(corpus.starts) - 2
-        n_unknown = self.unknown_counts()
+        n_unknown = self.scores.unknown_counts()
         sums = self.sums()
         spelling = self.spelling_sums()
         for number, (source, line) in enumerate(corpus.lines):

@@ -83,14 +83,7 @@ def _read_object(
         LineError: the line is not such an object. The number of the line and the hint are the same
             for all errors, so the caller adds them.
     """
-    try:
-        members = json.loads(line, object_pairs_hook=unique_keys)
-    except json.JSONDecodeError as error:
-        raise LineError(f"not JSON, at character {error.pos + 1}: {error.msg}") from None
-    except (ValueError, RecursionError) as error:  # such as a key twice, a number of 5,000 digits
-        raise LineError(f"not JSON: {error}") from None
-    if not isinstance(members, dict):
-        raise LineError("JSON, but not an object")
+    members = read_members(line)
     if "sentences" in members:
         return _read_document(members)
     if "tokens" in members:
@@ -99,7 +92,7 @@ def _read_object(
         text = members["text"]
         if isinstance(text, str):
             text = text.lstrip("\ufeff")  # a byte order mark, if the text was a whole file
-        text = _checked_string(text, "text")
+        text = checked_string(text, "text")
         if reader.settings.tokenize:
             return split(text), DocumentKey(key=None, offset=None)
         if not text.isprintable():
@@ -110,6 +103,19 @@ def _read_object(
     raise LineError(f'no "tokens", "text" or "sentences"; the object has {names}')
 
 
+def read_members(line: str) -> dict[str, Any]:
+    """The members of the object that a line is; a LineError if it is none."""
+    try:
+        members = json.loads(line, object_pairs_hook=unique_keys)
+    except json.JSONDecodeError as error:
+        raise LineError(f"not JSON, at character {error.pos + 1}: {error.msg}") from None
+    except (ValueError, RecursionError) as error:  # such as a key twice, a number of 5,000 digits
+        raise LineError(f"not JSON: {error}") from None
+    if not isinstance(members, dict):
+        raise LineError("JSON, but not an object")
+    return members
+
+
 def _read_document(members: dict[str, Any]) -> tuple[Sentences, DocumentKey]:
     lists = members["sentences"]
     if not isinstance(lists, list):
@@ -118,7 +124,7 @@ def _read_document(members: dict[str, Any]) -> tuple[Sentences, DocumentKey]:
     offset = members.get("sent_offset")
     if offset is not None and (type(offset) is not int or not 0 <= offset < _OFFSET_LIMIT):
         raise LineError('"sent_offset" is not a number from 0')
-    key = _checked_string(members.get("doc_key"), "doc_key")
+    key = checked_string(members.get("doc_key"), "doc_key")
     return sentences, DocumentKey(key=key, offset=offset)
 
 
@@ -127,12 +133,16 @@ def _read_tokens(tokens: Any, name: str) -> tuple[list[str], str]:
     if not isinstance(tokens, list):
         raise LineError(f'"{name}" is not a list of strings')
     for i, token in enumerate(tokens):
-        _checked_string(token, f"{name}[{i}]")
+        checked_string(token, f"{name}[{i}]")
     return tokens, " ".join(tokens)
 
 
-def _checked_string(value: Any, name: str) -> str:
-    """A string that could be in a text: escapes may write control characters and surrogates."""
+def checked_string(value: Any, name: str) -> str:
+    """A string that could be in a text: escapes may write control characters and surrogates.
+
+    Raises:
+        LineError: the member `name` of an object is no such string.
+    """
     if value == "" and name == "text":
         return ""
     problem = token_problem(value) if isinstance(value, str) else "is missing or not a string"

@@ -1,0 +1,119 @@
+"""SentencePair: a good and a bad version of a sentence, read from JSON lines as those of BLiMP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from elmo_cli.text.input import check_inputs
+from elmo_cli.text.input_report import InputReport
+from elmo_cli.text.input_settings import InputSettings
+from elmo_cli.text.input_signs import N_CHECKED, warn_of_signs
+from elmo_cli.text.jsonl import checked_string, read_members
+from elmo_cli.text.lines import LineError, LineReader
+from elmo_cli.text.sentence import Sentence, Tokens
+from elmo_cli.text.tokenizer import SentenceSplitter, sentence_splitter
+from elmo_cli.text.white_space import is_blank, warn_of_hidden_separator
+
+_EXPECTED = (
+    'each line is an object with "sentence_good" and "sentence_bad" (strings), optionally also '
+    'with "UID" and "linguistics_term"; `jq -c \'.[]\' FILE.json` converts a JSON list to such '
+    "lines"
+)
+
+
+@dataclass(frozen=True)
+class SentencePair:
+    """Two versions of a sentence, one of which is acceptable.
+
+    Attributes:
+        good, bad: the tokens of each version; several sentences where the tokenizer found them.
+        uid, term: the paradigm and the phenomenon that the pair tests; "" if they are not stated.
+        source, line: its file, and its line there from 1.
+    """
+
+    good: tuple[Tokens, ...]
+    bad: tuple[Tokens, ...]
+    uid: str
+    term: str
+    source: str
+    line: int
+
+
+def read_pairs(
+    paths: Sequence[str], settings: InputSettings, report: InputReport
+) -> Iterator[SentencePair]:
+    """Yield the pairs of files of JSON lines; blank lines are ignored.
+
+    Args:
+        settings: strings are split at whitespace, or by the tokenizer.
+        report: receives warnings and counts; complete after the last pair.
+    Raises:
+        UsageError: settings that contradict JSON lines, or no name at all.
+        InputError: a file that can't be read, or a line that is no pair.
+
+    Source: Warstadt et al. 2020 (BLiMP).
+    """
+    settings = replace(settings, format="jsonl")
+    checked_paths = check_inputs(paths, settings)
+    return _with_warnings(_read(checked_paths, settings, report), settings, report)
+
+
+def _read(
+    paths: Sequence[str], settings: InputSettings, report: InputReport
+) -> Iterator[SentencePair]:
+    split = sentence_splitter(settings)
+    for path in paths:
+        reader = LineReader(path, settings, report)
+        for number, line in enumerate(reader.lines(), 1):
+            if line is None or is_blank(line):
+                continue
+            try:
+                yield _read_pair(line, number, reader, split)
+            except LineError as error:
+                reader.reject(number, error.problem, _EXPECTED)
+
+
+def _read_pair(line: str, number: int, reader: LineReader, split: SentenceSplitter) -> SentencePair:
+    """The pair of a line; a LineError if it is none."""
+    members = read_members(line)
+    texts = {}
+    for name in ("sentence_good", "sentence_bad"):
+        text = checked_string(members.get(name), name)
+        if not reader.settings.tokenize and not text.isprintable():
+            warn_of_hidden_separator(text, reader.where(number), reader.report)
+        sentences = tuple(tuple(tokens) for tokens, _ in split(text) if tokens)
+        if not sentences:
+            raise LineError(f'"{name}" has no tokens')
+        texts[name] = sentences
+    return SentencePair(
+        good=texts["sentence_good"],
+        bad=texts["sentence_bad"],
+        uid=_optional_string(members, "UID"),
+        term=_optional_string(members, "linguistics_term"),
+        source=reader.name,
+        line=number,
+    )
+
+
+def _optional_string(members: dict[str, Any], name: str) -> str:
+    value = members.get(name)
+    return "" if value is None else checked_string(value, name)
+
+
+def _with_warnings(
+    pairs: Iterator[SentencePair], settings: InputSettings, report: InputReport
+) -> Iterator[SentencePair]:
+    """Yield the same pairs; what is noticed about their sentences goes to the report."""
+    max_length = settings.max_characters - 2  # two characters mark the ends of a token
+    first: list[Sentence] = []
+    for pair in pairs:
+        for tokens in (*pair.good, *pair.bad):
+            text = " ".join(tokens)
+            sentence = Sentence(tokens, key=0, text=text, source=pair.source, line=pair.line)
+            report.count_truncated(sentence, max_length)
+            if len(first) < N_CHECKED:
+                first.append(sentence)
+        yield pair
+    warn_of_signs(first, report)
