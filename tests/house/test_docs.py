@@ -275,6 +275,8 @@ def python_blocks() -> list[tuple[CodeBlock, str]]:
 def test_programs_print_what_is_shown(block: CodeBlock, shown: str, scene: None) -> None:
     if "sample.hdf5" in block.code:
         made("embed", "docs/sample.txt", "-o", "sample.hdf5", "-q", "-m", "elmo-en")
+    if "surprisals.tsv" in block.code:
+        made("score", "keys.txt", "-o", "surprisals.tsv", "-q", "-m", "elmo-en")
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(compile(block.code, block.name, "exec"), {"__name__": "__main__"})
     if shown:
