@@ -115,6 +115,7 @@ card: install  ## measure a model for its card: DATA=folder WORK=folder [MODEL=e
 	$(CARD).pos --data $(DATA) --work $(WORK) $(if $(MODEL),-m $(MODEL))
 	$(CARD).word_senses --data $(DATA) --work $(WORK) $(if $(MODEL),-m $(MODEL))
 	$(CARD).neighbors --data $(DATA) --work $(WORK) $(if $(MODEL),-m $(MODEL))
+	$(CARD).minimal_pairs $(DATA)/tasks/blimp/pairs.jsonl.xz $(DATA)/tasks/blimp/published.jsonl $(if $(MODEL),-m $(MODEL))
 
 dist: install  ## build the wheel, the bundled model inside
 	rm -rf build
