@@ -11,7 +11,7 @@ import math
 import os
 import zipfile
 from collections.abc import Collection
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 
@@ -20,30 +20,34 @@ from elmo_cli.files import StrPath
 from elmo_cli.messages import format_bytes
 
 MAX_RATIO = 100  # of what a zip file contains to its size; weights and tokens hardly compress
+MAX_DEFLATE_RATIO = 1032  # deflate cannot compress further
 MIN_LIMIT = 64 << 20  # bytes; a small file may have any ratio
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _MAX_MEMBERS = 10_000
 _ARRAY_SUFFIX = ".npy"
 
 
-def max_content(path: StrPath) -> int:
+def max_content(path: StrPath, max_ratio: int = MAX_RATIO) -> int:
     """The most bytes that the members of a compressed file may have together."""
-    return max(MIN_LIMIT, MAX_RATIO * os.path.getsize(path))
+    return max(MIN_LIMIT, max_ratio * os.path.getsize(path))
 
 
-def check_zip(path: StrPath, methods: Collection[int] = _METHODS) -> None:
+def check_zip(
+    path: StrPath, methods: Collection[int] = _METHODS, *, max_ratio: int = MAX_RATIO
+) -> None:
     """Verify the size, the names and the checksums of all members of a zip file.
 
     torch ignores checksums, and NumPy does not always reach them.
 
     Args:
         methods: the methods of compression that are accepted.
+        max_ratio: of the content to the size of the file, as in `max_content`.
     Raises:
         ValueError: a member is corrupt, occurs twice or is compressed by another method, or the
             content is larger than `max_content`.
         Exception: zipfile raises several types on files that are no zip files.
     """
-    limit = max_content(path)
+    limit = max_content(path, max_ratio)
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
         n_bytes = sum(member.file_size for member in members)
@@ -69,13 +73,39 @@ def read_npz(path: StrPath) -> dict[str, AnyArray]:
         Exception: zipfile raises several types on files that are no zip files.
     """
     check_zip(path)
-    arrays: dict[str, AnyArray] = {}
-    with zipfile.ZipFile(path) as archive:
-        for member in archive.infolist():
-            name = member.filename.removesuffix(_ARRAY_SUFFIX)
-            with archive.open(member) as file:
-                arrays[name] = _read_array(file, member)
-    return arrays
+    with NpzReader(path) as arrays:
+        return {name: arrays.read(name) for name in arrays.names}
+
+
+class NpzReader:
+    """The arrays of a .npz file that passed `check_zip`, read one at a time.
+
+    Attributes:
+        names: of the arrays, in the order of the file.
+    """
+
+    def __init__(self, path: StrPath) -> None:
+        self._archive = zipfile.ZipFile(path)
+        self._members: dict[str, zipfile.ZipInfo] = {}
+        for member in self._archive.infolist():
+            self._members[member.filename.removesuffix(_ARRAY_SUFFIX)] = member
+        self.names = tuple(self._members)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._archive.close()
+
+    def read(self, name: str) -> AnyArray:
+        """Read an array; a ValueError if it is no array of the size that its header states."""
+        member = self._members[name]
+        with self._archive.open(member) as file:
+            return _read_array(file, member)
 
 
 def _read_array(file: Any, member: zipfile.ZipInfo) -> AnyArray:

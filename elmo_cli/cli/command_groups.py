@@ -91,6 +91,9 @@ COMMAND_GROUPS = (
             "probe": CommandSummary(
                 "Find out what each layer encodes.", reads="embeddings, labels", writes="table"
             ),
+            "change": CommandSummary(
+                "Measure the change of words.", reads="usages, usages", writes="table"
+            ),
             "plot": CommandSummary(
                 "Plot embeddings and measurements.", reads="results", writes="picture"
             ),

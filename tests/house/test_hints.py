@@ -94,7 +94,7 @@ PRINTED_BY: dict[str, set[str] | None] = {
     "tasks/trainer.py": {"train"},
     "text/": READ_TEXT,
     "text/conll.py": READ_TEXT | READ_LABELS,
-    "text/lines.py": READ_TEXT | READ_LABELS | {"tokenize"},
+    "text/lines.py": READ_TEXT | READ_LABELS | {"change", "tokenize"},
     "text/vocabulary.py": {*TRAIN_LM, "vocab"},
     "training/": {*TRAIN_LM, "train"},
     "weightfile/": TRAIN_LM,
@@ -143,6 +143,7 @@ EXCEPTIONS = {
     ("text/row_groups.py", "max_tokens"): OnlyBy(EMBED, "only `embed` can lower the limit"),
     ("text/conll.py", "max_tokens"): OnlyBy(EMBED, "only `embed` can lower the limit"),
     ("store/inspection.py", "state"): OnlyBy(set(), "names what a file states"),
+    ("tasks/word_vectors.py", "words"): OnlyBy(set(), "an array of the file, no option"),
 }
 
 

@@ -1,0 +1,90 @@
+"""UsageArchive: the vectors of the usages of each target, in a .npz file from anywhere."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Self
+
+import numpy as np
+
+from elmo_cli.arrays import AnyArray, Float32Array
+from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.isolate import run_isolated
+from elmo_cli.messages import shortened
+from elmo_cli.regular_files import check_regular
+from elmo_cli.zip_files import MAX_DEFLATE_RATIO, NpzReader, check_zip
+
+_HINT = "give a .npz file with a float32 array (usage, dim) for each target"
+
+
+class UsageArchive:
+    """The arrays of a .npz file, one per target, of which one at a time is in memory.
+
+    All of them are read and checked in a child process first.
+
+    Attributes:
+        path: of the file.
+        counts: the number of usages of each target, in the order of the file.
+        dim: of the vectors; 0 if there is no target.
+    Raises:
+        EmbeddingsFileError: it can't be read, or an array is not float32, does not have the shape
+            (usage, dim) with one dim for all, or has a value that is not finite.
+    """
+
+    def __init__(self, path: str) -> None:
+        check_regular(path, EmbeddingsFileError)
+        self.path = path
+        sizes = run_isolated(partial(_check, path), [path], EmbeddingsFileError)
+        self.counts = {target: n_usages for target, (n_usages, _) in sizes.items()}
+        self.dim = max((dim for _, dim in sizes.values()), default=0)
+        self._arrays = NpzReader(path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._arrays.close()
+
+    def read(self, target: str) -> Float32Array:
+        """The vectors of a target, (usage, dim); no usages if the file does not have the target."""
+        if target not in self.counts:
+            return np.zeros((0, self.dim), np.float32)
+        return self._arrays.read(target)
+
+
+def _check(path: str) -> dict[str, tuple[int, int]]:
+    """Read all arrays of a file; return the shape of each."""
+    shapes: dict[str, tuple[int, int]] = {}
+    try:
+        # Vectors of layer 0 are equal for equal tokens, so that they compress very well. The limits
+        # of the child process bound what a small file may contain.
+        check_zip(path, max_ratio=MAX_DEFLATE_RATIO)
+        with NpzReader(path) as arrays:
+            for target in arrays.names:
+                n_usages, dim = _shape(target, arrays.read(target))
+                shapes[target] = (n_usages, dim)
+        dims = {dim for _, dim in shapes.values()}
+        if len(dims) > 1:
+            smallest = min(dims)
+            largest = max(dims)
+            raise ValueError(f"its vectors have {smallest} and {largest} values")
+    except MemoryError:
+        raise
+    except Exception as error:  # zipfile and NumPy raise a dozen types on corrupt files
+        reason = " ".join(str(getattr(error, "strerror", None) or error).split())
+        problem = f"cannot be read as usages ({reason or type(error).__name__})"
+        raise EmbeddingsFileError(problem, _HINT, where=path) from None
+    return shapes
+
+
+def _shape(target: str, array: AnyArray) -> tuple[int, int]:
+    """The shape of the array of a target; a ValueError unless it has finite vectors."""
+    name = repr(shortened(target))
+    if array.dtype.kind != "f" or array.dtype.itemsize != 4:
+        raise ValueError(f"the array {name} has the type {array.dtype}, not float32")
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise ValueError(f"the array {name} has the shape {array.shape}, not (usage, dim)")
+    if not np.isfinite(array).all():
+        raise ValueError(f"the array {name} has a value that is not finite")
+    n_usages, dim = array.shape
+    return n_usages, dim

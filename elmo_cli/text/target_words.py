@@ -1,0 +1,58 @@
+"""Target words: a list of words whose usages are looked for, one per line of a file."""
+
+from __future__ import annotations
+
+from elmo_cli.errors import InputError
+from elmo_cli.messages import shortened
+from elmo_cli.text.input import check_inputs
+from elmo_cli.text.input_report import InputReport
+from elmo_cli.text.input_settings import InputSettings
+from elmo_cli.text.lines import LineReader
+
+MAX_TARGETS = 10_000  # as many arrays may be in a .npz file
+_MAX_CHARACTERS = 1_000  # of a target; the name of an array is limited as well
+_HINT = "give one word per line"
+
+
+def read_targets(path: str, report: InputReport, *, encoding: str = "utf-8") -> list[str]:
+    """The words of a file, in its order; blank lines and repeated words are left out.
+
+    Args:
+        report: receives a warning about each kind of line that is left out.
+    Raises:
+        InputError: the file can't be read, has no words, too many, or a line with several words.
+    """
+    settings = InputSettings(format="plain", encoding=encoding)
+    check_inputs(path, settings)
+    reader = LineReader(path, settings, report)
+    line_of: dict[str, int] = {}
+    for number, line in enumerate(reader.lines(), 1):
+        words = line.split() if line is not None else []
+        if not words:
+            where = reader.where(number)
+            report.warn("blank target", f"{where}: blank, left out")
+            continue
+        _check(reader, words, number)
+        (word,) = words
+        if word in line_of:
+            message = f"{word!r} is already on line {line_of[word]}, left out"
+            report.warn("repeated target", f"{reader.where(number)}: {message}")
+            continue
+        line_of[word] = number
+        if len(line_of) > MAX_TARGETS:
+            raise InputError(f"has more than {MAX_TARGETS:,} words", _HINT, where=path)
+    if not line_of:
+        raise InputError("contains no words", _HINT, where=path)
+    return list(line_of)
+
+
+def _check(reader: LineReader, words: list[str], number: int) -> None:
+    """Raise an InputError unless a line is one word that can be the name of an array."""
+    where = reader.where(number)
+    if len(words) > 1:
+        problem = f"{shortened(' '.join(words))!r} has several words"
+        hint = f"{_HINT}; `cut -f1 FILE > NEW_FILE` keeps the first column"
+        raise InputError(problem, hint, where=where)
+    if len(words[0]) > _MAX_CHARACTERS:
+        problem = f"a word of more than {_MAX_CHARACTERS:,} characters"
+        raise InputError(problem, _HINT, where=where)
