@@ -223,7 +223,12 @@ def _read_columns_of_rows(
 
 def _other_lines(lines: SentenceLines, rows: Sequence[Row]) -> Iterator[OtherLine]:
     """Yield the lines of a group that are not rows with tokens."""
-    if len(rows) == len(lines):
+    n_others = len(lines) - len(rows)
+    if n_others == 0:
+        return
+    if rows and rows[0].line == lines[n_others][0]:  # all are above the rows, as nearly always
+        for _, line in lines[:n_others]:
+            yield OtherLine(0, line or "")
         return
     lines_of_rows = {row.line for row in rows}
     position = 0
@@ -250,7 +255,7 @@ def _read_conllu_rows(reader: LineReader, columns: Columns, lines: NumberedLines
     n_other_rows = 0  # ranges of words and empty nodes
     range_end = 0  # the last word of the last range that stands for its words
     for number, line in lines:
-        if line.startswith("#"):
+        if line[0] == "#":
             if columns.tokens.number is None and _OTHER_COLUMNS.match(line):
                 name = columns.tokens.parameter
                 problem = f"{shortened(line)!r}: FORM is not column 2"
@@ -258,6 +263,11 @@ def _read_conllu_rows(reader: LineReader, columns: Columns, lines: NumberedLines
                 raise InputError(problem, hint, where=reader.where(number), parameters=(name,))
             continue
         cells = line.split("\t")
+        is_next_word = cells[0] == str(n_words + 1) and len(cells) > 1
+        if is_next_word and n_words >= range_end:  # as nearly all rows are
+            n_words += 1
+            rows.append(Row(number, cells))
+            continue
         conllu_id = _CONLLU_ID.fullmatch(cells[0])
         if len(cells) == 1 or conllu_id is None:
             shown = repr(shortened(line))

@@ -19,7 +19,7 @@ from elmo_cli.text.column_format import (
 )
 from elmo_cli.text.input_settings import MAX_TOKENS
 from elmo_cli.text.lines import LineError, LineReader
-from elmo_cli.text.white_space import is_blank
+from elmo_cli.text.white_space import BLANK, is_blank
 
 # In CoNLL-2012 `(TEXT); part N` follows, elsewhere any name or nothing.
 _CONLL_DOCUMENT = re.compile(
@@ -33,6 +33,7 @@ _RAGGED_HINT = (
     "`format='plain'` if lines are sentences"
 )
 _TOO_LONG_HINT = "is a blank line missing?"
+_STARTS_BOUNDARY = f"{BLANK}#-"  # the first character of a line that ends a sentence, if any
 _MAX_COMMENTS = 10_000  # lines of a sentence besides its tokens
 _N_DETECTED = 2_000  # lines that are enough to detect columns
 
@@ -154,14 +155,15 @@ def split_into_sentences(
     """
     lines: SentenceLines = []
     max_tokens = reader.settings.max_tokens
+    max_lines = max_tokens + _MAX_COMMENTS
     for number, line in enumerate(reader.lines(), 1):
-        if line is not None and ends_sentence(line):
+        if line is not None and line[:1] in _STARTS_BOUNDARY and ends_sentence(line):
             if lines:
                 yield lines
             lines = []
             if is_blank(line):
                 continue
-        elif len(lines) > max_tokens + _MAX_COMMENTS:
+        elif len(lines) > max_lines:
             n_tokens = plural(max_tokens, "token")
             n_lines = plural(len(lines), "line")
             problem = f"a sentence of more than {n_tokens}, with comments {n_lines}"
