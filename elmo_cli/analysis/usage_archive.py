@@ -14,7 +14,10 @@ from elmo_cli.messages import shortened
 from elmo_cli.regular_files import check_regular
 from elmo_cli.zip_files import MAX_DEFLATE_RATIO, NpzReader, check_zip
 
-_HINT = "give a .npz file with a float32 array (usage, dim) for each target"
+_HINT = (
+    "give a .npz file with a float32 array (usage, dim) for each target; "
+    "`elmo usages TEXT --words FILE -o OUT.npz` writes one"
+)
 
 
 class UsageArchive:

@@ -68,10 +68,10 @@ class ChangeOptions:
 def change(**values: Any) -> None:
     """Measure how much the use of words differs between two corpora.
 
-    FILE1 and FILE2 are .npz files with an array of vectors for each word, one row per usage. prt
-    is 1 - the cosine of the mean vectors of both corpora, apd the mean cosine distance between a
-    usage of one and a usage of the other. A word with fewer than three usages in a corpus has no
-    value.
+    FILE1 and FILE2 are files of `elmo usages`, or other .npz files with an array of vectors for
+    each word, one row per usage. prt is 1 - the cosine of the mean vectors of both corpora, apd
+    the mean cosine distance between a usage of one and a usage of the other. A word with fewer
+    than three usages in a corpus has no value.
 
     --permutations adds p-values: the usages of both corpora are divided at random into two sides
     of the same sizes, N times, and p is the fraction of the divisions, with the real one, whose

@@ -91,6 +91,9 @@ COMMAND_GROUPS = (
             "probe": CommandSummary(
                 "Find out what each layer encodes.", reads="embeddings, labels", writes="table"
             ),
+            "usages": CommandSummary(
+                "Embed all usages of some words.", reads="text, words", writes="usages"
+            ),
             "change": CommandSummary(
                 "Measure the change of words.", reads="usages, usages", writes="table"
             ),

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
-from zipfile import ZipFile, ZipInfo
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
 
@@ -48,13 +48,16 @@ def sentence_writer(stream_format: str, out: BinaryIO, *, pooled: bool) -> Itera
 
 
 @contextmanager
-def archive_writer(out: BinaryIO) -> Iterator[Callable[[str, FloatArray], object]]:
+def archive_writer(
+    out: BinaryIO, *, deflated: bool = False
+) -> Iterator[Callable[[str, FloatArray], object]]:
     """A function that writes one named array after another to a .npz archive, for a `with`."""
     archive = ZipFile(out, "w")
 
     def write(name: str, array: FloatArray) -> None:
-        # A fixed date, so that the same input gives the same bytes.
-        with archive.open(ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+        info = ZipInfo(f"{name}.npy")  # with a fixed date: the same input gives the same bytes
+        info.compress_type = ZIP_DEFLATED if deflated else ZIP_STORED
+        with archive.open(info, "w", force_zip64=True) as member:
             np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
 
     try:

@@ -59,6 +59,7 @@ def read_sentences(
     report: InputReport | None = None,
     *,
     name: str | None = None,
+    columns: Columns | None = None,
 ) -> Iterator[Sentence]:
     """Yield the sentences of text files in order; memory does not grow with their number.
 
@@ -66,6 +67,7 @@ def read_sentences(
         paths: names of files or pipes, compressed or not, "-" for standard input; or one name.
         report: receives warnings and counts; complete after the last sentence.
         name: what messages call the text, by default the path of each file.
+        columns: of CoNLL-U, which all files must be then: those of the tokens and the labels.
     Raises:
         UsageError: settings that contradict the format of a file, or no name at all.
         InputError: a file that can't be read, or a line in it; it names the file and the line.
@@ -73,7 +75,7 @@ def read_sentences(
     settings = settings or InputSettings()
     report = report if report is not None else InputReport()
     checked_paths = check_inputs(paths, settings)
-    sentences = _numbered(checked_paths, settings, report, name)
+    sentences = _numbered(checked_paths, settings, report, name, columns)
     return _checked(sentences, settings, report)
 
 
@@ -195,7 +197,11 @@ def _check_path(path: str) -> None:
 
 
 def _numbered(
-    paths: list[str], settings: InputSettings, report: InputReport, name: str | None
+    paths: list[str],
+    settings: InputSettings,
+    report: InputReport,
+    name: str | None,
+    columns: Columns | None,
 ) -> Generator[Sentence, None, None]:
     key = 0
     for path in paths:
@@ -204,8 +210,11 @@ def _numbered(
         text_format = _format_of_content(reader)
         if text_format == "fasta":
             reader.expected = FASTA
-        read = _READERS[text_format]
-        key = yield from read(reader, key)
+        if columns is not None:
+            key = yield from read_conllu(reader, key, columns)
+        else:
+            read = _READERS[text_format]
+            key = yield from read(reader, key)
     report.n_keys = key
     for kind, warning in report.residues.warnings():
         report.warn(kind, warning)

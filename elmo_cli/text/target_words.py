@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from elmo_cli.errors import InputError
 from elmo_cli.messages import shortened
 from elmo_cli.text.input import check_inputs
@@ -14,13 +16,17 @@ _MAX_CHARACTERS = 1_000  # of a target; the name of an array is limited as well
 _HINT = "give one word per line"
 
 
-def read_targets(path: str, report: InputReport, *, encoding: str = "utf-8") -> list[str]:
+def read_targets(
+    path: str, report: InputReport, *, encoding: str = "utf-8", are_patterns: bool = False
+) -> list[str]:
     """The words of a file, in its order; blank lines and repeated words are left out.
 
     Args:
         report: receives a warning about each kind of line that is left out.
+        are_patterns: whether a line is a regular expression.
     Raises:
-        InputError: the file can't be read, has no words, too many, or a line with several words.
+        InputError: the file can't be read, has no words, too many, a line with several words, or
+            one that is no regular expression.
     """
     settings = InputSettings(format="plain", encoding=encoding)
     check_inputs(path, settings)
@@ -32,7 +38,7 @@ def read_targets(path: str, report: InputReport, *, encoding: str = "utf-8") -> 
             where = reader.where(number)
             report.warn("blank target", f"{where}: blank, left out")
             continue
-        _check(reader, words, number)
+        _check(reader, words, number, is_pattern=are_patterns)
         (word,) = words
         if word in line_of:
             message = f"{word!r} is already on line {line_of[word]}, left out"
@@ -46,7 +52,7 @@ def read_targets(path: str, report: InputReport, *, encoding: str = "utf-8") -> 
     return list(line_of)
 
 
-def _check(reader: LineReader, words: list[str], number: int) -> None:
+def _check(reader: LineReader, words: list[str], number: int, *, is_pattern: bool) -> None:
     """Raise an InputError unless a line is one word that can be the name of an array."""
     where = reader.where(number)
     if len(words) > 1:
@@ -56,3 +62,10 @@ def _check(reader: LineReader, words: list[str], number: int) -> None:
     if len(words[0]) > _MAX_CHARACTERS:
         problem = f"a word of more than {_MAX_CHARACTERS:,} characters"
         raise InputError(problem, _HINT, where=where)
+    if is_pattern:
+        try:
+            re.compile(words[0])
+        except (re.error, OverflowError, RecursionError) as error:
+            problem = f"{shortened(words[0])!r} is no regular expression ({error})"
+            hint = "write a backslash before a sign that stands for itself"
+            raise InputError(problem, hint, where=where) from None

@@ -25,6 +25,7 @@ FINETUNE = {"finetune"}
 SCORE_TEXT = {"perplexity", "score"}
 TRAIN_LM = {"pretrain", "finetune"}
 READ_TEXT = {"embed", "finetune", "inspect", "predict", "pretrain", "vocab", *SCORE_TEXT}
+READ_TEXT = {"embed", "finetune", "inspect", "perplexity", "predict", "pretrain", "usages", "vocab"}
 READ_LABELS = {"probe", "plot senses"}
 USE_MODEL = {"embed", "evaluate", "finetune", "inspect", "neighbors", "perplexity", "predict"}
 USE_MODEL |= {
@@ -35,6 +36,7 @@ USE_MODEL |= {
     "pretrain",
     "score",
     "train",
+    "usages",
 }
 # Path -> the commands that print its messages; the longest path that fits is used. None: messages
 # of the library alone, which name its parameters.
@@ -44,6 +46,7 @@ PRINTED_BY: dict[str, set[str] | None] = {
     "analysis/probe_data.py": {"probe"},
     "analysis/probe_layers.py": {"probe"},
     "analysis/query.py": {"neighbors"},
+    "analysis/usages.py": {"usages"},
     "analysis/vectors.py": {"neighbors", "plot senses", "probe"},
     "cluster/": EMBED,
     "dataset.py": None,
@@ -83,7 +86,7 @@ PRINTED_BY: dict[str, set[str] | None] = {
     "store/convert.py": {"convert"},
     "store/derived_file.py": {"convert", "merge"},
     "store/inspection.py": {"inspect"},
-    "store/layers.py": {"convert", "embed"},
+    "store/layers.py": {"convert", "embed", "usages"},
     "store/layouts/": {"convert", "embed"},
     "store/shards.py": {"embed", "merge"},
     "tasks/": {"evaluate", "predict", "train"},
