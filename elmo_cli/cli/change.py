@@ -215,7 +215,7 @@ def _row(chosen: ChangeOptions, target: str, found: Change) -> list[str]:
         difference = _difference(found, measure)
         cells.append("" if difference is None else f"{difference.value:.6f}")
         if chosen.permutations:
-            cells.append("" if difference is None else f"{difference.p:.6g}")
+            cells.append("" if difference is None else f"{difference.p:.3g}")
     return cells
 
 
