@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from elmo_cli.arrays import Float32Array
+from elmo_cli.arrays import Float32Array, Int64Array
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.messages import CORRUPT_HINT
 from elmo_cli.store.layers import find_layer
@@ -112,23 +112,28 @@ class LayerView:
             )
         return int(tokens[0]) if tokens else 1
 
-    def vectors(self, key: Key) -> Float32Array:
+    def vectors(self, key: Key, rows: Int64Array | None = None) -> Float32Array:
         """Return the vectors of a sentence, (token, dim) float32; (1, dim) unless `per_token`.
 
+        Args:
+            rows: the vectors to return, (row,), so that the others are neither converted nor
+                checked; None for all.
         Raises:
             EmbeddingsFileError: as `n_vectors`, the array cannot be read, or it has a value that is
                 not finite in float32.
         """
         n = self.n_vectors(key)
+        stored = self.embeddings.layer(key, self.index).reshape(n, self.embeddings.dim)
+        selected = stored if rows is None else stored[rows]
         with np.errstate(over="ignore"):
-            vectors = self.embeddings.layer(key, self.index).astype(np.float32, copy=False)
+            vectors: Float32Array = selected.astype(np.float32, copy=False)
         if not np.isfinite(vectors).all():
             raise EmbeddingsFileError(
                 f"sentence {key!r}: a value in layer {self.layer} is not finite",
                 f"`elmo inspect {self.path}` finds all such values; embed the text again",
                 where=self.path,
             )
-        return vectors.reshape(n, self.embeddings.dim)
+        return vectors
 
     def vector(self, key: Key, position: int | None) -> Float32Array:
         """Return one vector of a sentence, (dim,); the only one if `position` is None."""

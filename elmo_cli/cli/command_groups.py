@@ -88,6 +88,9 @@ COMMAND_GROUPS = (
             "kwic": CommandSummary(
                 "List the occurrences of a word.", reads="embeddings", writes="tokens"
             ),
+            "geometry": CommandSummary(
+                "Measure how each layer is shaped.", reads="embeddings", writes="table"
+            ),
             "probe": CommandSummary(
                 "Find out what each layer encodes.", reads="embeddings, labels", writes="table"
             ),

@@ -41,6 +41,7 @@ USE_MODEL |= {
 # Path -> the commands that print its messages; the longest path that fits is used. None: messages
 # of the library alone, which name its parameters.
 PRINTED_BY: dict[str, set[str] | None] = {
+    "analysis/geometry": {"geometry"},
     "analysis/labelled_vectors.py": READ_LABELS,
     "analysis/neighbors.py": {"neighbors"},
     "analysis/probe_data.py": {"probe"},
@@ -48,6 +49,7 @@ PRINTED_BY: dict[str, set[str] | None] = {
     "analysis/query.py": {"neighbors"},
     "analysis/usages.py": {"usages"},
     "analysis/vectors.py": {"neighbors", "plot senses", "probe"},
+    "analysis/vectors.py": {"geometry", "neighbors", "plot senses", "probe"},
     "cluster/": EMBED,
     "dataset.py": None,
     "embed/": EMBED,
