@@ -82,6 +82,7 @@ class JoinedSentence(NamedTuple):
     key: Key
     labels: SentenceLabels
     words: Tokens | None
+    line: int = 0  # of the label file, where the sentence begins
 
 
 @dataclass(frozen=True)
@@ -200,7 +201,7 @@ def join_labels(
         if labels:
             for layer_view in checked_layers:
                 layer_view.vectors(key)
-            joined.append(JoinedSentence(key, labels, words))
+            joined.append(JoinedSentence(key, labels, words, sentence.line))
     if len(found_keys) != len(embeddings):
         raise EmbeddingsFileError(
             f"has {len(embeddings)} sentences, {labels_file} has {len(found_keys)} of them",

@@ -94,7 +94,23 @@ def read_probe_data(
         InputError: the labels cannot be read or used, or belong to another text.
         UsageError: the label settings do not fit a file, or a layer is not stored.
     """
-    labels = LabelSettings() if labels is None else labels
+    data = join_splits(train, test, dev, labels=labels or LabelSettings(), layers=layers)
+    _check_different_labels(data.splits["train"])
+    return data
+
+
+def join_splits(
+    train: FilePair,
+    test: FilePair,
+    dev: FilePair | None,
+    *,
+    labels: LabelSettings,
+    layers: Sequence[int] = (),
+) -> ProbeData:
+    """Read the labels of all splits, join them with the vectors and check both.
+
+    Arguments and errors are those of `read_probe_data`, except that labels may all be the same.
+    """
     if dev is None:
         files = {"train": train, "test": test}
     else:
@@ -114,7 +130,6 @@ def read_probe_data(
     _check_labels(splits)
     if dev is None:
         splits["train"], splits["dev"] = split_dev(splits["train"])
-    _check_different_labels(splits["train"])
     return ProbeData(
         splits={name: splits[name] for name in SPLITS},
         layers=chosen,

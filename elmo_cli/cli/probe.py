@@ -1,4 +1,4 @@
-"""`elmo probe`: train a linear probe on each layer."""
+"""`elmo probe`: train a linear or a structural probe on each layer."""
 
 from __future__ import annotations
 
@@ -58,6 +58,11 @@ _probe_options = together(
          "report the selectivity: accuracy minus control accuracy."),
     flag("Probe", "--mdl", "Also report the code length of the labels of train, in bits, and the "
          "compression relative to a uniform code (minimum description length)."),
+    value("Probe", "--structural KIND", "Train a structural probe of dependency trees instead: of "
+          "the distance between words or of the depth of words in the tree. LABELS are CoNLL-U.",
+          type=click.Choice(["distance", "depth"])),
+    value("Probe", "--rank N", "Rank of the projection of a structural probe.  [default: the "
+          "dimension of the vectors]", type=options.AT_LEAST_1),
     value("Probe", "--seed N", "Random seed.", type=click.IntRange(0, MOST_SEED), default=0),
 )
 # fmt: on
@@ -73,6 +78,8 @@ class ProbeOptions(options.LabelOptions):
     layer: tuple[int, ...]
     control: bool
     mdl: bool
+    structural: str | None
+    rank: int | None
     seed: int
     threads: int | None
 
@@ -101,6 +108,11 @@ def probe(**values: Any) -> None:
     cost of learning them (--mdl) show how much the vectors contribute. docs/probing.md explains
     both.
 
+    With --structural, a linear projection is trained under which squared distances between words,
+    or squared lengths, are those of the dependency trees of CoNLL-U. The table shows the edges of
+    the trees that are found (UUAS) or the roots, and rank correlations. docs/structural-probe.md
+    explains them.
+
     \b
     Examples:
       elmo embed train.conllu dev.conllu test.conllu -o vectors/
@@ -108,6 +120,7 @@ def probe(**values: Any) -> None:
           --test vectors/test.hdf5 test.conllu
       elmo probe --train a.hdf5 a.conllu --test b.hdf5 b.conllu --label-column upos --layer 1
       elmo probe --train a.hdf5 a.tags --test b.hdf5 b.tags --control --mdl
+      elmo probe --structural distance --train a.hdf5 a.conllu --test b.hdf5 b.conllu --rank 128
 
     The vectors of one layer are kept in memory: tokens of all files x dimensions x 4 bytes. For
     200,000 tokens of 1,024 dimensions this is 0.8 GB, and a layer takes a few minutes; --control
@@ -115,9 +128,15 @@ def probe(**values: Any) -> None:
     command gives the same result; another number of --threads changes it only by rounding.
     """
     from elmo_cli.analysis.probe_layers import n_epochs, probe_layers
+    from elmo_cli.cli.structural_probe import ONLY_STRUCTURAL
 
     chosen = ProbeOptions(**values)
-    data = _read(chosen)
+    files = _files_to_read(chosen)
+    if chosen.structural is not None:
+        _run_structural(chosen, chosen.structural, files)
+        return
+    options.refuse_options(ONLY_STRUCTURAL, "without --structural")
+    data = _read(chosen, files)
     warnings = [*data.warnings, *_warnings(data)]
     console.warn(*warnings)
     options.use_threads(chosen.threads)
@@ -135,10 +154,8 @@ def probe(**values: Any) -> None:
     console.print_result(facts, partial(_print, data, facts))
 
 
-def _read(chosen: ProbeOptions) -> ProbeData:
-    """Read and check the labels and the embeddings in a child process."""
-    from elmo_cli.analysis.probe_data import read_probe_data
-    from elmo_cli.isolate import run_isolated
+def _files_to_read(chosen: ProbeOptions) -> list[str]:
+    """Return all files that the options name; a label file that does not exist is refused."""
     from elmo_cli.text.input import InputSettings, check_inputs
 
     files = []
@@ -149,6 +166,32 @@ def _read(chosen: ProbeOptions) -> ProbeData:
             files += [embeddings, labels]
             label_files.append(labels)
     check_inputs(label_files, InputSettings(format=chosen.label_format))
+    return files
+
+
+def _run_structural(chosen: ProbeOptions, task: str, files: list[str]) -> None:
+    from elmo_cli.cli.structural_probe import StructuralJob, run_structural_probe
+
+    job = StructuralJob(
+        task=task,
+        train=chosen.train,
+        dev=chosen.dev,
+        test=chosen.test,
+        files=files,
+        labels=chosen.label_settings(),
+        layers=chosen.layer,
+        rank=chosen.rank,
+        seed=chosen.seed,
+        threads=chosen.threads,
+    )
+    run_structural_probe(job)
+
+
+def _read(chosen: ProbeOptions, files: list[str]) -> ProbeData:
+    """Read and check the labels and the embeddings in a child process."""
+    from elmo_cli.analysis.probe_data import read_probe_data
+    from elmo_cli.isolate import run_isolated
+
     read = partial(
         read_probe_data,
         train=chosen.train,

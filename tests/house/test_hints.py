@@ -48,6 +48,7 @@ PRINTED_BY: dict[str, set[str] | None] = {
     "analysis/probe_layers.py": {"probe"},
     "analysis/query.py": {"neighbors"},
     "analysis/usages.py": {"usages"},
+    "analysis/structural": {"probe"},
     "analysis/vectors.py": {"neighbors", "plot senses", "probe"},
     "analysis/vectors.py": {"geometry", "neighbors", "plot senses", "probe"},
     "cluster/": EMBED,

@@ -1,0 +1,194 @@
+"""StructuralData: the trees of CoNLL-U files, joined with the vectors of their words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from elmo_cli.analysis.labelled_vectors import (
+    JoinedSentence,
+    LabelledVectors,
+    LabelSettings,
+    SentenceLabels,
+    read_labels,
+)
+from elmo_cli.analysis.probe_data import FilePair, ProbeData, join_splits
+from elmo_cli.analysis.trees import BrokenTreeError, parse_heads
+from elmo_cli.arrays import BoolArray, Int64Array
+from elmo_cli.errors import InputError, UsageError
+from elmo_cli.label_rules import is_no_label
+from elmo_cli.store.layouts import Key
+from elmo_cli.store.reader import open_embeddings
+from elmo_cli.text.input import require_files
+
+# XPOS that the authors' program leaves out: the tags of punctuation in the Penn Treebank.
+PUNCTUATION_XPOS = frozenset(["''", ",", ".", ":", "``", "-LRB-", "-RRB-"])
+PUNCTUATION_UPOS = "PUNCT"
+
+
+@dataclass(frozen=True)
+class TreeSplit:
+    """The sentences of a split whose tree is valid.
+
+    Attributes:
+        labelled: these sentences with the vectors of their words; a label is a cell of HEAD.
+        heads: of each sentence, (word,): from 1, 0 for the root.
+        n_left_out: sentences whose tree is broken.
+    """
+
+    labelled: LabelledVectors
+    heads: tuple[Int64Array, ...]
+    n_left_out: int
+
+
+@dataclass(frozen=True)
+class StructuralData:
+    """Trees and vectors of train, dev and test.
+
+    Attributes:
+        is_kept: of each sentence of test, (word,): whether a word is not punctuation.
+        probe_data: the files that were read; its splits have broken trees as well.
+    """
+
+    splits: Mapping[str, TreeSplit]
+    is_kept: tuple[BoolArray, ...]
+    probe_data: ProbeData
+    warnings: tuple[str, ...]
+
+
+def read_structural_data(
+    train: FilePair,
+    test: FilePair,
+    dev: FilePair | None = None,
+    *,
+    labels: LabelSettings | None = None,
+    layers: Sequence[int] = (),
+) -> StructuralData:
+    """Read the trees of all splits, join them with the vectors and check both.
+
+    Sentences whose tree is broken are left out and counted.
+
+    Args:
+        train, test, dev, layers: those of `read_probe_data`.
+        labels: how the CoNLL-U files are read; its `column` is ignored.
+    Raises:
+        EmbeddingsFileError: as `read_probe_data`.
+        InputError: as `read_probe_data`, or a split has no valid tree.
+        UsageError: as `read_probe_data`, a file is not CoNLL-U or is a pipe, or the vectors are not
+            those of words.
+    """
+    settings = replace(labels or LabelSettings(), column=None)
+    pairs = [pair for pair in (train, dev, test) if pair is not None]
+    _check_conllu([labels_file for _, labels_file in pairs], settings)
+    settings = replace(settings, column="head")
+    data = join_splits(train, test, dev, labels=settings, layers=layers)
+    if data.unit != "tokens":
+        problem = f"has vectors of {data.unit}, and a tree is one of words"
+        raise UsageError(problem, "embed the text without pooling", where=train[0])
+    splits = {}
+    warnings = list(data.warnings)
+    for name, split in data.splits.items():
+        valid, problems = _read_trees(split, settings)
+        if not valid.heads:
+            raise InputError(
+                f"no sentence has a valid tree: {problems[0]}",
+                "column HEAD (7) has the number of the head of each word, 0 for the root",
+                where=split.labels_file,
+            )
+        if problems:
+            n_all = len(split.sentences)
+            left_out = (
+                f"sentences without a valid tree are left out: {len(problems):,} of {n_all:,}"
+            )
+            warnings.append(f"{split.labels_file}: {left_out}, the first in {problems[0]}")
+        splits[name] = valid
+    return StructuralData(
+        splits=splits,
+        is_kept=_without_punctuation(splits["test"].labelled, settings),
+        probe_data=data,
+        warnings=tuple(warnings),
+    )
+
+
+def _check_conllu(labels_files: Sequence[str], settings: LabelSettings) -> None:
+    """Refuse files without a column HEAD, and pipes, because columns are read one by one."""
+    for labels_file in labels_files:
+        if settings.format_of(labels_file) != "conllu":
+            raise UsageError(
+                "trees are read from CoNLL-U",
+                "give a treebank in CoNLL-U, with `format=conllu` if its suffix is not .conllu",
+                where=labels_file,
+            )
+    require_files("`structural`", labels_files)
+
+
+def _read_trees(split: LabelledVectors, settings: LabelSettings) -> tuple[TreeSplit, list[str]]:
+    """Return the sentences with a valid tree; of the others, the line and what is wrong."""
+    with open_embeddings(split.vectors_file) as embeddings:
+        rows = embeddings.attributes.get("rows", "words")
+    ids = {} if rows == "words" else _column(split, settings, "id")
+    heads = []
+    valid = []
+    problems = []
+    for number, sentence in enumerate(split.sentences):
+        try:
+            if ids:
+                _check_rows(split, sentence, ids[sentence.key])
+            cells = [cell for cell in sentence.labels if not is_no_label(cell)]
+            if not ids and len(cells) < len(sentence.labels):
+                raise BrokenTreeError("a word has no head")
+            heads.append(parse_heads(cells))
+            valid.append(number)
+        except BrokenTreeError as error:
+            problems.append(f"line {sentence.line}: {error}")
+    trees = TreeSplit(labelled=split.select(valid), heads=tuple(heads), n_left_out=len(problems))
+    return trees, problems
+
+
+def _check_rows(split: LabelledVectors, sentence: JoinedSentence, ids: SentenceLabels) -> None:
+    """Check that the rows with a head are all words, where other rows have vectors too.
+
+    Raises:
+        UsageError: a range has a vector, but its words have none.
+        BrokenTreeError: a word has no head, or another row has one.
+    """
+    words = [row_id for row_id in ids if row_id.isdecimal()]
+    if words != [str(number) for number in range(1, len(words) + 1)]:
+        missing = next(row_id for row_id in ids if not row_id.isdecimal())
+        raise UsageError(
+            f"has a vector of `{missing}`, not of its words, and a tree is one of words",
+            "embed the text with `--rows words`",
+            where=split.vectors_file,
+        )
+    for row_id, head in zip(ids, sentence.labels, strict=True):
+        if row_id.isdecimal() == is_no_label(head):
+            has = "no head" if row_id.isdecimal() else "a head"
+            raise BrokenTreeError(f"{row_id} has {has}")
+
+
+def _column(
+    split: LabelledVectors, settings: LabelSettings, name: str
+) -> dict[Key, SentenceLabels]:
+    """Read another column of the label file: the cells of each sentence, by its key."""
+    with open_embeddings(split.vectors_file) as embeddings:
+        named = replace(settings, column=name)
+        sentences = read_labels(split.labels_file, named, None, embeddings.attributes)
+        return {embeddings.key_of(sentence): cells for sentence, cells in sentences}
+
+
+def _without_punctuation(split: LabelledVectors, settings: LabelSettings) -> tuple[BoolArray, ...]:
+    """Return for each sentence which words are not punctuation, by UPOS or XPOS, (word,)."""
+    upos = _column(split, settings, "upos")
+    xpos = _column(split, settings, "xpos")
+    is_kept = []
+    for sentence in split.sentences:
+        are_words = []
+        tags = zip(sentence.labels, upos[sentence.key], xpos[sentence.key], strict=True)
+        for head, coarse, fine in tags:
+            if not is_no_label(head):
+                is_punctuation = coarse == PUNCTUATION_UPOS or fine in PUNCTUATION_XPOS
+                are_words.append(not is_punctuation)
+        is_kept.append(np.array(are_words, np.bool_))
+    return tuple(is_kept)
