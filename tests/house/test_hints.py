@@ -24,15 +24,20 @@ PRETRAIN = {"pretrain"}
 FINETUNE = {"finetune"}
 SCORE_TEXT = {"perplexity", "score"}
 TRAIN_LM = {"pretrain", "finetune"}
-READ_TEXT = {"embed", "finetune", "inspect", "predict", "pretrain", "vocab", *SCORE_TEXT}
-READ_TEXT = {"embed", "finetune", "inspect", "perplexity", "predict", "pretrain", "usages", "vocab"}
+READ_TEXT = {"embed", "finetune", "inspect", "predict", "pretrain", "usages", "vocab", *SCORE_TEXT}
 READ_LABELS = {"probe", "plot senses"}
-USE_MODEL = {"embed", "evaluate", "finetune", "inspect", "neighbors", "perplexity", "predict"}
-USE_MODEL |= {
+USE_MODEL = {
+    "embed",
+    "evaluate",
+    "finetune",
+    "inspect",
     "models convert",
     "models export",
     "models random",
     "models show",
+    "neighbors",
+    "perplexity",
+    "predict",
     "pretrain",
     "score",
     "train",
@@ -47,9 +52,8 @@ PRINTED_BY: dict[str, set[str] | None] = {
     "analysis/probe_data.py": {"probe"},
     "analysis/probe_layers.py": {"probe"},
     "analysis/query.py": {"neighbors"},
-    "analysis/usages.py": {"usages"},
     "analysis/structural": {"probe"},
-    "analysis/vectors.py": {"neighbors", "plot senses", "probe"},
+    "analysis/usages.py": {"usages"},
     "analysis/vectors.py": {"geometry", "neighbors", "plot senses", "probe"},
     "cluster/": EMBED,
     "dataset.py": None,

@@ -225,7 +225,9 @@ def test_a_truncated_file_is_refused(keep: float, folder: Path) -> None:
     assert "internal error" not in done.err
 
 
-@pytest.mark.parametrize("content", [b"", b"The cat sat .\n", b"PAR1" + bytes(8) + b"\xff\xff\0\0PAR1"])
+@pytest.mark.parametrize(
+    "content", [b"", b"The cat sat .\n", b"PAR1" + bytes(8) + b"\xff\xff\0\0PAR1"]
+)
 def test_another_file_with_the_suffix_is_no_parquet_file(content: bytes, folder: Path) -> None:
     Path("a.parquet").write_bytes(content)
     done = elmo("inspect", "a.parquet")
