@@ -279,6 +279,8 @@ def _types_at_predictions(corpus: Corpus, predictions: Int64Array) -> tuple[Int6
 def _log_likelihoods(softmax: NextTokenSoftmax, h: Tensor, targets: Tensor) -> Tensor:
     """Compute log-likelihoods, (prediction,), for some predictions and types at a time.
 
+    Sentences that begin alike have equal outputs there, whose products are computed once.
+
     Args:
         h: outputs of the top layer, (prediction, projection).
         targets: ids, (prediction,) int64.
@@ -288,20 +290,30 @@ def _log_likelihoods(softmax: NextTokenSoftmax, h: Tensor, targets: Tensor) -> T
     n_types = _TYPES_AT_ONCE.get(h.device.type, _TYPES_AT_ONCE_ON_GPU)
     weights = torch.split(softmax.weight, n_types)
     biases = torch.split(softmax.bias, n_types)
-    h_groups = torch.split(h, _PREDICTIONS_AT_ONCE)
-    target_groups = torch.split(targets, _PREDICTIONS_AT_ONCE)
+    distinct, numbers = _distinct_rows(h)  # (output, projection), (prediction,)
     groups = []
-    for rows, ids in zip(h_groups, target_groups, strict=True):
-        sums = [  # of each group of types, (prediction,)
+    for rows in torch.split(distinct, _PREDICTIONS_AT_ONCE):
+        sums = [  # of each group of types, (output,)
             functional.linear(rows, weight, bias).logsumexp(1)
             for weight, bias in zip(weights, biases, strict=True)
         ]
-        target_logits = (rows * softmax.weight[ids]).sum(1) + softmax.bias[ids]
-        log_likelihoods = target_logits - torch.stack(sums).logsumexp(0)
-        groups.append(log_likelihoods.clamp_max_(0))  # rounding could give a likelihood above 1
-    values = torch.cat(groups)
+        groups.append(torch.stack(sums).logsumexp(0))
+    normalizers = torch.cat(groups)[numbers]  # (prediction,)
+    target_logits = (h * softmax.weight[targets]).sum(1) + softmax.bias[targets]
+    values = (target_logits - normalizers).clamp_max_(0)  # rounding could give more than 1
     if not values.isfinite().all():
         problem = "its logits are too large for float32"
         hint = "weights and softmax must come from one model; training may have diverged"
         raise WeightFileError(problem, hint, where="the softmax")
     return values
+
+
+def _distinct_rows(h: Tensor) -> tuple[Tensor, Tensor]:
+    """Return rows without repetitions, and the number of the row that each row of `h` is.
+
+    On other devices than a CPU, where finding them takes longer than their products, all rows.
+    """
+    if h.device.type != "cpu":
+        return h, torch.arange(len(h), device=h.device)
+    rows, numbers = torch.unique(h, dim=0, return_inverse=True)
+    return rows, numbers

@@ -164,6 +164,27 @@ def test_a_long_sentence_keeps_its_state(model: LanguageModel, corpus: Corpus) -
     np.testing.assert_allclose(alone.values[:, :-2], expected, rtol=0, atol=1e-5)
 
 
+def test_what_sentences_begin_with_in_common_is_multiplied_once(
+    model: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forward the beginnings "", "the" and "the old" of both sentences, backward the ends."""
+    n_rows = []
+    linear = evaluation.functional.linear
+
+    def counted(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        if len(bias) == len(model.vocabulary):
+            n_rows.append(len(rows))
+        return linear(rows, weight, bias)
+
+    monkeypatch.setattr(evaluation.functional, "linear", counted)
+    scores = score(model, Corpus.read([["the", "old", "fox", "."], ["the", "old", "dog", "."]]))
+    assert n_rows == [3 + 2 * 2, 2 + 2 * 3]
+    monkeypatch.setattr(evaluation, "_distinct_rows", lambda h: (h, torch.arange(len(h))))
+    all_rows = score(model, scores.corpus)
+    assert n_rows[2:] == [10, 10]
+    np.testing.assert_allclose(scores.values, all_rows.values, rtol=1e-6)
+
+
 def test_a_prediction_without_likelihood_is_refused(model: LanguageModel, corpus: Corpus) -> None:
     """NaN marks what was not scored: a corrupt softmax must not hide there."""
     corrupt = copy.deepcopy(model.softmax)
