@@ -136,6 +136,16 @@ def test_compressed_pairs_and_standard_input() -> None:
     assert (twice["pairs"], twice["sentences"]) == (8, 5)
 
 
+def test_cut_tokens_and_other_whitespace_are_reported() -> None:
+    write_objects([pair("the boat", f"the {'x' * 60}"), pair("the\u00a0old boat", "the old boat")])
+    done = made("score", "pairs.jsonl", "--pairs", "-m", "model", "--json")
+    facts = json.loads(done.out)
+    assert facts["truncated_tokens"] == 1
+    assert "warning: cut 1 token to the length that the model reads" in done.err
+    [warning] = facts["warnings"]
+    assert warning.startswith("pairs.jsonl, line 2: ")
+
+
 BAD_LINES = {
     "missing": ({"sentence_good": "the tree"}, '"sentence_bad" is missing or not a string'),
     "number": (pair("the tree", 3), '"sentence_bad" is missing or not a string'),  # type: ignore[arg-type]
