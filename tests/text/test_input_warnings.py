@@ -28,6 +28,7 @@ def test_truncated_tokens_are_counted_in_bytes_of_utf8(text: Path) -> None:
     report = report_on(text, " ".join(fits) + "\n\nx " + " ".join(over) + "\n")
     assert report.truncated_tokens == 4
     assert report.first_truncated == ("a" * 49, str(text), 3)
+    assert report_on(text, "é" * 25 + "\n").truncated_tokens == 1
     assert report_on(text, "abcdef\n", max_characters=7).truncated_tokens == 1
     shown = report_on(text, "b" * 100_000).first_truncated
     assert shown == ("b" * 60 + "…", str(text), 1)
