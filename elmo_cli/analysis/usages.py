@@ -118,7 +118,7 @@ def find_usages(
 
     Args:
         by_lemma: compare with the lemmas of CoNLL-U, not with the tokens.
-        report: as of `read_sentences`.
+        report: as of `read_sentences`; there is a warning if no token has a lemma.
     Raises:
         UsageError, InputError: those of `read_sentences` and `check_lemmas`.
     """
@@ -127,10 +127,16 @@ def find_usages(
         check_lemmas(paths, settings)
         tokens = Column(settings.column, "column")
         columns = Columns(tokens=tokens, labels=Column(_LEMMA, "match"))
+    has_lemmas = not by_lemma
     for sentence in read_sentences(paths, settings, report, columns=columns):
+        if not has_lemmas:
+            has_lemmas = set(sentence.labels) != {"_"}
         usages = matcher.usages(sentence.labels if by_lemma else sentence.tokens)
         if usages:
             yield UsageSentence(sentence, usages)
+    if not has_lemmas and report.n_keys:
+        message = "the column of lemmas has only `_`; `match=form` compares with the tokens"
+        report.warn("no lemmas", f"{paths[0]}: {message}")
 
 
 def sample_usages(

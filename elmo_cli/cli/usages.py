@@ -19,6 +19,7 @@ from elmo_cli.cli.click_options import (
     together,
     value,
 )
+from elmo_cli.errors import UsageError
 from elmo_cli.fields import MOST_SEED
 from elmo_cli.messages import plural, shorten_list
 from elmo_cli.text.target_matcher import MATCHES
@@ -123,6 +124,9 @@ def _check_options(chosen: UsagesOptions) -> ModelFiles:
 
     if chosen.max_usages is None:
         options.refuse_options(["seed"], "without --max-usages")
+    if chosen.words == "-" and "-" in chosen.texts:
+        hint = "save the words or the text to a file"
+        raise UsageError("standard input can be read only once", hint, where="--words -")
     check_inputs(chosen.texts, chosen.input_settings())
     if chosen.match == "lemma":
         check_lemmas(chosen.texts, chosen.input_settings())

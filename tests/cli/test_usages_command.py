@@ -232,6 +232,19 @@ class TestRefusedUsages:
         problem = "`--match lemma`: a.txt is plain, which has no column of lemmas"
         refused(attempt("a.conllu", "a.txt", "--match", "lemma"), 2, problem, "`--input-format")
 
+    def test_columns_without_lemmas_are_reported(self) -> None:
+        Path("n.conllu").write_text(conllu("He/_ saw/_|It/_"))
+        write_words("_x")
+        done = attempt("n.conllu", "--match", "lemma")
+        assert "warning: n.conllu: the column of lemmas has only `_`; `--match form`" in done.err
+        Path("empty.conllu").write_text("")
+        for name in ("a.conllu", "empty.conllu"):
+            assert "lemmas has only" not in attempt(name, "-f", "--match", "lemma").err
+
+    def test_standard_input_twice(self) -> None:
+        done = elmo("usages", "-", "--words", "-", "-o", "c.npz", stdin=b"play\n")
+        refused(done, 2, "--words -: standard input can be read only once", "to a file")
+
     def test_options_without_effect(self) -> None:
         refused(attempt("a.txt", "--seed", 1), 2, "--seed: has no effect", "leave it out")
 
