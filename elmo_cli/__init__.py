@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from elmo_cli.model.bilm import BiLM as BiLM
     from elmo_cli.model.mix import ElmoMix as ElmoMix
     from elmo_cli.plot.figures import plot_curves as plot_curves
+    from elmo_cli.plot.figures import plot_geometry as plot_geometry
     from elmo_cli.plot.figures import plot_layers as plot_layers
     from elmo_cli.plot.figures import plot_probes as plot_probes
     from elmo_cli.plot.figures import plot_senses as plot_senses
@@ -53,6 +54,7 @@ _MODULES = {  # of each name
     "load_language_model": "elmo_cli.lm.language_model",
     "open_embeddings": "elmo_cli.store.reader",
     "plot_curves": "elmo_cli.plot.figures",
+    "plot_geometry": "elmo_cli.plot.figures",
     "plot_layers": "elmo_cli.plot.figures",
     "plot_probes": "elmo_cli.plot.figures",
     "plot_senses": "elmo_cli.plot.figures",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import json
 import warnings
 from contextlib import nullcontext
 from dataclasses import fields
@@ -198,7 +199,7 @@ def _line() -> int:
 
 @pytest.fixture(scope="module")
 def plotted(tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> Path:
-    """A folder with an embeddings file, its tags, a log and the result of a probe."""
+    """A folder with an embeddings file, its tags, a log, the result of a probe and a geometry."""
     folder = tmp_path_factory.mktemp("plotted")
     for name, column in (("text.txt", 0), ("text.tags", 1)):
         lines = [" ".join(word.split("/")[column] for word in line.split()) for line in TAGGED]
@@ -210,10 +211,17 @@ def plotted(tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> Path:
         '{"layers": [{"name": "0", "test": 50.0}], "majority_label": {"test": 40.0}, '
         '"majority_label_per_word": null}'
     )
+    measures = ["self_similarity", "sentence_similarity", "mev_uncentered", "mev_pca"]
+    layer = {name: {"raw": 0.5, "adjusted": 0.4} for name in (*measures, "mev_truncated_svd")}
+    layers = [{"name": "0", "anisotropy": 0.1, **layer}]
+    geometry = {"files": [{"file": "text.hdf5", "layers": layers}]}
+    (folder / "geometry.json").write_text(json.dumps(geometry))
     return folder
 
 
-@pytest.mark.parametrize("plot", ["senses", "labels", "similarity", "layers", "probes", "curves"])
+@pytest.mark.parametrize(
+    "plot", ["senses", "labels", "similarity", "layers", "probes", "geometry", "curves"]
+)
 def test_every_plot_is_a_figure_that_a_notebook_shows(plot: str, plotted: Path) -> None:
     file = plotted / "text.hdf5"
     if plot == "senses":
@@ -226,6 +234,8 @@ def test_every_plot_is_a_figure_that_a_notebook_shows(plot: str, plotted: Path) 
         figure = elmo_cli.plot_layers(ElmoMix().spec(), "mix:1,0,0")
     elif plot == "probes":
         figure = elmo_cli.plot_probes(plotted / "probe.json")
+    elif plot == "geometry":
+        figure = elmo_cli.plot_geometry(plotted / "geometry.json")
     else:
         figure = elmo_cli.plot_curves(plotted, plotted / "log.jsonl")
     assert isinstance(figure, Figure)

@@ -225,3 +225,32 @@ def plot_probe(**values: Any) -> None:
     with plot_options.plot_warnings():
         write_figure(draw_probes(probes), chosen.output)
     console.note(f"{chosen.output}: written")
+
+
+@dataclass(frozen=True)
+class PlotGeometryOptions(plot_options.PlotOptions):
+    """The values of all options of `elmo plot geometry`."""
+
+    results: tuple[str, ...]
+
+
+@_command("geometry")
+@argument("results", nargs=-1, required=True, metavar="FILE…", type=FILE)
+@plot_options.plot_output()
+def plot_geometry(**values: Any) -> None:
+    """Plot the geometry of the layers.
+
+    FILE is the output of `elmo geometry --json`. Each measure has a panel, with a line for each
+    embeddings file in each FILE. Dashed lines show the measures minus those of random tokens.
+
+    Example: elmo plot geometry trained.json untrained.json -o geometry.svg
+    """
+    from elmo_cli.plot.figure import write_figure
+    from elmo_cli.plot.geometry_plot import draw_geometry, read_geometry
+
+    chosen = PlotGeometryOptions(**values)
+    plot_options.check_plot(chosen.output, chosen.results, overwrite=chosen.overwrite)
+    files = [file for result in chosen.results for file in read_geometry(result)]
+    with plot_options.plot_warnings():
+        write_figure(draw_geometry(files), chosen.output)
+    console.note(f"{chosen.output}: written")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from elmo_cli.analysis.labelled_vectors import LabelSettings
 from elmo_cli.errors import UsageError
 from elmo_cli.files import StrPath
+from elmo_cli.plot.geometry_plot import draw_geometry, read_geometry
 from elmo_cli.plot.layer_results import (
     draw_layer_weights,
     draw_probes,
@@ -95,6 +96,18 @@ def plot_probes(*results: StrPath) -> InlineFigure:
         ElmoError: matplotlib is not installed.
     """
     return draw_probes([read_probe(result) for result in results])
+
+
+def plot_geometry(*results: StrPath) -> InlineFigure:
+    """Plot the geometry of the layers, as `elmo plot geometry`.
+
+    Args:
+        results: files with the output of `elmo geometry --json`.
+    Raises:
+        InputError: as `read_geometry`.
+        ElmoError: matplotlib is not installed.
+    """
+    return draw_geometry([file for result in results for file in read_geometry(result)])
 
 
 def plot_curves(*runs: StrPath) -> InlineFigure:
