@@ -1,4 +1,4 @@
-"""`elmo plot`: plots of embeddings, probes, layer weights and training runs."""
+"""`elmo plot`: plots of embeddings, probes, trees, layer weights and training runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from elmo_cli.errors import EmbeddingsFileError
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def plot() -> None:
-    """Plot embeddings, probes, layer weights and training runs.
+    """Plot embeddings, probes, trees, layer weights and training runs.
 
     Example: elmo plot senses corpus.hdf5 --word bank -o bank.html
 
@@ -253,4 +253,40 @@ def plot_geometry(**values: Any) -> None:
     files = [file for result in chosen.results for file in read_geometry(result)]
     with plot_options.plot_warnings():
         write_figure(draw_geometry(files), chosen.output)
+_sentence_option = value(
+    "Input",
+    "--sentence KEY",
+    "Key of the sentence to plot: its number, from 0, or its name.  [default: the first of FILE]",
+)
+
+
+@dataclass(frozen=True)
+class PlotTreeOptions(plot_options.PlotOptions):
+    """The values of all options of `elmo plot tree`."""
+
+    file: str
+    sentence: str | None
+
+
+@_command("tree")
+@argument("file", metavar="FILE", type=FILE)
+@_sentence_option
+@plot_options.plot_output()
+def plot_tree(**values: Any) -> None:
+    """Plot the dependency tree of a sentence and its prediction.
+
+    FILE is what `elmo probe --structural … --trees FILE` wrote. For distances, the edges of the
+    treebank are above the words and the predicted ones below them; punctuation is gray and has no
+    edges. For depths, two marks show the depth of each word in the treebank and as predicted.
+
+    Example: elmo plot tree trees.jsonl --sentence 12 -o tree.svg
+    """
+    from elmo_cli.plot.figure import write_figure
+    from elmo_cli.plot.tree_plot import draw_tree, read_tree
+
+    chosen = PlotTreeOptions(**values)
+    plot_options.check_plot(chosen.output, [chosen.file], overwrite=chosen.overwrite)
+    tree = read_tree(chosen.file, chosen.sentence)
+    with plot_options.plot_warnings():
+        write_figure(draw_tree(tree), chosen.output)
     console.note(f"{chosen.output}: written")

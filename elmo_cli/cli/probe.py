@@ -64,6 +64,9 @@ _probe_options = together(
     value("Probe", "--rank N", "Rank of the projection of a structural probe.  [default: the "
           "dimension of the vectors]", type=options.AT_LEAST_1),
     value("Probe", "--seed N", "Random seed.", type=click.IntRange(0, MOST_SEED), default=0),
+    value("Output", "--trees FILE", "With --structural, write each sentence of test as a JSON line "
+          "with its tree and the prediction, of the layer with the lowest loss on dev.", type=FILE),
+    options.overwrite_option,
 )
 # fmt: on
 
@@ -81,6 +84,8 @@ class ProbeOptions(options.LabelOptions):
     structural: str | None
     rank: int | None
     seed: int
+    trees: str | None
+    overwrite: bool
     threads: int | None
 
 
@@ -120,7 +125,8 @@ def probe(**values: Any) -> None:
           --test vectors/test.hdf5 test.conllu
       elmo probe --train a.hdf5 a.conllu --test b.hdf5 b.conllu --label-column upos --layer 1
       elmo probe --train a.hdf5 a.tags --test b.hdf5 b.tags --control --mdl
-      elmo probe --structural distance --train a.hdf5 a.conllu --test b.hdf5 b.conllu --rank 128
+      elmo probe --structural distance --train a.hdf5 a.conllu --test b.hdf5 b.conllu \\
+          --trees trees.jsonl                      # then elmo plot tree trees.jsonl -o tree.svg
 
     The vectors of one layer are kept in memory: tokens of all files x dimensions x 4 bytes. For
     200,000 tokens of 1,024 dimensions this is 0.8 GB, and a layer takes a few minutes; --control
@@ -182,6 +188,8 @@ def _run_structural(chosen: ProbeOptions, task: str, files: list[str]) -> None:
         layers=chosen.layer,
         rank=chosen.rank,
         seed=chosen.seed,
+        trees=chosen.trees,
+        overwrite=chosen.overwrite,
         threads=chosen.threads,
     )
     run_structural_probe(job)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console, options
+from elmo_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.labelled_vectors import LabelSettings
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from elmo_cli.analysis.structural_layers import Layer, StructuralResult
 
 WITHOUT_EFFECT = ("control", "mdl", "label_column")  # options of the linear probe
-ONLY_STRUCTURAL = ("rank",)
+ONLY_STRUCTURAL = ("rank", "trees", "overwrite")
 _HEADINGS = {
     "uuas": "UUAS, %",
     "root_accuracy": "root accuracy, %",
@@ -41,6 +43,7 @@ class StructuralJob:
         task: what the probes predict, "distance" or "depth".
         files: all files to read.
         labels: how the treebanks are read.
+        trees: the file of trees to write, if any.
     """
 
     task: str
@@ -52,6 +55,8 @@ class StructuralJob:
     layers: tuple[int, ...]
     rank: int | None
     seed: int
+    trees: str | None
+    overwrite: bool
     threads: int | None
 
 
@@ -66,6 +71,10 @@ def run_structural_probe(job: StructuralJob) -> None:
     from elmo_cli.analysis.structural_probe import TASKS
 
     options.refuse_options(WITHOUT_EFFECT, "with --structural")
+    if job.trees is None:
+        options.refuse_options(["overwrite"], "without --trees")
+    else:
+        _check_trees_file(job.trees, job)
     data = _read(job)
     rank = rank_of_probe(data, job.rank)
     console.warn(*data.warnings)
@@ -83,7 +92,31 @@ def run_structural_probe(job: StructuralJob) -> None:
         "seed": job.seed,
         "warnings": list(data.warnings),
     }
+    if job.trees is not None:
+        _write_trees(job.trees, job, data, results)
     console.print_result(facts, partial(_print, facts))
+
+
+def _check_trees_file(output: str, job: StructuralJob) -> None:
+    """Refuse, before any work, a file that cannot be written."""
+    if output == "-":
+        problem = "standard output has the scores"
+        raise UsageError(problem, "name a file", where="`trees=-`")
+    console.check_output(output, job.files, overwrite=job.overwrite)
+
+
+def _write_trees(
+    output: str, job: StructuralJob, data: StructuralData, results: dict[Layer, StructuralResult]
+) -> None:
+    """Write the trees that the probe with the lowest loss on dev predicts, one per line."""
+    from elmo_cli.analysis.predicted_trees import predicted_trees
+
+    best = min(results, key=lambda layer: results[layer].dev_loss)
+    trees = predicted_trees(data, job.task, best, results[best])
+    lines = (json.dumps(tree, ensure_ascii=False) + "\n" for tree in trees)
+    console.write_lines(output, lines, overwrite=job.overwrite)
+    name = f"layer {best}" if isinstance(best, int) else best
+    console.note(f"{output}: trees of {name}, which has the lowest loss on dev")
 
 
 def _read(job: StructuralJob) -> StructuralData:

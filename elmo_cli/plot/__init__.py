@@ -1,1 +1,1 @@
-"""Plots of embeddings, probes, layer weights and training runs."""
+"""Plots of embeddings, probes, trees, layer weights and training runs."""

@@ -116,3 +116,44 @@ def test_options_that_do_not_fit_a_structural_probe(
     words: list[str], message: str, hint: str
 ) -> None:
     refused(elmo("probe", *FILES, *words), 2, message, hint)
+
+
+@pytest.mark.parametrize("task", SCORES)
+def test_trees_of_the_best_layer_are_written_and_plotted(task: str, tmp_path: Path) -> None:
+    output = tmp_path / "trees.jsonl"
+    facts = facts_of(task, "--trees", output)
+    best = min(facts["layers"], key=lambda layer: layer["dev_loss"])
+    trees = [json.loads(line) for line in output.read_text().splitlines()]
+    assert [tree["words"] for tree in trees] == [tree.words for tree in trees_of("test")[:-1]]
+    assert [tree["heads"] for tree in trees] == [tree.heads for tree in trees_of("test")[:-1]]
+    assert {tree["layer"] for tree in trees} == {best["name"]}
+    for name in trees[0]:
+        assert f"`{name}`" in documented("probe"), name
+    if task == "distance":
+        n_edges = sum(len(tree["gold_edges"]) for tree in trees)
+        n_found = 0
+        for tree in trees:
+            n_found += len([edge for edge in tree["edges"] if edge in tree["gold_edges"]])
+        assert best["uuas"] == pytest.approx(100 * n_found / n_edges)
+    else:
+        roots = []
+        for tree in trees:
+            words = [k for k in range(len(tree["words"])) if k + 1 not in tree["punctuation"]]
+            root = min(words, key=tree["depths"].__getitem__)
+            roots.append(tree["heads"][root] == 0)
+        assert best["root_accuracy"] == pytest.approx(100 * sum(roots) / len(roots))
+    made("plot", "tree", output, "-o", tmp_path / "tree.svg")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--trees", "a.jsonl"], 2, "--trees: has no effect without --structural"),
+        (["--structural", "depth", "-f"], 2, "--overwrite: has no effect without --trees"),
+        (["--structural", "depth", "--trees", "-"], 2, "`--trees -`: standard output has"),
+        (["--structural", "depth", "--trees", "test.conllu"], 2, "test.conllu: "),
+        (["--structural", "depth", "--trees", "no/a.jsonl"], 1, "no/a.jsonl: "),
+    ],
+)
+def test_files_of_trees_that_are_not_written(words: list[str], code: int, message: str) -> None:
+    refused(elmo("probe", *FILES, *words), code, message, "")

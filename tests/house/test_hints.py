@@ -87,6 +87,7 @@ PRINTED_BY: dict[str, set[str] | None] = {
     "model/": None,
     "plot/": {name for name in COMMANDS if name.startswith("plot ")},
     "plot/figures.py": None,
+    "plot/tree_plot.py": {"plot tree"},
     "pretrained/": USE_MODEL,
     "pretrained/hub_download.py": {"models pull"},
     "store/": EMBED,
@@ -122,6 +123,7 @@ EXCEPTIONS = {
     ("analysis/query.py", "word"): OnlyBy(set(), "an argument, no option"),
     ("embed/output_reduction.py", "layers"): OnlyBy(EMBED, "names what was computed, no option"),
     ("files.py", "resume"): OnlyBy({*TRAIN_LM, "embed", "train"}, "an output that can be resumed"),
+    ("interop/parquet_rows.py", "sentence"): OnlyBy(set(), "a column, no option"),
     ("lm/converted_model.py", "optimizer_state"): OnlyBy(
         {"models convert"}, "the option was given"
     ),
