@@ -1,1 +1,1 @@
-"""Analysis of embeddings files: nearest neighbors, words in context and linear probes."""
+"""Measures of embeddings and of a language model, as functions of arrays and of files."""

@@ -1,4 +1,4 @@
-"""`elmo plot`: plots of embeddings, probes, trees, layer weights and training runs."""
+"""`elmo plot`: plots of embeddings, geometry, probes, trees, layer weights and training runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from elmo_cli.errors import EmbeddingsFileError
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def plot() -> None:
-    """Plot embeddings, probes, trees, layer weights and training runs.
+    """Plot embeddings, geometry, probes, trees, layer weights and training runs.
 
     Example: elmo plot senses corpus.hdf5 --word bank -o bank.html
 
@@ -253,6 +253,9 @@ def plot_geometry(**values: Any) -> None:
     files = [file for result in chosen.results for file in read_geometry(result)]
     with plot_options.plot_warnings():
         write_figure(draw_geometry(files), chosen.output)
+    console.note(f"{chosen.output}: written")
+
+
 _sentence_option = value(
     "Input",
     "--sentence KEY",

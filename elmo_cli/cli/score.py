@@ -62,8 +62,8 @@ def score(**values: Any) -> None:
 
     TEXT is a text file, plain or compressed (.gz, .xz); - is standard input. Surprisal is the
     negative log-likelihood of a token, under the full softmax, given the tokens before it;
-    backward, given the tokens after it. Each sentence starts from zero states. Tokens that are not in the
-    vocabulary are scored as <UNK>; the column unknown marks them with 1.
+    backward, given the tokens after it. Each sentence starts from zero states. Tokens that are not
+    in the vocabulary are scored as <UNK>; the column unknown marks them with 1.
 
     The table has a row for the end of each sentence (</S>, forward) and one for its start (<S>,
     backward), so sums are those of `elmo perplexity`. The first four columns are those of `lm-zoo

@@ -1,1 +1,1 @@
-"""Plots of embeddings, probes, trees, layer weights and training runs."""
+"""Plots of embeddings, geometry, probes, trees, layer weights and training runs."""
