@@ -5,12 +5,16 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from command_line import Done, documented, elmo, made, refused
+
+from elmo_cli import isolate
+from elmo_cli.analysis import usage_archive
 
 DIM = 8
 HINT = "a float32 array (usage, dim) for each target"
@@ -36,6 +40,16 @@ def files(folder: Path) -> None:
     np.savez_compressed("c2.npz", **SECOND)
 
 
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are checked in this process: a child process takes longer than the rest of a test."""
+
+    def check(work: Callable[[], object], *_: object) -> object:
+        return work()
+
+    monkeypatch.setattr(usage_archive, "run_isolated", check)
+
+
 def rows(table: bytes) -> list[list[str]]:
     return [line.split("\t") for line in table.decode().splitlines()]
 
@@ -45,6 +59,7 @@ def changed(*words: object) -> dict[str, Any]:
     return facts
 
 
+@pytest.mark.usefixtures("in_this_process")
 class TestChangeTable:
     def test_has_the_words_of_both_files_in_the_order_of_the_first(self) -> None:
         done = made("change", "c1.npz", "c2.npz", "--permutations", 99)
@@ -105,6 +120,7 @@ class TestChangeTable:
         assert changed("--measure", "prt")["targets"][0].keys() == {"target", "usages", "prt"}
 
 
+@pytest.mark.usefixtures("in_this_process")
 class TestWordsOfChange:
     def words(self, text: str) -> Done:
         Path("words.txt").write_text(text, encoding="utf-8")
@@ -206,14 +222,20 @@ REFUSED = {
 
 class TestFilesOfChange:
     @pytest.mark.parametrize("name", REFUSED)
-    def test_that_are_no_usages_are_refused(self, name: str) -> None:
-        """In either place, in two lines, without running what they contain."""
+    def test_that_are_no_usages_are_refused(self, name: str, in_this_process: None) -> None:
+        """In two lines, without running what they contain."""
         content, problem = REFUSED[name]
         Path("bad.npz").write_bytes(content)
-        for words in (("bad.npz", "c2.npz"), ("c1.npz", "bad.npz")):
-            done = elmo("change", *words)
-            refused(done, 1, f"bad.npz: cannot be read as usages ({problem}", HINT)
-            assert len(done.err.splitlines()) == 2
+        done = elmo("change", "bad.npz", "c2.npz")
+        refused(done, 1, f"bad.npz: cannot be read as usages ({problem}", HINT)
+        assert len(done.err.splitlines()) == 2
+
+    def test_are_checked_in_a_child_process(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Which may crash, here for want of memory."""
+        monkeypatch.setattr(isolate, "MIN_MEMORY", 1 << 20)
+        np.savez_compressed("large.npz", tree=np.zeros((1 << 12, 1 << 10), np.float32))
+        done = elmo("change", "c1.npz", "large.npz")
+        refused(done, 1, "large.npz: reading it takes more memory than", "the file is corrupt")
 
     def test_that_are_missing_are_refused(self) -> None:
         refused(elmo("change", "c1.npz", "no.npz"), 1, "no.npz: cannot be read as usages (No", HINT)

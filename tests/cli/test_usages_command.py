@@ -75,7 +75,7 @@ def attempt(*words: object) -> Done:
 
 
 class TestUsageVectors:
-    @pytest.mark.parametrize("layers", ["top", "average", "sum", "0", "1", "mix:0.2,0.3,0.5,2"])
+    @pytest.mark.parametrize("layers", ["top", "average", "0", "mix:0.2,0.3,0.5,2"])
     def test_equal_those_of_embed(self, layers: str) -> None:
         """Each row of an array is the token that the table names, also in a second file."""
         written("a.txt", "b.txt", "--layers", layers)
@@ -199,9 +199,6 @@ class TestMatches:
         Path("a.jsonl").write_text('{"tokens": ["I", "play", "a\\tb"]}\n')
         written("a.jsonl")
         assert table()[0]["sentence"] == "I play a\\tb"
-        Path("raw.txt").write_text("We don't play. They do.\n")
-        written("raw.txt", "--tokenize")
-        assert places() == [("play", 0, 3)]
         made("usages", "-", "--words", "words.txt", "-o", "s.npz", stdin=b"I play\n")
         with np.load("s.npz") as arrays:
             assert arrays["play"].shape[0] == 1
