@@ -129,6 +129,8 @@ def test_only_different_sentences_are_drawn(file):
     last = {len(LINES) - 3, len(LINES) - 1}  # are repeated
     for positions in (sample.random_tokens, sample.cka_tokens):
         assert not last & set(positions[:, 0].tolist())
+        lengths = [len(LINES[number].split()) for number in positions[:, 0].tolist()]
+        assert ((positions[:, 1] >= 0) & (positions[:, 1] < lengths)).all()
     n_tokens = len(" ".join(LINES[: len(LINES) - 3]).split()) + 1
     assert len(sample.cka_tokens) == n_tokens
     assert len(sample.random_tokens) == n_tokens
