@@ -95,6 +95,9 @@ def read_probe_data(
         UsageError: the label settings do not fit a file, or a layer is not stored.
     """
     data = join_splits(train, test, dev, labels=labels or LabelSettings(), layers=layers)
+    for split in data.splits.values():
+        if not split.labels:
+            raise _no_labels(split)
     _check_different_labels(data.splits["train"])
     return data
 
@@ -109,7 +112,8 @@ def join_splits(
 ) -> ProbeData:
     """Read the labels of all splits, join them with the vectors and check both.
 
-    Arguments and errors are those of `read_probe_data`, except that labels may all be the same.
+    Arguments and errors are those of `read_probe_data`, except that labels may all be the same or
+    mean that there is none.
     """
     if dev is None:
         files = {"train": train, "test": test}
@@ -127,7 +131,9 @@ def join_splits(
             splits[name] = join_labels(opened[name], labels_file, labels, chosen)
         column = labels.column_of(splits["train"].labels_file)
         warnings = list(_warnings(opened, splits))
-    _check_labels(splits)
+    for split in splits.values():
+        if not split.sentences:
+            raise _no_labels(split)
     if dev is None:
         splits["train"], splits["dev"] = split_dev(splits["train"])
     return ProbeData(
@@ -161,15 +167,12 @@ def _check_comparable(files: Sequence[Embeddings]) -> None:
             raise EmbeddingsFileError(differences[0], hint, where=file.path)
 
 
-def _check_labels(splits: Mapping[str, LabelledVectors]) -> None:
-    """Refuse label files without labels."""
-    for split in splits.values():
-        if not split.labels:
-            raise InputError(
-                f"has no labels for {split.vectors_file}",
-                "train, dev and test need at least one sentence each",
-                where=split.labels_file,
-            )
+def _no_labels(split: LabelledVectors) -> InputError:
+    return InputError(
+        f"has no labels for {split.vectors_file}",
+        "train, dev and test need at least one sentence each",
+        where=split.labels_file,
+    )
 
 
 def _check_different_labels(train: LabelledVectors) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -58,6 +59,20 @@ class StructuralData:
     warnings: tuple[str, ...]
 
 
+@contextmanager
+def _complete_rows() -> Iterator[None]:
+    """Name the columns of CoNLL-U in the error about a row that lacks one, which has a setting."""
+    try:
+        yield
+    except InputError as error:
+        if error.parameters != ("column",):
+            raise
+        problem = "a row lacks a column of CoNLL-U, up to HEAD (7)"
+        hint = "a row has ten columns, separated by tabs, with `_` where there is nothing"
+        raise InputError(problem, hint, where=error.where) from None
+
+
+@_complete_rows()
 def read_structural_data(
     train: FilePair,
     test: FilePair,

@@ -87,6 +87,22 @@ def test_a_treebank_without_trees_is_refused(tmp_path: Path) -> None:
     assert "HEAD" in raised.value.hint
 
 
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("1\tw\t_\tX\t_\t_\t_", "no sentence has a valid tree: line 1: a word has no head"),
+        ("1\tw\t_\tX\t_\t_", ", line 1: a row lacks a column of CoNLL-U, up to HEAD (7)"),
+        ("1\tw\t_\tX\t_\t_\t", ", line 1: a row lacks a column of CoNLL-U, up to HEAD (7)"),
+        ("1\tw\t_\t\t_\t_\t0", ", line 1: a row lacks a column of CoNLL-U, up to HEAD (7)"),
+    ],
+)
+def test_rows_without_heads(tmp_path: Path, row: str, message: str) -> None:
+    """No hint names the column of the labels, which cannot be chosen."""
+    with pytest.raises(InputError, match=re.escape(message)) as raised:
+        read(tmp_path, [Tree(["w"], [0])], f"{row}\n\n")
+    assert "column`" not in raised.value.hint
+
+
 def test_rows_that_are_no_words_have_no_place_in_a_tree(tmp_path: Path) -> None:
     """Whether their vectors are in the file or not."""
     rows = TREES[0].rows().splitlines(keepends=True)
