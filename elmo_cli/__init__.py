@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from elmo_cli.plot.figures import plot_probes as plot_probes
     from elmo_cli.plot.figures import plot_senses as plot_senses
     from elmo_cli.plot.figures import plot_similarity as plot_similarity
+    from elmo_cli.plot.figures import plot_tree as plot_tree
     from elmo_cli.pretrained.load import load as load
     from elmo_cli.store.reader import open_embeddings as open_embeddings
     from elmo_cli.store.spec import FileSpec as FileSpec
@@ -59,6 +60,7 @@ _MODULES = {  # of each name
     "plot_probes": "elmo_cli.plot.figures",
     "plot_senses": "elmo_cli.plot.figures",
     "plot_similarity": "elmo_cli.plot.figures",
+    "plot_tree": "elmo_cli.plot.figures",
     "read_sentences": "elmo_cli.text.input",
 }
 

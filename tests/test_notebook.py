@@ -216,11 +216,16 @@ def plotted(tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> Path:
     layers = [{"name": "0", "anisotropy": 0.1, **layer}]
     geometry = {"files": [{"file": "text.hdf5", "layers": layers}]}
     (folder / "geometry.json").write_text(json.dumps(geometry))
+    (folder / "trees.jsonl").write_text(
+        '{"key": 3, "layer": "1", "words": ["a", "b"], "heads": [2, 0], "punctuation": [], '
+        '"gold_edges": [[1, 2]], "edges": [[1, 2]]}\n'
+    )
     return folder
 
 
 @pytest.mark.parametrize(
     "plot", ["senses", "labels", "similarity", "layers", "probes", "geometry", "curves"]
+    "plot", ["senses", "labels", "similarity", "layers", "probes", "tree", "curves"]
 )
 def test_every_plot_is_a_figure_that_a_notebook_shows(plot: str, plotted: Path) -> None:
     file = plotted / "text.hdf5"
@@ -236,6 +241,8 @@ def test_every_plot_is_a_figure_that_a_notebook_shows(plot: str, plotted: Path) 
         figure = elmo_cli.plot_probes(plotted / "probe.json")
     elif plot == "geometry":
         figure = elmo_cli.plot_geometry(plotted / "geometry.json")
+    elif plot == "tree":
+        figure = elmo_cli.plot_tree(plotted / "trees.jsonl", 3)
     else:
         figure = elmo_cli.plot_curves(plotted, plotted / "log.jsonl")
     assert isinstance(figure, Figure)

@@ -107,9 +107,11 @@ def read_structural_data(
     for name, split in data.splits.items():
         valid, problems = _read_trees(split, settings)
         if not valid.heads:
+            first = f": {problems[0]}" if problems else ""
             raise InputError(
-                f"no sentence has a valid tree: {problems[0]}",
-                "column HEAD (7) has the number of the head of each word, 0 for the root",
+                f"{name} has no sentence with a valid tree{first}",
+                "column HEAD (7) has the number of the head of each word, 0 for the root; train, "
+                "dev and test need at least one sentence each",
                 where=split.labels_file,
             )
         if problems:
@@ -144,13 +146,15 @@ def _read_trees(split: LabelledVectors, settings: LabelSettings) -> tuple[TreeSp
     with open_embeddings(split.vectors_file) as embeddings:
         rows = embeddings.attributes.get("rows", "words")
     ids = {} if rows == "words" else _column(split, settings, "id")
+    if rows == "tokens":
+        _refuse_ranges(split, ids)
     heads = []
     valid = []
     problems = []
     for number, sentence in enumerate(split.sentences):
         try:
             if ids:
-                _check_rows(split, sentence, ids[sentence.key])
+                _check_rows(sentence, ids[sentence.key])
             cells = [cell for cell in sentence.labels if not is_no_label(cell)]
             if not ids and len(cells) < len(sentence.labels):
                 raise BrokenTreeError("a word has no head")
@@ -162,21 +166,20 @@ def _read_trees(split: LabelledVectors, settings: LabelSettings) -> tuple[TreeSp
     return trees, problems
 
 
-def _check_rows(split: LabelledVectors, sentence: JoinedSentence, ids: SentenceLabels) -> None:
-    """Check that the rows with a head are all words, where other rows have vectors too.
+def _refuse_ranges(split: LabelledVectors, ids: Mapping[Key, SentenceLabels]) -> None:
+    """Raise a UsageError for vectors of ranges whose words have no vectors."""
+    for sentence in split.sentences:
+        for row_id in ids[sentence.key]:
+            if not row_id.isdecimal():
+                raise UsageError(
+                    f"has a vector of `{row_id}`, not of its words, and a tree is one of words",
+                    "`elmo embed --rows words` writes vectors of words",
+                    where=split.vectors_file,
+                )
 
-    Raises:
-        UsageError: a range has a vector, but its words have none.
-        BrokenTreeError: a word has no head, or another row has one.
-    """
-    words = [row_id for row_id in ids if row_id.isdecimal()]
-    if words != [str(number) for number in range(1, len(words) + 1)]:
-        missing = next(row_id for row_id in ids if not row_id.isdecimal())
-        raise UsageError(
-            f"has a vector of `{missing}`, not of its words, and a tree is one of words",
-            "embed the text with `--rows words`",
-            where=split.vectors_file,
-        )
+
+def _check_rows(sentence: JoinedSentence, ids: SentenceLabels) -> None:
+    """Raise a BrokenTreeError if a word has no head, or if another row has one."""
     for row_id, head in zip(ids, sentence.labels, strict=True):
         if row_id.isdecimal() == is_no_label(head):
             has = "no head" if row_id.isdecimal() else "a head"

@@ -19,6 +19,7 @@ from elmo_cli.plot.layer_results import (
 from elmo_cli.plot.similarity import draw_similarity, read_similarity
 from elmo_cli.plot.token_plot import draw_tokens, read_word
 from elmo_cli.plot.training_curves import draw_training_curves, log_and_record, read_run
+from elmo_cli.plot.tree_plot import draw_tree, read_tree
 from elmo_cli.training.run_folder import SCORES_FILE
 
 if TYPE_CHECKING:
@@ -108,6 +109,17 @@ def plot_geometry(*results: StrPath) -> InlineFigure:
         ElmoError: matplotlib is not installed.
     """
     return draw_geometry([file for result in results for file in read_geometry(result)])
+def plot_tree(file: StrPath, sentence: str | int | None = None) -> InlineFigure:
+    """Plot the dependency tree of a sentence and its prediction, as `elmo plot tree`.
+
+    Args:
+        file: what `elmo probe --structural … --trees FILE` wrote.
+        sentence: its key; None for the first sentence of the file.
+    Raises:
+        InputError, UsageError: as `read_tree`.
+        ElmoError: matplotlib is not installed.
+    """
+    return draw_tree(read_tree(file, None if sentence is None else str(sentence)))
 
 
 def plot_curves(*runs: StrPath) -> InlineFigure:

@@ -21,6 +21,7 @@ TREES = [
     Tree(["e", "f"], [0, 1]),
 ]
 RANGE = "1-2\tab" + "\t_" * 8 + "\n"
+RANGE_AT_END = RANGE.replace("1-2", "2-3")
 EMPTY_NODE = "2.1\tx" + "\t_" * 8 + "\n"
 
 
@@ -82,7 +83,8 @@ def test_a_treebank_without_trees_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError) as raised:
         read(tmp_path, trees, "".join(tree.rows() for tree in broken))
     assert str(raised.value) == (
-        f"{tmp_path}/train.conllu: no sentence has a valid tree: line 1: 0 words have the head 0"
+        f"{tmp_path}/train.conllu: train has no sentence with a valid tree: line 1: 0 words have "
+        "the head 0"
     )
     assert "HEAD" in raised.value.hint
 
@@ -90,7 +92,7 @@ def test_a_treebank_without_trees_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("1\tw\t_\tX\t_\t_\t_", "no sentence has a valid tree: line 1: a word has no head"),
+        ("1\tw\t_\tX\t_\t_\t_", "train has no sentence with a valid tree: line 1: a word has no"),
         ("1\tw\t_\tX\t_\t_", ", line 1: a row lacks a column of CoNLL-U, up to HEAD (7)"),
         ("1\tw\t_\tX\t_\t_\t", ", line 1: a row lacks a column of CoNLL-U, up to HEAD (7)"),
         ("1\tw\t_\t\t_\t_\t0", ", line 1: a row lacks a column of CoNLL-U, up to HEAD (7)"),
@@ -101,6 +103,12 @@ def test_rows_without_heads(tmp_path: Path, row: str, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)) as raised:
         read(tmp_path, [Tree(["w"], [0])], f"{row}\n\n")
     assert "column`" not in raised.value.hint
+
+
+def test_a_single_sentence_of_train_is_not_enough_for_dev(tmp_path: Path) -> None:
+    pair = write_treebank(tmp_path, "a", TREES[:1])
+    with pytest.raises(InputError, match=r"a\.conllu: train has no sentence with a valid tree"):
+        read_structural_data(pair, pair)
 
 
 def test_rows_that_are_no_words_have_no_place_in_a_tree(tmp_path: Path) -> None:
@@ -123,15 +131,19 @@ def test_rows_that_are_no_words_have_no_place_in_a_tree(tmp_path: Path) -> None:
     assert [len(words) for words in data.is_kept] == [3, 1, 2]
 
 
-def test_vectors_of_ranges_instead_of_words_are_refused(tmp_path: Path) -> None:
-    text = RANGE + "".join(tree.rows() for tree in TREES)
-    (tmp_path / "train.conllu").write_text(text)
-    tokens = [["ab", "c"], ["d"], ["e", "f"]]
+@pytest.mark.parametrize("place", ["first", "last"])
+def test_vectors_of_ranges_instead_of_words_are_refused(tmp_path: Path, place: str) -> None:
+    """Also at the end of a sentence, where the words that have vectors could be a tree."""
+    tree = Tree(["a", "b", "c"], [0, 1, 1])
+    rows = tree.rows().splitlines(keepends=True)
+    tokens = [["ab", "c"]] if place == "first" else [["a", "ab"]]
+    rows.insert(0 if place == "first" else 1, RANGE if place == "first" else RANGE_AT_END)
+    (tmp_path / "train.conllu").write_text("".join(rows))
     sentences = make_sentences([" ".join(line) for line in tokens])
     write(tmp_path / "train.hdf5", sentences, header={"rows": "tokens"})
     pair = (str(tmp_path / "train.hdf5"), str(tmp_path / "train.conllu"))
-    with pytest.raises(UsageError, match=r"train\.hdf5: has a vector of `1-2`, not of its words"):
-        read_structural_data(pair, pair)
+    with pytest.raises(UsageError, match=r"train\.hdf5: has a vector of `.-.`, not of its words"):
+        read_structural_data(pair, pair, pair)
 
 
 def test_punctuation_by_upos_or_by_the_tags_of_the_penn_treebank(tmp_path: Path) -> None:
