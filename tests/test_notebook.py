@@ -224,8 +224,8 @@ def plotted(tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "plot", ["senses", "labels", "similarity", "layers", "probes", "geometry", "curves"]
-    "plot", ["senses", "labels", "similarity", "layers", "probes", "tree", "curves"]
+    "plot",
+    ["senses", "labels", "similarity", "layers", "probes", "geometry", "tree", "curves"],
 )
 def test_every_plot_is_a_figure_that_a_notebook_shows(plot: str, plotted: Path) -> None:
     file = plotted / "text.hdf5"

@@ -109,6 +109,8 @@ def plot_geometry(*results: StrPath) -> InlineFigure:
         ElmoError: matplotlib is not installed.
     """
     return draw_geometry([file for result in results for file in read_geometry(result)])
+
+
 def plot_tree(file: StrPath, sentence: str | int | None = None) -> InlineFigure:
     """Plot the dependency tree of a sentence and its prediction, as `elmo plot tree`.
 
