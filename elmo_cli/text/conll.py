@@ -63,7 +63,7 @@ def read_conllu(
     if columns is None:
         columns = _columns_of_settings(reader)
     line_groups = split_into_sentences(reader, is_blank)
-    read_rows = partial(_read_conllu_rows, reader, columns)
+    read_rows = partial(_read_conllu_rows, reader, columns, _n_splits(columns))
     groups = read_groups(reader, line_groups, read_rows, _conllu_document_start)
     return _read_sentences(reader, key, groups, _with_token_column(columns, 2))
 
@@ -247,7 +247,19 @@ def _conllu_document_start(line: str) -> DocumentStart | None:
     return DocumentStart(key=key_or_none(match["id"]))
 
 
-def _read_conllu_rows(reader: LineReader, columns: Columns, lines: NumberedLines) -> list[Row]:
+def _n_splits(columns: Columns) -> int:
+    """How often a row of CoNLL-U is split: after the last column that is read; -1 at each tab."""
+    numbers = [columns.tokens.number or 2]
+    if columns.labels is not None:
+        numbers.append(columns.labels.number or 1)
+    # The number of columns decides which the last one is, and is in the message about equal ones.
+    needs_all = min(numbers) < 0 or len(set(numbers)) < len(numbers)
+    return -1 if needs_all else max(numbers)
+
+
+def _read_conllu_rows(
+    reader: LineReader, columns: Columns, n_splits: int, lines: NumberedLines
+) -> list[Row]:
     """The rows of a tree that `reader.settings.rows` chooses."""
     chosen = reader.settings.rows
     rows = []
@@ -262,7 +274,7 @@ def _read_conllu_rows(reader: LineReader, columns: Columns, lines: NumberedLines
                 hint = f"give its number, such as `{name}=3`"
                 raise InputError(problem, hint, where=reader.where(number), parameters=(name,))
             continue
-        cells = line.split("\t")
+        cells = line.split("\t", n_splits)
         is_next_word = cells[0] == str(n_words + 1) and len(cells) > 1
         if is_next_word and n_words >= range_end:  # as nearly all rows are
             n_words += 1
