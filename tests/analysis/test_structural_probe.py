@@ -29,7 +29,7 @@ from elmo_cli.analysis.structural_probe import (
 from elmo_cli.analysis.structural_scores import DepthScores, DistanceScores
 from elmo_cli.errors import UsageError
 
-SIZES = {"train": 200, "dev": 25, "test": 30}
+SIZES = {"train": 120, "dev": 20, "test": 30}
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +39,13 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> StructuralData:
     for seed, (split, n_trees) in enumerate(SIZES.items()):
         files[split] = write_treebank(folder, split, random_trees(seed, n_trees))
     return read_structural_data(**files)
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Training in fewer and larger steps."""
+    monkeypatch.setattr(structural_probe, "MAX_EPOCHS", 12)
+    monkeypatch.setattr(structural_probe, "LEARNING_RATE", 1e-2)
 
 
 def sentence_vectors(trees: list[Tree], task: str) -> TreeVectors:
@@ -102,6 +109,7 @@ def results(data: StructuralData, task: str, **options: int) -> dict[int | str, 
     return dict(structural_layers(data, TASKS[task], **{"rank": 16, **options}))
 
 
+@pytest.mark.usefixtures("short")
 def test_distances_that_are_encoded_are_found(data: StructuralData) -> None:
     """Those of layer 0, which is random, are not."""
     random, encoded = results(data, "distance").values()
@@ -116,6 +124,7 @@ def test_distances_that_are_encoded_are_found(data: StructuralData) -> None:
     assert random.scores.uuas < 50
 
 
+@pytest.mark.usefixtures("short")
 def test_depths_that_are_encoded_are_found(data: StructuralData) -> None:
     random, encoded = results(data, "depth").values()
     assert isinstance(random.scores, DepthScores)
@@ -126,6 +135,7 @@ def test_depths_that_are_encoded_are_found(data: StructuralData) -> None:
     assert random.scores.root_accuracy < 50
 
 
+@pytest.mark.usefixtures("short")
 def test_a_rank_below_that_of_the_trees_finds_less(data: StructuralData) -> None:
     _, low = results(data, "distance", rank=1).values()
     assert low.dev_loss > 0.5

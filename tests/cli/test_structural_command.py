@@ -46,7 +46,7 @@ def there(treebanks: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder of these files as working directory, and short training."""
     only_tiny(monkeypatch, tiny)
     monkeypatch.chdir(treebanks)
-    monkeypatch.setattr(structural_probe, "MAX_EPOCHS", 2)
+    monkeypatch.setattr(structural_probe, "MAX_EPOCHS", 1)
 
 
 def facts_of(task: str, *words: object) -> dict[str, Any]:
