@@ -30,7 +30,7 @@ from elmo_cli.isolate import memory_not_counted
 from elmo_cli.store.layouts import Key
 from elmo_cli.store.reader import Embeddings, open_embeddings
 
-_GROUP_BYTES = 64 << 20  # of vectors of words that are in memory at once
+_GROUP_BYTES = 64 << 20  # of vectors of words, in all layers, that are in memory at once
 _CKA_CHUNK = 1024  # tokens
 
 
@@ -154,8 +154,8 @@ def measure_geometry(
 ) -> Geometry:
     """Measure the geometry of the layers of embeddings files on a sample of their tokens.
 
-    Only sentences with drawn tokens are read, in file order, one layer after the other. Memory
-    holds the vectors that were drawn, of words at most 64 MiB at once, and 4 bytes for each token.
+    Only sentences with drawn tokens are read, in file order. Memory holds the vectors of the random
+    tokens, at most 64 MiB of vectors of words at once, and 4 bytes for each token.
 
     Args:
         paths: files with vectors of tokens that store their tokens.
@@ -199,8 +199,7 @@ def _draw_from(number: int, embeddings: Embeddings, settings: GeometrySettings) 
 def _measure_file(file: _SampledFile) -> FileGeometry:
     layers = []
     words: list[WordGeometry] = []
-    for view in file.views:
-        words_of_layer = list(_measure_words(view, file.tokens.keys, file.sample.words))
+    for view, words_of_layer in zip(file.views, _measure_words(file), strict=True):
         layers.append(_measure_layer(view, file, words_of_layer))
         words += words_of_layer
     embeddings = file.views[0].embeddings
@@ -223,7 +222,7 @@ def _measure_layer(
     view: LayerView, file: _SampledFile, words: Sequence[WordGeometry]
 ) -> LayerGeometry:
     """Measure the random tokens and their sentences, and average the measures of words."""
-    random_tokens = read_vectors(view, file.tokens.keys, file.sample.random_tokens)
+    (random_tokens,) = _read_layers([view], file.tokens.keys, file.sample.random_tokens)
     anisotropy = mean_pairwise_cosine(random_tokens)
     of_random = explained_variance(random_tokens)
     of_words = [word.explained_variance for word in words]
@@ -251,24 +250,27 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return float(np.mean(known)) if known else None
 
 
-def _measure_words(
-    view: LayerView, keys: Sequence[Key], words: Sequence[DrawnWord]
-) -> Iterator[WordGeometry]:
-    """Measure the occurrences of words, for as many words at once as fit into memory."""
-    max_rows = _GROUP_BYTES // (4 * max(1, view.embeddings.dim))
-    for group in _groups(words, max_rows):
+def _measure_words(file: _SampledFile) -> list[list[WordGeometry]]:
+    """Measure the drawn words in each layer, as many at once as fit into memory."""
+    by_layer: list[list[WordGeometry]] = [[] for _ in file.views]
+    dim = file.views[0].embeddings.dim
+    max_rows = _GROUP_BYTES // (4 * max(1, dim) * len(file.views))
+    for group in _groups(file.sample.words, max_rows):
         positions = np.concatenate([word.positions for word in group])
-        vectors = read_vectors(view, keys, positions)
-        begin = 0
-        for word in group:
-            occurrences = vectors[begin : begin + len(word.positions)]
-            begin += len(word.positions)
-            yield WordGeometry(
-                word=word,
-                layer=view.layer,
-                self_similarity=mean_pairwise_cosine(occurrences),
-                explained_variance=explained_variance(occurrences),
-            )
+        layers = _read_layers(file.views, file.tokens.keys, positions)
+        for view, vectors, measured in zip(file.views, layers, by_layer, strict=True):
+            begin = 0
+            for word in group:
+                occurrences = vectors[begin : begin + len(word.positions)]
+                begin += len(word.positions)
+                of_word = WordGeometry(
+                    word=word,
+                    layer=view.layer,
+                    self_similarity=mean_pairwise_cosine(occurrences),
+                    explained_variance=explained_variance(occurrences),
+                )
+                measured.append(of_word)
+    return by_layer
 
 
 def _groups(words: Sequence[DrawnWord], max_rows: int) -> Iterator[list[DrawnWord]]:
@@ -286,22 +288,31 @@ def _groups(words: Sequence[DrawnWord], max_rows: int) -> Iterator[list[DrawnWor
         yield group
 
 
-def read_vectors(view: LayerView, keys: Sequence[Key], positions: Int64Array) -> Float32Array:
-    """Return the vectors of tokens, (token, dim); each sentence is read once, in file order.
+def _read_layers(
+    views: Sequence[LayerView], keys: Sequence[Key], positions: Int64Array
+) -> list[Float32Array]:
+    """Return the vectors of tokens in each layer, (token, dim).
+
+    Sentences are in file order, and all layers of one are read before the next, because in some
+    layouts it takes longer to find a sentence than to read it.
 
     Args:
+        views: of the layers of one file.
         keys: of all sentences of the file.
         positions: (token, 2), as in `GeometrySample`, in any order.
     Raises:
         EmbeddingsFileError: as `LayerView.vectors`.
     """
-    vectors = np.empty((len(positions), view.embeddings.dim), np.float32)
+    layers = []
+    for view in views:
+        layers.append(np.empty((len(positions), view.embeddings.dim), np.float32))
     order = np.argsort(positions[:, 0], kind="stable")
     sentences, begins = np.unique(positions[order, 0], return_index=True)
     rows_of_sentences = np.split(order, begins[1:])
     for sentence, rows in zip(sentences.tolist(), rows_of_sentences, strict=True):
-        vectors[rows] = view.vectors(keys[sentence], positions[rows, 1])
-    return vectors
+        for view, vectors in zip(views, layers, strict=True):
+            vectors[rows] = view.vectors(keys[sentence], positions[rows, 1])
+    return layers
 
 
 def _with_equal_tokens(files: Sequence[_SampledFile]) -> list[list[_SampledFile]]:
@@ -331,7 +342,6 @@ def _measure_cka(files: Sequence[_SampledFile]) -> CkaMatrix:
         chunk = []
         for file in files:
             positions = file.sample.cka_tokens[begin : begin + _CKA_CHUNK]
-            for view in file.views:
-                chunk.append(read_vectors(view, file.tokens.keys, positions))
+            chunk += _read_layers(file.views, file.tokens.keys, positions)
         products.add(chunk)
     return CkaMatrix(layers=layers, n_tokens=n_tokens, values=products.cka())

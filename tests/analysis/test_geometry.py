@@ -117,7 +117,7 @@ def test_words_have_their_own_rows(file):
 
 def test_words_in_groups_are_measured_as_all_at_once(file, monkeypatch):
     whole = measure_geometry([file], SMALL)
-    monkeypatch.setattr(geometry, "_GROUP_BYTES", 4 * DIM * 12)
+    monkeypatch.setattr(geometry, "_GROUP_BYTES", 4 * DIM * 12 * N_LAYERS)
     groups = list(geometry._groups(whole.files[0].sample.words, 12))
     assert len(groups) == 4
     in_groups = measure_geometry([file], SMALL)
