@@ -1,4 +1,4 @@
-"""Embeddings on standard output: jsonl, npz or text; and the digits of values in text."""
+"""Embeddings on standard output: jsonl, npz or text."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 import numpy as np
 
 from elmo_cli.arrays import FloatArray
+from elmo_cli.embed.number_text import json_of, words_of
 from elmo_cli.text.sentence import Sentence
 
 WriteSentence = Callable[[Sentence, FloatArray], object]
@@ -70,29 +71,19 @@ def archive_writer(
 
 def _jsonl(sentence: Sentence, array: FloatArray) -> bytes:
     tokens = json.dumps(list(sentence.tokens), ensure_ascii=False)
-    line = f'{{"key": {sentence.key}, "tokens": {tokens}, "layers": {_json(array)}}}\n'
-    return line.encode("utf-8", "backslashreplace")  # half surrogate pairs, as JSON escapes them
-
-
-def _json(array: FloatArray) -> str:
-    """An array as nested lists."""
-    items = digits(array) if array.ndim == 1 else [_json(row) for row in array]
-    return f"[{', '.join(items)}]"
+    head = f'{{"key": {sentence.key}, "tokens": {tokens}, "layers": '
+    # Half surrogate pairs become escapes, as in JSON.
+    return b"%s%s}\n" % (head.encode("utf-8", "backslashreplace"), json_of(array))
 
 
 def _text(sentence: Sentence, array: FloatArray) -> bytes:
     by_token = array if array.ndim == 2 else array.swapaxes(0, 1)
-    lines = [
-        f"{_SPACE.sub('_', token)} {' '.join(digits(values))}\n"
-        for token, values in zip(sentence.tokens, by_token, strict=True)
-    ]
-    return "".join([*lines, "\n"]).encode("utf-8", "replace")
+    lines = []
+    for token, values in zip(sentence.tokens, by_token, strict=True):
+        word = _SPACE.sub("_", token).encode("utf-8", "replace")
+        lines.append(b"%s %s\n" % (word, words_of(values)))
+    return b"".join([*lines, b"\n"])
 
 
 def _pooled(sentence: Sentence, array: FloatArray) -> bytes:
-    return f"{sentence.key} {' '.join(digits(array))}\n".encode()
-
-
-def digits(array: FloatArray) -> list[str]:
-    """The values with the fewest digits that give them back in their dtype."""
-    return list(map(str, array.ravel()))
+    return b"%d %s\n" % (sentence.key, words_of(array))

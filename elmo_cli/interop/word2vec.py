@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from elmo_cli.arrays import AnyArray, Float32Array, Float64Array
-from elmo_cli.embed.stream_formats import digits
+from elmo_cli.embed.number_text import words_of
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.files import StrPath, check_distinct, check_output_path, new_file, resolve
 from elmo_cli.messages import CORRUPT_HINT, plural
@@ -250,5 +250,5 @@ def _write_lines(
 ) -> None:
     """Write a line per word, with its values as text or as little-endian float32."""
     for word, vector in zip(words, vectors, strict=True):
-        values = vector.astype("<f4").tobytes() if is_binary else " ".join(digits(vector)).encode()
+        values = vector.astype("<f4").tobytes() if is_binary else words_of(vector)
         file.write(b"%s %s\n" % (word.encode(), values))

@@ -57,7 +57,7 @@ def test_jsonl_has_the_fewest_digits_and_escapes_half_surrogate_pairs() -> None:
     with sentence_writer("jsonl", out, pooled=True) as write:
         write(Sentence(("\ud800é",), 3), np.float32([[0.1, -2, 1e-7, 16777]]))
     line = out.getvalue()
-    assert line.endswith(b'"layers": [[0.1, -2.0, 1e-07, 16777.0]]}\n')
+    assert line.endswith(b'"layers": [[0.1,-2.0,1e-7,16777.0]]}\n')
     assert json.loads(line)["tokens"] == ["\ud800é"]
 
 
