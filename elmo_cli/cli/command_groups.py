@@ -18,7 +18,7 @@ class CommandSummary:
 
     @property
     def flow(self) -> str:
-        """What the command makes of what."""
+        """The inputs and the output of the command, joined by an arrow."""
         return f"{self.reads} -> {self.writes}"
 
 
@@ -89,7 +89,7 @@ COMMAND_GROUPS = (
                 "List the occurrences of a word.", reads="embeddings", writes="tokens"
             ),
             "geometry": CommandSummary(
-                "Measure how each layer is shaped.", reads="embeddings", writes="table"
+                "Measure the geometry of each layer.", reads="embeddings", writes="table"
             ),
             "probe": CommandSummary(
                 "Find out what each layer encodes.", reads="embeddings, labels", writes="table"
@@ -98,7 +98,7 @@ COMMAND_GROUPS = (
                 "Embed all usages of some words.", reads="text, words", writes="usages"
             ),
             "change": CommandSummary(
-                "Measure the change of words.", reads="usages, usages", writes="table"
+                "Compare usages in two corpora.", reads="usages, usages", writes="table"
             ),
             "plot": CommandSummary(
                 "Plot embeddings and measurements.", reads="results", writes="picture"
