@@ -69,13 +69,14 @@ def change(**values: Any) -> None:
     """Measure how much the use of words differs between two corpora.
 
     FILE1 and FILE2 are files of `elmo usages`, or other .npz files with an array of vectors for
-    each word, one row per usage. prt is 1 - the cosine of the mean vectors of both corpora, apd
-    the mean cosine distance between a usage of one and a usage of the other. A word with fewer
-    than three usages in a corpus has no value.
+    each word, one row per usage. prt is the cosine distance (1 - cosine) of the mean vectors of
+    both corpora; apd is the mean cosine distance between a usage of one and a usage of the other.
+    A word with fewer than three usages in a corpus has no value.
 
     --permutations adds p-values: the usages of both corpora are divided at random into two sides
-    of the same sizes, N times, and p is the fraction of the divisions, with the real one, whose
-    value is at least that of the real one. docs/change.md explains what the measures do not show.
+    of the same sizes, N times. p is the fraction of divisions whose value is at least as high as
+    that of the real division, which counts as one of them. docs/change.md explains what the
+    measures do not show.
 
     \b
     Examples:

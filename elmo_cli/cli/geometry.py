@@ -1,4 +1,4 @@
-"""`elmo geometry`: measure how the vectors of each layer lie."""
+"""`elmo geometry`: measure how contextual and how isotropic the vectors of each layer are."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ _sample_options = together(
     value("Sample", "--samples N", "Number of random tokens.",
           type=click.IntRange(min=2), default=1000),
     value("Sample", "--seed N", "Random seed.", type=click.IntRange(0, MOST_SEED), default=0),
-    value("Sample", "--min-contexts N", "Number of different sentences that a word has to occur "
-          "in.", type=click.IntRange(min=2), default=5),
+    value("Sample", "--min-contexts N", "Minimum number of different sentences that contain a "
+          "measured word.", type=click.IntRange(min=2), default=5),
 )
 _words_option = value("Output", "--words FILE.tsv",
                       "Write a table with a row for each drawn word in each layer.",
@@ -86,7 +86,7 @@ def geometry(**values: Any) -> None:
     Ethayarajh (2019): the mean cosine of random tokens (anisotropy), of the occurrences of a word
     (self-similarity), and of the tokens of a sentence with their mean vector; the variance of the
     occurrences of a word that one direction explains (MEV), by three definitions; and the mean
-    norm. A second table has the measures minus the same for random tokens. Linear CKA compares the
+    norm. A second table subtracts the same measures of random tokens. Linear CKA compares the
     layers of a file, and those of several files with equal tokens.
 
     All of them are computed from a sample: --samples random tokens and their sentences; at most

@@ -45,9 +45,9 @@ _COLUMNS = (
 _files = partial(value, "Input", nargs=2, type=FILE)
 _file_options = together(
     _files("--train FILE LABELS", "Embeddings and labels to train on.", required=True),
-    _files("--dev FILE LABELS", "Embeddings and labels that select the weight decay.  [default: "
-           "every tenth sentence of --train]"),
-    _files("--test FILE LABELS", "Embeddings and labels to report the accuracy on.", required=True),
+    _files("--dev FILE LABELS", "Embeddings and labels that select the weight decay, or with "
+           "--structural the epoch.  [default: every tenth sentence of --train]"),
+    _files("--test FILE LABELS", "Embeddings and labels to report the scores on.", required=True),
     options.label_options,
 )
 _probe_options = together(
@@ -58,8 +58,8 @@ _probe_options = together(
          "report the selectivity: accuracy minus control accuracy."),
     flag("Probe", "--mdl", "Also report the code length of the labels of train, in bits, and the "
          "compression relative to a uniform code (minimum description length)."),
-    value("Probe", "--structural KIND", "Train a structural probe of dependency trees instead: of "
-          "the distance between words or of the depth of words in the tree. LABELS are CoNLL-U.",
+    value("Probe", "--structural KIND", "Train a structural probe of dependency trees instead: "
+          "distance (between two words) or depth (of a word in the tree). LABELS are CoNLL-U.",
           type=click.Choice(["distance", "depth"])),
     value("Probe", "--rank N", "Rank of the projection of a structural probe.  [default: the "
           "dimension of the vectors]", type=options.AT_LEAST_1),
@@ -114,9 +114,9 @@ def probe(**values: Any) -> None:
     both.
 
     With --structural, a linear projection is trained under which squared distances between words,
-    or squared lengths, are those of the dependency trees of CoNLL-U. The table shows the edges of
-    the trees that are found (UUAS) or the roots, and rank correlations. docs/structural-probe.md
-    explains them.
+    or squared lengths, are those of the dependency trees of CoNLL-U. The table shows the
+    percentage of edges (UUAS) or of roots that are found, and rank correlations.
+    docs/structural-probe.md explains them.
 
     \b
     Examples:

@@ -77,10 +77,11 @@ class UsagesOptions(options.InputOptions, options.ModelOptions, options.Processo
 def usages(**values: Any) -> None:
     """Embed all usages of some words, for `elmo change` and other programs.
 
-    TEXT is a text file, plain or compressed (.gz, .xz); - is standard input. Only sentences with
-    one of the words are embedded, as a whole. The output has an array (usage, dimension) for each
-    word, in the order of the text, which `numpy.load` reads; a word that does not occur has an
-    array without rows. The table has the columns target, row, key, position and sentence.
+    TEXT is a text file, plain or compressed (.gz, .xz); - is standard input. Only sentences that
+    contain one of the words are embedded, each as a whole. The output, which `numpy.load` reads,
+    has an array (usage, dimension) for each word, in the order of the text; a word that does not
+    occur has an array without rows. The table next to it has the columns target, row, key, position
+    and sentence.
 
     \b
     Examples:
