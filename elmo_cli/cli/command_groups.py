@@ -101,7 +101,7 @@ COMMAND_GROUPS = (
                 "Compare usages in two corpora.", reads="usages, usages", writes="table"
             ),
             "plot": CommandSummary(
-                "Plot embeddings and measurements.", reads="results", writes="picture"
+                "Plot embeddings and measurements.", reads="embeddings, results", writes="plot"
             ),
         },
     ),
