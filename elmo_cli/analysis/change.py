@@ -24,8 +24,8 @@ class Difference:
     Attributes:
         value: 0 (no difference) to 2.
         p: the fraction of divisions of all usages into two sides of the same sizes whose value is
-            at least as high: (1 + such random divisions) / (1 + random divisions); None without
-            them.
+            at least as high: (1 + such random divisions) / (1 + random divisions). None if there
+            were no random divisions.
     """
 
     value: float
@@ -67,7 +67,7 @@ def measure_change(
         first, second: (usage, dim), the vectors of each side, all finite.
         measures: "prt", "apd" or both.
         n_permutations: random divisions of all usages into two sides of the same sizes; 0 for none.
-        seed: of the random divisions.
+        seed: random seed of the divisions.
     Raises:
         ValueError: the shapes do not fit.
 
@@ -84,10 +84,10 @@ def measure_change(
         return Change(n_first=n_first, n_second=n_second)
     prt = None
     if "prt" in measures:
-        prt = _difference(first, second, n_permutations, seed, has_unit_length=False)
+        prt = _difference(first, second, n_permutations, seed, normalizes_usages=False)
     apd = None
     if "apd" in measures:
-        apd = _difference(first, second, n_permutations, seed, has_unit_length=True)
+        apd = _difference(first, second, n_permutations, seed, normalizes_usages=True)
     return Change(n_first=n_first, n_second=n_second, prt=prt, apd=apd)
 
 
@@ -97,23 +97,27 @@ def _difference(
     n_permutations: int,
     seed: int,
     *,
-    has_unit_length: bool,
+    normalizes_usages: bool,
 ) -> Difference:
-    """PRT; or APD, for which each vector is divided by its length before all else."""
+    """Compute APD if the vectors of usages are divided by their lengths first, else PRT.
+
+    The mean cosine of all pairs is the product of the mean normalized vectors of both sides, so APD
+    needs only the sums of vectors, as PRT does.
+    """
     n_first = len(first)
     n_second = len(second)
 
     def distances(first_sums: Float64Array, second_sums: Float64Array) -> Float64Array:
-        """1 - the product of what each side has: (division, dim) twice to (division,)."""
-        if has_unit_length:
-            products = (first_sums * second_sums).sum(axis=1) / (n_first * n_second)
+        """Return the value of each division, (division,), from its sums, (division, dim)."""
+        if normalizes_usages:
+            cosines = (first_sums * second_sums).sum(axis=1) / (n_first * n_second)
         else:
-            products = (_unit(first_sums) * _unit(second_sums)).sum(axis=1)
-        distance: Float64Array = (1 - products).clip(min=0)
-        return distance
+            cosines = (_normalized(first_sums) * _normalized(second_sums)).sum(axis=1)
+        values: Float64Array = (1 - cosines).clip(min=0)
+        return values
 
-    first_sum = _sums(np.ones((1, n_first)), first, has_unit_length=has_unit_length)
-    second_sum = _sums(np.ones((1, n_second)), second, has_unit_length=has_unit_length)
+    first_sum = _sums(np.ones((1, n_first)), first, normalizes_usages=normalizes_usages)
+    second_sum = _sums(np.ones((1, n_second)), second, normalizes_usages=normalizes_usages)
     value = float(distances(first_sum, second_sum)[0])
     if not n_permutations:
         return Difference(value)
@@ -121,8 +125,8 @@ def _difference(
     pooled_sum = first_sum + second_sum
     n_as_high = 0
     for is_first in _random_divisions(n_first, n_second, n_permutations, seed):
-        sums = _sums(is_first, pooled, has_unit_length=has_unit_length)
-        permuted = distances(sums, pooled_sum - sums)
+        first_sums = _sums(is_first, pooled, normalizes_usages=normalizes_usages)
+        permuted = distances(first_sums, pooled_sum - first_sums)
         n_as_high += int((permuted >= value - _TIE).sum())
     return Difference(value, (1 + n_as_high) / (1 + n_permutations))
 
@@ -142,19 +146,27 @@ def _random_divisions(
         yield is_first
 
 
-def _sums(is_member: Float64Array, vectors: Float32Array, *, has_unit_length: bool) -> Float64Array:
-    """The sums of the vectors (usage, dim) that each row of (division, usage) chooses by 1."""
+def _sums(
+    is_member: Float64Array, vectors: Float32Array, *, normalizes_usages: bool
+) -> Float64Array:
+    """Return the sum of the vectors of one side in each division, (division, dim).
+
+    Args:
+        is_member: 1 for the usages of the side, 0 for the others, (division, usage).
+        vectors: those of all usages, (usage, dim).
+        normalizes_usages: divide each vector by its length first.
+    """
     sums = np.zeros((len(is_member), vectors.shape[1]))
     for begin in range(0, len(vectors), _CHUNK_USAGES):
         chunk = vectors[begin : begin + _CHUNK_USAGES].astype(np.float64)
-        if has_unit_length:
-            chunk = _unit(chunk)
+        if normalizes_usages:
+            chunk = _normalized(chunk)
         sums += is_member[:, begin : begin + _CHUNK_USAGES] @ chunk
     return sums
 
 
-def _unit(vectors: Float64Array) -> Float64Array:
-    """The rows of (row, dim) divided by their lengths; a row of zeros stays as it is."""
+def _normalized(vectors: Float64Array) -> Float64Array:
+    """Divide the rows of (row, dim) by their lengths; a row of zeros stays as it is."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit: Float64Array = vectors / np.where(lengths > 0, lengths, 1)
-    return unit
+    normalized: Float64Array = vectors / np.where(lengths > 0, lengths, 1)
+    return normalized

@@ -13,12 +13,10 @@ import numpy as np
 
 from elmo_cli.arrays import BoolArray, Float64Array
 
-SCORES = ("forward", "backward", "sum")  # the sum is that of both directions
-
 
 @dataclass(frozen=True)
 class ScoreValues:
-    """A value for each of the scores by which versions are compared."""
+    """A value for each score by which versions are compared; `sum` is that of both directions."""
 
     forward: float
     backward: float
@@ -48,7 +46,7 @@ class MinimalPairs:
     Attributes:
         overall: of all pairs, each of which counts once.
         paradigm_mean: mean accuracy of the paradigms, each of which counts once; None without any.
-        terms, paradigms: of the pairs of each, in the order of their first pair.
+        terms, paradigms: the accuracy on the pairs of each, in the order of their first pair.
     """
 
     overall: PairAccuracy
@@ -70,7 +68,7 @@ def compare_pairs(
     Args:
         good, bad: log-likelihoods, (2, pair): forward and backward.
         has_unknown: whether a token of either version is unknown to the model, (pair,).
-        paradigms, terms: of each pair; "" for none. A pair without one is in no such group.
+        paradigms, terms: names of those of each pair; a pair with "" is in no such group.
     Raises:
         ValueError: there are no pairs.
     """
@@ -82,9 +80,11 @@ def compare_pairs(
     is_tie = difference == 0
 
     def accuracy_of(chosen: BoolArray) -> PairAccuracy:
+        percent_right = 100 * is_right[:, chosen].mean(axis=1)  # (score,)
+        n_ties = is_tie[:, chosen].sum(axis=1)  # (score,)
         return PairAccuracy(
-            accuracy=_values(100 * is_right[:, chosen].mean(1)),
-            ties=_values(is_tie[:, chosen].sum(1)),
+            accuracy=_values(percent_right),
+            ties=_values(n_ties),
             n_pairs=int(chosen.sum()),
             n_with_unknown=int(has_unknown[chosen].sum()),
         )
@@ -105,9 +105,13 @@ def _with_sum(log_likelihoods: Float64Array) -> Float64Array:
 
 
 def _groups(names: Sequence[str]) -> dict[str, BoolArray]:
-    """Which pairs have each name, (pair,); "" is no name."""
-    array = np.asarray(names)
-    return {name: array == name for name in dict.fromkeys(names) if name}
+    """Return, for each name, whether each pair has it, (pair,); "" is no name."""
+    name_of_pair = np.asarray(names)
+    groups = {}
+    for name in dict.fromkeys(names):
+        if name:
+            groups[name] = name_of_pair == name
+    return groups
 
 
 def _values(scores: Float64Array) -> ScoreValues:

@@ -1,4 +1,4 @@
-"""UsageArchive: the vectors of the usages of each target, in a .npz file from anywhere."""
+"""UsageArchive: the vectors of the usages of each target, in an untrusted .npz file."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _HINT = (
 
 
 class UsageArchive:
-    """The arrays of a .npz file, one per target, of which one at a time is in memory.
+    """The arrays of a .npz file, one per target; one at a time is in memory.
 
-    All of them are read and checked in a child process first.
+    The constructor reads and checks all of them in a child process.
 
     Attributes:
-        path: of the file.
+        path: path of the file.
         counts: the number of usages of each target, in the order of the file.
-        dim: of the vectors; 0 if there is no target.
+        dim: number of values of a vector; 0 if there is no target.
     Raises:
         EmbeddingsFileError: it can't be read, or an array is not float32, does not have the shape
             (usage, dim) with one dim for all, or has a value that is not finite.
@@ -37,9 +37,9 @@ class UsageArchive:
     def __init__(self, path: str) -> None:
         check_regular(path, EmbeddingsFileError)
         self.path = path
-        sizes = run_isolated(partial(_check, path), [path], EmbeddingsFileError)
-        self.counts = {target: n_usages for target, (n_usages, _) in sizes.items()}
-        self.dim = max((dim for _, dim in sizes.values()), default=0)
+        shapes = run_isolated(partial(_check, path), [path], EmbeddingsFileError)
+        self.counts = {target: n_usages for target, (n_usages, _) in shapes.items()}
+        self.dim = max((dim for _, dim in shapes.values()), default=0)  # all are equal
         self._arrays = NpzReader(path)
 
     def __enter__(self) -> Self:
@@ -49,14 +49,14 @@ class UsageArchive:
         self._arrays.close()
 
     def read(self, target: str) -> Float32Array:
-        """The vectors of a target, (usage, dim); no usages if the file does not have the target."""
+        """Read the vectors of a target, (usage, dim); no rows if the file lacks the target."""
         if target not in self.counts:
             return np.zeros((0, self.dim), np.float32)
         return self._arrays.read(target)
 
 
 def _check(path: str) -> dict[str, tuple[int, int]]:
-    """Read all arrays of a file; return the shape of each."""
+    """Read all arrays of a file; return the shape of each, or raise an EmbeddingsFileError."""
     shapes: dict[str, tuple[int, int]] = {}
     try:
         # Vectors of layer 0 are equal for equal tokens, so that they compress very well. The limits
@@ -74,14 +74,15 @@ def _check(path: str) -> dict[str, tuple[int, int]]:
     except MemoryError:
         raise
     except Exception as error:  # zipfile and NumPy raise a dozen types on corrupt files
-        reason = " ".join(str(getattr(error, "strerror", None) or error).split())
-        problem = f"cannot be read as usages ({reason or type(error).__name__})"
+        message = str(getattr(error, "strerror", None) or error)
+        reason = " ".join(message.split()) or type(error).__name__  # in one line
+        problem = f"cannot be read as usages ({reason})"
         raise EmbeddingsFileError(problem, _HINT, where=path) from None
     return shapes
 
 
 def _shape(target: str, array: AnyArray) -> tuple[int, int]:
-    """The shape of the array of a target; a ValueError unless it has finite vectors."""
+    """Return the shape of the array of a target; a ValueError unless it has finite vectors."""
     name = repr(shortened(target))
     if array.dtype.kind != "f" or array.dtype.itemsize != 4:
         raise ValueError(f"the array {name} has the type {array.dtype}, not float32")

@@ -58,11 +58,11 @@ class UsageSample:
 
 @dataclass(frozen=True)
 class WrittenUsages:
-    """What was written.
+    """The numbers of usages and sentences that were written.
 
     Attributes:
         n_usages: the number of usages of each target.
-        n_sentences: sentences that were embedded.
+        n_sentences: the number of sentences that were embedded.
     """
 
     n_usages: list[int]
@@ -83,7 +83,7 @@ def check_layers(layers: str, n_layers: int) -> None:
 
 
 def check_usages_path(out: str, *, overwrite: bool) -> str:
-    """Refuse an output that can't be written; return the path of its table.
+    """Check that the output and its table can be written; return the path of the table.
 
     Raises:
         OutputError: its suffix is not .npz, or one of the two files can't be written.
@@ -117,8 +117,8 @@ def find_usages(
     """Yield the sentences of text files that have a usage, in order.
 
     Args:
+        report: receives what `read_sentences` reports, and a warning if no token has a lemma.
         by_lemma: compare with the lemmas of CoNLL-U, not with the tokens.
-        report: as of `read_sentences`; there is a warning if no token has a lemma.
     Raises:
         UsageError, InputError: those of `read_sentences` and `check_lemmas`.
     """
@@ -131,7 +131,8 @@ def find_usages(
     for sentence in read_sentences(paths, settings, report, columns=columns):
         if not has_lemmas:
             has_lemmas = set(sentence.labels) != {"_"}
-        usages = matcher.usages(sentence.labels if by_lemma else sentence.tokens)
+        words = sentence.labels if by_lemma else sentence.tokens
+        usages = matcher.usages(words)
         if usages:
             yield UsageSentence(sentence, usages)
     if not has_lemmas and report.n_keys:
@@ -156,19 +157,21 @@ def sample_usages(
     by_number: dict[int, UsageSentence] = {}
     for reservoir in reservoirs:
         for drawn in reservoir.kept:
-            empty = UsageSentence(drawn.sentence, [])
-            by_number.setdefault(drawn.number, empty).usages.append(drawn.usage)
+            if drawn.number not in by_number:
+                by_number[drawn.number] = UsageSentence(drawn.sentence, [])
+            by_number[drawn.number].usages.append(drawn.usage)
     chosen = [by_number[number] for number in sorted(by_number)]
     for found in chosen:
         found.usages.sort(key=lambda usage: usage.position)
-    return UsageSample(chosen, [reservoir.n_seen for reservoir in reservoirs])
+    n_occurrences = [reservoir.n_seen for reservoir in reservoirs]
+    return UsageSample(chosen, n_occurrences)
 
 
 @dataclass(frozen=True)
 class _DrawnUsage:
-    """A usage in a reservoir, and the number of its sentence."""
+    """A usage in a reservoir, with its sentence."""
 
-    number: int
+    number: int  # of the sentence, among those with a usage
     sentence: Sentence
     usage: Usage
 
@@ -183,14 +186,14 @@ class _Reservoir:
         self._n_most = n_most
 
     def add(self, usage: _DrawnUsage) -> None:
-        """Keep a usage, perhaps in the place of another one."""
+        """Keep a usage, or replace another one by it, or drop it."""
         self.n_seen += 1
         if len(self.kept) < self._n_most:
             self.kept.append(usage)
             return
-        place = self._rng.randrange(self.n_seen)
-        if place < self._n_most:
-            self.kept[place] = usage
+        index = self._rng.randrange(self.n_seen)
+        if index < self._n_most:
+            self.kept[index] = usage
 
 
 def write_usages(
@@ -211,8 +214,8 @@ def write_usages(
     memory.
 
     Args:
-        embedder: has one vector per token.
-        on_usages: is called with the number of usages of each sentence.
+        embedder: computes one vector per token.
+        on_usages: called with the number of usages of each sentence.
     Raises:
         OutputError: a file can't be written; then neither exists.
     """
@@ -223,18 +226,18 @@ def write_usages(
         TemporaryFile(dir=resolve(out).parent) as spool,
     ):
         table.write(columns_line(*_TABLE_COLUMNS).encode())
-        rows_of_targets = [array("q") for _ in targets]  # of each target, among all vectors
+        rows_of_targets = [array("q") for _ in targets]  # numbers of vectors in `spool`
         n_rows = 0
         n_sentences = 0
-        to_embed, to_write = tee(sentences)  # a block of sentences is between them
+        # The embedder reads a block of sentences before it yields the first; `tee` keeps them.
+        to_embed, to_write = tee(sentences)
         embedded = embedder.stream(found.sentence for found in to_embed)
         for (sentence, vectors), found in zip(embedded, to_write, strict=True):
             text = " ".join(sentence.tokens)
             for target, position in found.usages:
                 rows = rows_of_targets[target]
-                line = columns_line(
-                    targets[target], str(len(rows)), str(sentence.key), str(position), text
-                )
+                row = str(len(rows))  # in the array of the target
+                line = columns_line(targets[target], row, str(sentence.key), str(position), text)
                 table.write(line.encode("utf-8", "backslashreplace"))
                 spool.write(vectors[position].tobytes())
                 rows.append(n_rows)
@@ -245,11 +248,12 @@ def write_usages(
         with archive_writer(file, deflated=True) as write:
             for target_name, rows in zip(targets, rows_of_targets, strict=True):
                 write(target_name, _read_rows(spool, rows, embedder.bilm.options.dim))
-    return WrittenUsages([len(rows) for rows in rows_of_targets], n_sentences)
+    n_usages = [len(rows) for rows in rows_of_targets]
+    return WrittenUsages(n_usages, n_sentences)
 
 
 def _read_rows(spool: IO[bytes], rows: array[int], dim: int) -> Float32Array:
-    """Some rows of a file of vectors, (row, dim)."""
+    """Read some rows of a file of vectors: (row, dim)."""
     if not rows:
         return np.zeros((0, dim), np.float32)
     vectors = np.memmap(spool, np.float32, "r").reshape(-1, dim)
