@@ -66,7 +66,7 @@ def columns_line(*cells: str) -> str:
 
 
 def quoted_line(*cells: str) -> str:
-    """Cells as one `columns_line`, where those with a `"` are quoted as in CSV.
+    """Cells as a line of `columns_line`; those with a `"` are quoted as in CSV.
 
     pandas, R and the module csv read a `"` at the beginning of a cell as an opening quote.
     """

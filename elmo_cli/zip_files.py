@@ -41,7 +41,7 @@ def check_zip(
 
     Args:
         methods: the methods of compression that are accepted.
-        max_ratio: of the content to the size of the file, as in `max_content`.
+        max_ratio: the largest ratio of the content to the size of the file; see `max_content`.
     Raises:
         ValueError: a member is corrupt, occurs twice or is compressed by another method, or the
             content is larger than `max_content`.
@@ -81,7 +81,7 @@ class NpzReader:
     """The arrays of a .npz file that passed `check_zip`, read one at a time.
 
     Attributes:
-        names: of the arrays, in the order of the file.
+        names: names of the arrays, in the order of the file.
     """
 
     def __init__(self, path: StrPath) -> None:
@@ -102,7 +102,7 @@ class NpzReader:
         self._archive.close()
 
     def read(self, name: str) -> AnyArray:
-        """Read an array; a ValueError if it is no array of the size that its header states."""
+        """Read an array; a ValueError if its size is not the one that its header states."""
         member = self._members[name]
         with self._archive.open(member) as file:
             return _read_array(file, member)

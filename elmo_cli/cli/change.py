@@ -13,7 +13,7 @@ from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import FILE, argument, command, output_option, together, value
 from elmo_cli.errors import EmbeddingsFileError, InputError
 from elmo_cli.fields import MOST_SEED
-from elmo_cli.messages import plural, shorten_list
+from elmo_cli.messages import columns_line, plural, shorten_list
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.change import Change, Difference
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _MOST_PERMUTATIONS = 1_000_000
 _BOTH = "both"
-_MEASURES = ("prt", "apd")
+_MEASURES = ("prt", "apd")  # those of `analysis.change`, which imports NumPy
 
 # fmt: off
 _change_options = together(
@@ -77,6 +77,14 @@ def change(**values: Any) -> None:
     of the same sizes, N times. p is the fraction of divisions whose value is at least as high as
     that of the real division, which counts as one of them. docs/change.md explains what the
     measures do not show.
+    each word, one row per usage. prt is 1 - the cosine of the mean vectors of both corpora; apd is
+    the mean cosine distance between a usage of one and a usage of the other. A word with fewer
+    than three usages in a corpus has no value.
+
+    --permutations adds p-values: the usages of both corpora are divided at random into two sides
+    of the same sizes, N times. p is the fraction of all divisions, including the real one, whose
+    value is at least as high as the real one's. docs/change.md explains what the measures do not
+    show.
 
     \b
     Examples:
@@ -88,11 +96,12 @@ def change(**values: Any) -> None:
 
     chosen = ChangeOptions(**values)
     _check_options(chosen)
-    typed = _read_words(chosen)
+    listed = _read_words(chosen)
     with UsageArchive(chosen.first) as first, UsageArchive(chosen.second) as second:
-        targets = _targets(chosen, typed, first, second)
+        _check_dims(first, second)
+        targets = _targets(chosen, listed, first, second)
         changes = _measure(chosen, targets, first, second)
-        notes = list(_notes(changes, typed, first, second))
+        notes = list(_notes(changes, listed, first, second))
     if chosen.output is not None:
         table = _table(chosen, changes)
         console.write_lines(chosen.output, table, overwrite=chosen.overwrite)
@@ -118,7 +127,7 @@ def _check_options(chosen: ChangeOptions) -> None:
 
 
 def _read_words(chosen: ChangeOptions) -> list[str] | None:
-    """The words of `--words`; None without it."""
+    """Read the words of `--words`; None without it."""
     from elmo_cli.text.input import InputReport
     from elmo_cli.text.target_words import read_targets
 
@@ -130,33 +139,37 @@ def _read_words(chosen: ChangeOptions) -> list[str] | None:
     return words
 
 
-def _targets(
-    chosen: ChangeOptions, typed: list[str] | None, first: UsageArchive, second: UsageArchive
-) -> list[str]:
-    """The words to compare: those of `--words`, or those that both files have."""
+def _check_dims(first: UsageArchive, second: UsageArchive) -> None:
+    """Raise an EmbeddingsFileError if the vectors of both files differ in size."""
     if first.counts and second.counts and first.dim != second.dim:
         problem = f"has vectors of {second.dim:,} values, those of {first.path} have {first.dim:,}"
         hint = "take both files from the same model and the same layer"
         raise EmbeddingsFileError(problem, hint, where=second.path)
-    if typed is None:
+
+
+def _targets(
+    chosen: ChangeOptions, listed: list[str] | None, first: UsageArchive, second: UsageArchive
+) -> list[str]:
+    """Return the words to compare: those of `--words`, or those that both files have."""
+    if listed is None:
         common = [target for target in first.counts if target in second.counts]
         if not common:
             hint = "take both files from the same list of words"
             problem = f"has no word that {first.path} has"
             raise EmbeddingsFileError(problem, hint, where=second.path)
         return common
-    for target in typed:
+    for target in listed:
         if target not in first.counts and target not in second.counts:
             problem = f"{target!r} is neither in {first.path} nor in {second.path}"
             hint = "take out the word, or look for its usages in both corpora again"
             raise InputError(problem, hint, where=str(chosen.words))
-    return typed
+    return listed
 
 
 def _measure(
     chosen: ChangeOptions, targets: Sequence[str], first: UsageArchive, second: UsageArchive
 ) -> dict[str, Change]:
-    """The change of each word."""
+    """Measure the change of each word."""
     from elmo_cli.analysis.change import measure_change
 
     changes = {}
@@ -175,15 +188,15 @@ def _measure(
 
 def _notes(
     changes: dict[str, Change],
-    typed: list[str] | None,
+    listed: list[str] | None,
     first: UsageArchive,
     second: UsageArchive,
 ) -> Iterator[str]:
-    """Yield what is to be known about words without a value."""
+    """Yield messages that name the words that a file lacks and the words without a value."""
     from elmo_cli.analysis.change import MIN_USAGES
 
     for archive, other in ((first, second), (second, first)):
-        words = archive.counts if typed is None else typed
+        words = archive.counts if listed is None else listed
         missing = [word for word in words if word in archive.counts and word not in other.counts]
         if missing:
             yield f"{other.path}: lacks {shorten_list(missing)}"
@@ -210,7 +223,7 @@ def _difference(found: Change, measure: str) -> Difference | None:
 
 
 def _row(chosen: ChangeOptions, target: str, found: Change) -> list[str]:
-    """The cells of a word; empty ones where it has no value."""
+    """Return the cells of a word; those of values that it lacks are empty."""
     cells = [target, str(found.n_first), str(found.n_second)]
     for measure in chosen.measures:
         difference = _difference(found, measure)
@@ -222,8 +235,6 @@ def _row(chosen: ChangeOptions, target: str, found: Change) -> list[str]:
 
 def _table(chosen: ChangeOptions, changes: dict[str, Change]) -> Iterator[str]:
     """Yield the lines of the table of words."""
-    from elmo_cli.messages import columns_line
-
     yield columns_line(*_columns(chosen))
     for target, found in changes.items():
         yield columns_line(*_row(chosen, target, found))
@@ -239,7 +250,7 @@ def _print(chosen: ChangeOptions, changes: dict[str, Change]) -> None:
 def _facts(
     chosen: ChangeOptions, changes: dict[str, Change], notes: Sequence[str]
 ) -> dict[str, Any]:
-    """The JSON object."""
+    """Return the JSON object."""
     targets = []
     for target, found in changes.items():
         facts: dict[str, Any] = {"target": target, "usages": [found.n_first, found.n_second]}

@@ -10,7 +10,12 @@ import click
 
 @dataclass(frozen=True)
 class CommandSummary:
-    """What `elmo --help` says of a command: one sentence of at most 35 characters, and its data."""
+    """What `elmo --help` says of a command.
+
+    Attributes:
+        sentence: what the command does, in at most 35 characters.
+        reads, writes: its input and output, in one word or two each.
+    """
 
     sentence: str
     reads: str
@@ -19,6 +24,7 @@ class CommandSummary:
     @property
     def flow(self) -> str:
         """The inputs and the output of the command, joined by an arrow."""
+        """The input and the output, such as `text -> embeddings`."""
         return f"{self.reads} -> {self.writes}"
 
 

@@ -12,7 +12,7 @@ import click
 from elmo_cli.cli import console, options, scoring
 from elmo_cli.cli.click_options import FILE, command, output_option, together, value
 from elmo_cli.fit import fit_facts
-from elmo_cli.messages import plural
+from elmo_cli.messages import plural, tsv_line
 
 if TYPE_CHECKING:
     from elmo_cli.lm.evaluation import TextScores
@@ -110,8 +110,6 @@ def perplexity(**values: Any) -> None:
 
 def _table(scores: TextScores) -> Iterator[str]:
     """Yield the lines of the table of sentences."""
-    from elmo_cli.messages import tsv_line
-
     yield tsv_line(
         "source", "line", "tokens", "unknown", "predictions", "forward", "backward", "perplexity"
     )

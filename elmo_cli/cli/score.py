@@ -27,6 +27,7 @@ _pairs_option = flag(
 )
 _table_options = together(
     value("Output", "--per UNIT", "Row of the table: token or sentence.",
+    value("Output", "--per UNIT", "What a row of the table describes: token or sentence.",
           type=click.Choice(["token", "sentence"]), default="token"),
     value("Output", "--unit NAME", "Unit of surprisal: bits or nats.",
           type=click.Choice(["bits", "nats"]), default="bits"),
@@ -100,8 +101,7 @@ def score(**values: Any) -> None:
         facts["scores"] = [dict(zip(table.columns, row, strict=True)) for row in table.rows()]
     else:
         console.write_lines(chosen.output or "-", _lines(table), overwrite=chosen.overwrite)
-    is_table_on_stdout = chosen.output in (None, "-")
-    show = console.note if is_table_on_stdout else console.say
+    show = console.note if chosen.output in (None, "-") else console.say  # not into the table
     console.print_result(facts, partial(show, *_summary(facts)))
     console.exit_if_skipped(report)
 
@@ -130,10 +130,12 @@ def _lines(table: SurprisalTable) -> Iterator[str]:
 
 
 def _shown(cell: Cell) -> str:
-    """A number in as many digits as float32 has; nothing for None."""
+    """Write a fraction in 8 digits, about as many as float32 has, and None as an empty cell."""
     if isinstance(cell, float):
         return f"{cell:.8g}"
-    return "" if cell is None else str(cell)
+    if cell is None:
+        return ""
+    return str(cell)
 
 
 def _facts(
@@ -164,15 +166,15 @@ def _facts(
 
 def _summary(facts: dict[str, Any]) -> Iterator[str]:
     """Yield the lines that describe the text as a whole for people."""
-    surprisal = facts["surprisal"]
     n_predictions = facts["predictions"]
+    mean_forward = facts["surprisal"]["forward"] / n_predictions
+    mean_backward = facts["surprisal"]["backward"] / n_predictions
     yield (
         f"{plural(facts['sentences'], 'sentence')}, {plural(facts['tokens'], 'token')}, "
         f"{facts['unknown']:,} unknown"
     )
     yield (
         f"mean surprisal of {plural(n_predictions, 'prediction')}: "
-        f"{surprisal['forward'] / n_predictions:.3f} {facts['unit']} forward, "
-        f"{surprisal['backward'] / n_predictions:.3f} backward"
+        f"{mean_forward:.3f} {facts['unit']} forward, {mean_backward:.3f} backward"
     )
     yield f"model {facts['model']}"

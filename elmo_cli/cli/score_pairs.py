@@ -27,6 +27,7 @@ from elmo_cli.text.sentence import Tokens
 from elmo_cli.text.sentence_pairs import SentencePair, read_pairs
 
 _PARADIGM_MEAN = "mean over paradigms"
+_CELL_WIDTHS = (10, 10, 10, 10, 17)  # of the columns after the title
 _COLUMNS = (
     "uid",
     "linguistics_term",
@@ -42,37 +43,41 @@ _COLUMNS = (
 
 
 class _Versions:
-    """The versions of pairs, good and bad by turns, as numbers of distinct sentences."""
+    """The versions of pairs, good and bad by turns, in which equal sentences are stored once."""
 
     def __init__(self) -> None:
-        self._numbers: dict[Tokens, int] = {}  # of the distinct sentences
-        self._flat: list[int] = []  # the numbers of all versions
-        self._starts: list[int] = []  # where each version begins in `_flat`
+        self._number_of: dict[Tokens, int] = {}  # of each distinct sentence
+        self._numbers: list[int] = []  # of the sentences of all versions
+        self._starts: list[int] = []  # where each version begins in `_numbers`
 
     @property
     def sentences(self) -> list[Tokens]:
         """The distinct sentences."""
-        return list(self._numbers)
+        return list(self._number_of)
 
     def add(self, pair: SentencePair) -> None:
         """Add the versions of a pair."""
         for version in (pair.good, pair.bad):
-            self._starts.append(len(self._flat))
+            self._starts.append(len(self._numbers))
             for tokens in version:
-                number = self._numbers.setdefault(tokens, len(self._numbers))
-                self._flat.append(number)
+                number = self._number_of.setdefault(tokens, len(self._number_of))
+                self._numbers.append(number)
 
     def sums(self, of_sentences: AnyArray) -> tuple[AnyArray, AnyArray]:
         """Return the sums over good and bad versions: (…, sentence) -> (…, pair) each."""
-        of_versions = np.add.reduceat(of_sentences[..., self._flat], self._starts, -1)
-        return of_versions[..., 0::2], of_versions[..., 1::2]
+        of_versions = np.add.reduceat(of_sentences[..., self._numbers], self._starts, axis=-1)
+        good = of_versions[..., 0::2]
+        bad = of_versions[..., 1::2]
+        return good, bad
 
 
 @dataclass(frozen=True)
 class _ScoredPairs:
-    """Pairs with the log-likelihoods (direction, pair) and unknown tokens (pair,) of each version.
+    """Pairs with the scores of their versions.
 
-    Log-likelihoods are natural logarithms.
+    Attributes:
+        good, bad: log-likelihoods, natural logarithms, (direction, pair).
+        unknown_good, unknown_bad: numbers of unknown tokens, (pair,).
     """
 
     pairs: Sequence[SentencePair]
@@ -91,7 +96,7 @@ class _ScoredPairs:
         )
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of the table of pairs; numbers have all digits, so that ties are."""
+        """Yield the lines of the table of pairs; numbers have all digits, which keeps ties."""
         yield quoted_line(*_COLUMNS)
         for number, pair in enumerate(self.pairs):
             log_likelihoods = []
@@ -204,8 +209,8 @@ def _summary(compared: MinimalPairs, model: str) -> Iterator[str]:
 
 
 def _cells(group: PairAccuracy) -> list[str]:
-    unknown = f"{100 * group.n_with_unknown / group.n_pairs:.1f}"
-    return [*_accuracies(group.accuracy), f"{group.n_pairs:,}", unknown]
+    percent_unknown = 100 * group.n_with_unknown / group.n_pairs
+    return [*_accuracies(group.accuracy), f"{group.n_pairs:,}", f"{percent_unknown:.1f}"]
 
 
 def _accuracies(values: ScoreValues) -> list[str]:
@@ -213,5 +218,7 @@ def _accuracies(values: ScoreValues) -> list[str]:
 
 
 def _row(width: int, title: str, cells: Sequence[str]) -> str:
-    columns = "".join(f"{cell:>10}" for cell in cells[:4])
-    return f"{title:<{width}}{columns}" + "".join(f"{cell:>17}" for cell in cells[4:])
+    row = f"{title:<{width}}"
+    for cell, cell_width in zip(cells, _CELL_WIDTHS, strict=False):  # some rows end early
+        row += f"{cell:>{cell_width}}"
+    return row

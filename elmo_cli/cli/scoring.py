@@ -32,7 +32,7 @@ class ScoringOptions(
     overwrite: bool
 
     def text_settings(self, model: LanguageModel) -> InputSettings:
-        """How the text is to be read for a model."""
+        """Return the settings that read the text for a model."""
         return self.input_settings(max_characters=model.bilm.options.max_characters)
 
 
@@ -47,7 +47,7 @@ def check_output(chosen: ScoringOptions) -> None:
 
 
 def load_model(chosen: ScoringOptions) -> LanguageModel:
-    """Load the model onto its device, after a check of the names of the texts."""
+    """Check the names of the texts, then load the model onto its device."""
     from elmo_cli.engine.runtime import select_device
     from elmo_cli.files import check_distinct
     from elmo_cli.lm.language_model import load_language_model

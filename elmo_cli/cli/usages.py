@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -109,15 +109,17 @@ def usages(**values: Any) -> None:
         found = sample.sentences
         n_occurrences = sample.n_occurrences
     written = _write(chosen, found, targets, embedder)
+    if n_occurrences is None:
+        n_occurrences = written.n_usages
     console.warn(*report.warnings)
     console.print_truncated(report)
-    facts = _facts(chosen, targets, written, n_occurrences or written.n_usages, report)
+    facts = _facts(chosen, targets, written, n_occurrences, report)
     console.print_result({**facts, "model": embedder.bilm.name}, partial(_print, facts))
     console.exit_if_skipped(report)
 
 
 def _check_options(chosen: UsagesOptions) -> ModelFiles:
-    """Refuse, before torch is imported, what can't be done; return the files of the model."""
+    """Check options, inputs and outputs before torch is imported; return the files of the model."""
     from elmo_cli.analysis.usages import check_layers, check_lemmas, check_usages_path
     from elmo_cli.files import check_distinct
     from elmo_cli.pretrained.load import locate
@@ -155,9 +157,7 @@ def _load_embedder(chosen: UsagesOptions, files: ModelFiles) -> Embedder:
 def _find(
     chosen: UsagesOptions, targets: Sequence[str], embedder: Embedder, report: InputReport
 ) -> Iterable[UsageSentence]:
-    """The sentences with a usage, in the order of the text."""
-    from dataclasses import replace
-
+    """Find the sentences with a usage, in the order of the text."""
     from elmo_cli.analysis.usages import find_usages
     from elmo_cli.text.target_matcher import TargetMatcher
 
@@ -197,10 +197,10 @@ def _facts(
     n_occurrences: Sequence[int],
     report: InputReport,
 ) -> dict[str, Any]:
-    """The JSON object, without the model."""
+    """Return the JSON object, without the model."""
     facts_of_targets = []
-    for target, n_usages, n_all in zip(targets, written.n_usages, n_occurrences, strict=True):
-        facts_of_targets.append({"target": target, "usages": n_usages, "occurrences": n_all})
+    for target, n_usages, n_found in zip(targets, written.n_usages, n_occurrences, strict=True):
+        facts_of_targets.append({"target": target, "usages": n_usages, "occurrences": n_found})
     return {
         "output": chosen.output,
         "layers": chosen.layers,

@@ -212,7 +212,7 @@ def read_corpus(
         reading: settings of the readers; its `max_characters` are those of the model.
         tokens_per_file: see `TextSettings`.
         notes: of the readers.
-        keep_lines: note file, line and key of each sentence.
+        keep_lines: keep the file, line and key of each sentence.
     Raises:
         TrainingError: there is no sentence.
         InputError, UsageError: of `text.read_sentences`.

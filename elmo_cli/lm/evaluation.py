@@ -36,7 +36,10 @@ _TYPES_AT_ONCE_ON_GPU = 16384
 
 
 class Predictor(Protocol):
-    """What predicts a text; a `LanguageModel` is one, and scores sentences with this module."""
+    """A biLM with its softmax and vocabulary, such as a `LanguageModel`.
+
+    It is a protocol because the module of `LanguageModel` imports this one.
+    """
 
     @property
     def bilm(self) -> BiLM:
@@ -102,11 +105,16 @@ class TextScores:
         values = np.nan_to_num(self.values, nan=0.0)
         return np.add.reduceat(values, self.corpus.prediction_starts[:-1], 1, dtype=np.float64)
 
+    @property
+    def is_unknown(self) -> BoolArray:
+        """Whether each type of the corpus is missing from the vocabulary, (type,)."""
+        return np.asarray(self.corpus.ids(self.vocabulary) == self.vocabulary.unknown)
+
     def unknown_counts(self) -> Int64Array:
         """Return the number of tokens that are not in the vocabulary, (sentence,)."""
-        is_unknown = self.corpus.ids(self.vocabulary) == self.vocabulary.unknown  # (type,)
+        is_unknown = self.is_unknown[self.corpus.tokens]  # of each token and boundary
         starts = self.corpus.starts[:-1]
-        return np.add.reduceat(is_unknown[self.corpus.tokens], starts, dtype=np.int64)
+        return np.add.reduceat(is_unknown, starts, dtype=np.int64)
 
     def in_text_order(self) -> Iterator[tuple[Float32Array, Float32Array]]:
         """Yield two views of `values` for each sentence of n tokens, (n + 1,) each.
@@ -279,7 +287,7 @@ def _types_at_predictions(corpus: Corpus, predictions: Int64Array) -> tuple[Int6
 def _log_likelihoods(softmax: NextTokenSoftmax, h: Tensor, targets: Tensor) -> Tensor:
     """Compute log-likelihoods, (prediction,), for some predictions and types at a time.
 
-    Sentences that begin alike have equal outputs there, whose products are computed once.
+    Outputs are equal where sentences share a prefix; the normalizer of equal ones is computed once.
 
     Args:
         h: outputs of the top layer, (prediction, projection).
@@ -309,9 +317,10 @@ def _log_likelihoods(softmax: NextTokenSoftmax, h: Tensor, targets: Tensor) -> T
 
 
 def _distinct_rows(h: Tensor) -> tuple[Tensor, Tensor]:
-    """Return rows without repetitions, and the number of the row that each row of `h` is.
+    """Return the distinct rows of `h`, and for each row of `h` its number among them.
 
-    On other devices than a CPU, where finding them takes longer than their products, all rows.
+    On other devices than a CPU, finding equal rows takes longer than their products; there, all
+    rows are returned.
     """
     if h.device.type != "cpu":
         return h, torch.arange(len(h), device=h.device)

@@ -81,7 +81,7 @@ def perplexity_of(scores: TextScores) -> Perplexity:
     vocabulary = scores.vocabulary
     n_predictions = int(scores.is_scored.sum())
     counts = _target_counts(scores)  # (direction, type)
-    unknown = np.flatnonzero(corpus.ids(vocabulary) == vocabulary.unknown)  # (unknown type,)
+    unknown = np.flatnonzero(scores.is_unknown)  # (unknown type,)
     unknown_types = [corpus.types[k] for k in unknown]
     spelling_bits = ByteModel(vocabulary).bits_per_token(unknown_types)  # (unknown type,)
     # From here on, (direction,).

@@ -72,7 +72,7 @@ class SurprisalTable:
         return (*columns, "spelling") if self.has_spelling else columns
 
     def rows(self) -> Iterator[tuple[Cell, ...]]:
-        """Yield the rows in the order of the text; those of one sentence are made at a time."""
+        """Yield the rows in the order of the text; only those of a sentence are in memory."""
         return self._token_rows() if self.per == "token" else self._sentence_rows()
 
     def sums(self) -> Float64Array:
@@ -91,11 +91,11 @@ class SurprisalTable:
         ranges = pairwise(corpus.starts.tolist())
         in_text_order = self.scores.in_text_order()
         for key, (begin, end), scored in zip(corpus.keys, ranges, in_text_order, strict=True):
-            forward, backward = map(self._surprisals, scored)
+            forward, backward = scored
             # <S> w1 … wn </S>, each (n + 2,)
             types = corpus.tokens[begin:end].tolist()
-            surprisals = [None, *forward.tolist()]
-            backward_surprisals = [*backward.tolist(), None]
+            surprisals = [None, *self._surprisals(forward).tolist()]
+            backward_surprisals = [*self._surprisals(backward).tolist(), None]
             columns = zip(types, surprisals, backward_surprisals, strict=True)
             for position, (number, surprisal, backward_surprisal) in enumerate(columns):
                 row: tuple[Cell, ...] = (
@@ -129,8 +129,7 @@ class SurprisalTable:
     @cached_property
     def _is_unknown(self) -> BoolArray:
         """Whether each type of the corpus is unknown to the model, (type,)."""
-        vocabulary = self.scores.vocabulary
-        return np.asarray(self.scores.corpus.ids(vocabulary) == vocabulary.unknown)
+        return self.scores.is_unknown
 
     @cached_property
     def _spelling(self) -> Float64Array:
@@ -145,5 +144,6 @@ class SurprisalTable:
         return information
 
     def _surprisals(self, log_likelihoods: FloatArray) -> FloatArray:
-        """Convert natural logarithms, any shape; 0 does not become -0."""
+        """Convert log-likelihoods, natural logarithms of any shape."""
+        # A minus sign in front would turn 0 into -0.
         return 0.0 - log_likelihoods.astype(np.float64) / _NATS[self.unit]

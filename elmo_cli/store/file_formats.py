@@ -151,10 +151,10 @@ def format_of_output(
 
 
 def format_of_file(path: StrPath) -> FileFormat:
-    """The format of an embeddings file by its first bytes.
+    """Return the format of an embeddings file, which its first bytes name.
 
-    If they are of none, it is the format that the suffix names, else HDF5: its reader then says
-    what is wrong with the file.
+    If they name none, it is Parquet if the suffix says so, else HDF5. The reader of that format
+    then says what is wrong with the file.
 
     Raises:
         OSError: the file cannot be read.
@@ -164,4 +164,6 @@ def format_of_file(path: StrPath) -> FileFormat:
     for file_format in EMBEDDINGS_FORMATS:
         if head.startswith(file_format.signature):
             return file_format
-    return PARQUET if Path(path).suffix.lower() in PARQUET.suffixes else HDF5
+    if Path(path).suffix.lower() in PARQUET.suffixes:
+        return PARQUET
+    return HDF5

@@ -63,7 +63,7 @@ def read_conllu(
     if columns is None:
         columns = _columns_of_settings(reader)
     line_groups = split_into_sentences(reader, is_blank)
-    read_rows = partial(_read_conllu_rows, reader, columns, _n_splits(columns))
+    read_rows = partial(_read_conllu_rows, reader, columns, _max_splits(columns))
     groups = read_groups(reader, line_groups, read_rows, _conllu_document_start)
     return _read_sentences(reader, key, groups, _with_token_column(columns, 2))
 
@@ -226,7 +226,7 @@ def _other_lines(lines: SentenceLines, rows: Sequence[Row]) -> Iterator[OtherLin
     n_others = len(lines) - len(rows)
     if n_others == 0:
         return
-    if rows and rows[0].line == lines[n_others][0]:  # all are above the rows, as nearly always
+    if rows and rows[0].line == lines[n_others][0]:  # nearly always: all are above the rows
         for _, line in lines[:n_others]:
             yield OtherLine(0, line or "")
         return
@@ -247,18 +247,23 @@ def _conllu_document_start(line: str) -> DocumentStart | None:
     return DocumentStart(key=key_or_none(match["id"]))
 
 
-def _n_splits(columns: Columns) -> int:
-    """How often a row of CoNLL-U is split: after the last column that is read; -1 at each tab."""
+def _max_splits(columns: Columns) -> int:
+    """Return at how many tabs a row of CoNLL-U is split; -1 for all.
+
+    The columns after the last one that is read need not be split.
+    """
     numbers = [columns.tokens.number or 2]
     if columns.labels is not None:
         numbers.append(columns.labels.number or 1)
-    # The number of columns decides which the last one is, and is in the message about equal ones.
-    needs_all = min(numbers) < 0 or len(set(numbers)) < len(numbers)
-    return -1 if needs_all else max(numbers)
+    counts_from_end = min(numbers) < 0
+    are_equal = len(set(numbers)) < len(numbers)  # the message about it has the number of columns
+    if counts_from_end or are_equal:
+        return -1
+    return max(numbers)
 
 
 def _read_conllu_rows(
-    reader: LineReader, columns: Columns, n_splits: int, lines: NumberedLines
+    reader: LineReader, columns: Columns, max_splits: int, lines: NumberedLines
 ) -> list[Row]:
     """The rows of a tree that `reader.settings.rows` chooses."""
     chosen = reader.settings.rows
@@ -274,9 +279,9 @@ def _read_conllu_rows(
                 hint = f"give its number, such as `{name}=3`"
                 raise InputError(problem, hint, where=reader.where(number), parameters=(name,))
             continue
-        cells = line.split("\t", n_splits)
+        cells = line.split("\t", max_splits)
         is_next_word = cells[0] == str(n_words + 1) and len(cells) > 1
-        if is_next_word and n_words >= range_end:  # as nearly all rows are
+        if is_next_word and n_words >= range_end:  # nearly all rows, without the regex
             n_words += 1
             rows.append(Row(number, cells))
             continue

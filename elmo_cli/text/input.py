@@ -67,7 +67,7 @@ def read_sentences(
         paths: names of files or pipes, compressed or not, "-" for standard input; or one name.
         report: receives warnings and counts; complete after the last sentence.
         name: what messages call the text, by default the path of each file.
-        columns: of CoNLL-U, which all files must be then: those of the tokens and the labels.
+        columns: the columns of the tokens and the labels; all files must be CoNLL-U then.
     Raises:
         UsageError: settings that contradict the format of a file, or no name at all.
         InputError: a file that can't be read, or a line in it; it names the file and the line.

@@ -37,7 +37,7 @@ class InputReport:
         """Count the tokens of more than `max_length` bytes of UTF-8, or Unicode characters."""
         # A character has at most four bytes of UTF-8, so most tokens need not be encoded.
         most_units = 1 if is_unicode else 4  # of a character
-        longest = max(map(len, sentence.tokens), default=0)
+        longest = max(map(len, sentence.tokens), default=0)  # characters
         if most_units * longest <= max_length:
             return
         for token in [token for token in sentence.tokens if most_units * len(token) > max_length]:

@@ -104,7 +104,7 @@ def _read_object(
 
 
 def read_members(line: str) -> dict[str, Any]:
-    """The members of the object that a line is; a LineError if it is none."""
+    """Read the members of the JSON object on a line; a LineError if there is none."""
     try:
         members = json.loads(line, object_pairs_hook=unique_keys)
     except json.JSONDecodeError as error:
@@ -138,10 +138,12 @@ def _read_tokens(tokens: Any, name: str) -> tuple[list[str], str]:
 
 
 def checked_string(value: Any, name: str) -> str:
-    """A string that could be in a text: escapes may write control characters and surrogates.
+    """Return a string of a JSON object if it could be in a text.
+
+    Escapes of JSON can write control characters and surrogates, which are in no text.
 
     Raises:
-        LineError: the member `name` of an object is no such string.
+        LineError: the member `name` of the object is no such string.
     """
     if value == "" and name == "text":
         return ""

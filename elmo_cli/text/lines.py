@@ -143,7 +143,7 @@ class LineReader:
                 self.reject(number, problem, hint.text, hint.parameters)
                 yield None
                 continue
-            # Nearly all lines are, or would be without their tabs; much faster than the search.
+            # Nearly all lines are printable, apart from tabs; this is much faster than the search.
             if text.isprintable() or text.replace("\t", " ").isprintable():
                 yield text
                 continue

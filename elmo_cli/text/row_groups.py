@@ -33,7 +33,7 @@ _RAGGED_HINT = (
     "`format='plain'` if lines are sentences"
 )
 _TOO_LONG_HINT = "is a blank line missing?"
-_STARTS_BOUNDARY = f"{BLANK}#-"  # the first character of a line that ends a sentence, if any
+_BOUNDARY_STARTS = f"{BLANK}#-"  # the characters that a line that ends a sentence starts with
 _MAX_COMMENTS = 10_000  # lines of a sentence besides its tokens
 _N_DETECTED = 2_000  # lines that are enough to detect columns
 
@@ -157,7 +157,8 @@ def split_into_sentences(
     max_tokens = reader.settings.max_tokens
     max_lines = max_tokens + _MAX_COMMENTS
     for number, line in enumerate(reader.lines(), 1):
-        if line is not None and line[:1] in _STARTS_BOUNDARY and ends_sentence(line):
+        # `line[:1]` of an empty line is "", which is in every string.
+        if line is not None and line[:1] in _BOUNDARY_STARTS and ends_sentence(line):
             if lines:
                 yield lines
             lines = []

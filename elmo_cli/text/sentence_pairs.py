@@ -1,4 +1,4 @@
-"""SentencePair: a good and a bad version of a sentence, read from JSON lines as those of BLiMP."""
+"""SentencePair: a good and a bad version of a sentence, read from JSON lines like BLiMP's."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class SentencePair:
     """Two versions of a sentence, one of which is acceptable.
 
     Attributes:
-        good, bad: the tokens of each version; several sentences where the tokenizer found them.
+        good, bad: the sentences of each version; the tokenizer may find more than one.
         uid, term: the paradigm and the phenomenon that the pair tests; "" if they are not stated.
-        source, line: its file, and its line there from 1.
+        source, line: the file, and the number of the line in it, from 1.
     """
 
     good: tuple[Tokens, ...]
@@ -50,7 +50,7 @@ def read_pairs(
         settings: strings are split at whitespace, or by the tokenizer.
         report: receives warnings and counts; complete after the last pair.
     Raises:
-        UsageError: settings that contradict JSON lines, or no name at all.
+        UsageError: settings that contradict JSON lines, or no name of a file.
         InputError: a file that can't be read, or a line that is no pair.
 
     Source: Warstadt et al. 2020 (BLiMP).
@@ -76,9 +76,9 @@ def _read(
 
 
 def _read_pair(line: str, number: int, reader: LineReader, split: SentenceSplitter) -> SentencePair:
-    """The pair of a line; a LineError if it is none."""
+    """Read the pair on a line; a LineError if there is none."""
     members = read_members(line)
-    texts = {}
+    versions = {}
     for name in ("sentence_good", "sentence_bad"):
         text = checked_string(members.get(name), name)
         if not reader.settings.tokenize and not text.isprintable():
@@ -86,10 +86,10 @@ def _read_pair(line: str, number: int, reader: LineReader, split: SentenceSplitt
         sentences = tuple(tuple(tokens) for tokens, _ in split(text) if tokens)
         if not sentences:
             raise LineError(f'"{name}" has no tokens')
-        texts[name] = sentences
+        versions[name] = sentences
     return SentencePair(
-        good=texts["sentence_good"],
-        bad=texts["sentence_bad"],
+        good=versions["sentence_good"],
+        bad=versions["sentence_bad"],
         uid=_optional_string(members, "UID"),
         term=_optional_string(members, "linguistics_term"),
         source=reader.name,
@@ -105,15 +105,15 @@ def _optional_string(members: dict[str, Any], name: str) -> str:
 def _with_warnings(
     pairs: Iterator[SentencePair], settings: InputSettings, report: InputReport
 ) -> Iterator[SentencePair]:
-    """Yield the same pairs; what is noticed about their sentences goes to the report."""
+    """Yield the same pairs; report truncated tokens, and signs of raw text in the first ones."""
     max_length = settings.max_characters - 2  # two characters mark the ends of a token
-    first: list[Sentence] = []
+    first_sentences: list[Sentence] = []
     for pair in pairs:
         for tokens in (*pair.good, *pair.bad):
             text = " ".join(tokens)
             sentence = Sentence(tokens, key=0, text=text, source=pair.source, line=pair.line)
             report.count_truncated(sentence, max_length)
-            if len(first) < N_CHECKED:
-                first.append(sentence)
+            if len(first_sentences) < N_CHECKED:
+                first_sentences.append(sentence)
         yield pair
-    warn_of_signs(first, report)
+    warn_of_signs(first_sentences, report)

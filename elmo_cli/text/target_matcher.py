@@ -18,7 +18,7 @@ class Usage(NamedTuple):
 
 
 class TargetMatcher:
-    """Finds target words; a word may be a usage of several targets.
+    """A finder of target words; a word may be a usage of several targets.
 
     Args:
         targets: words, or regular expressions that a whole word must match.
@@ -34,16 +34,16 @@ class TargetMatcher:
         self._targets_of: dict[str, tuple[int, ...]] = {}  # of each word that is a usage
         self._seen: set[str] = set()  # words that the patterns were compared with
         if are_patterns:
-            self._patterns = [re.compile(target) for target in targets]
-            if ignore_case:
-                self._patterns = [re.compile(target, re.IGNORECASE) for target in targets]
+            flags = re.IGNORECASE if ignore_case else re.NOFLAG
+            self._patterns = [re.compile(target, flags) for target in targets]
             return
         for number, target in enumerate(targets):
             word = target.lower() if ignore_case else target
-            self._targets_of[word] = (*self._targets_of.get(word, ()), number)
+            earlier = self._targets_of.get(word, ())
+            self._targets_of[word] = (*earlier, number)
 
     def usages(self, words: Sequence[str]) -> list[Usage]:
-        """The usages of all targets in a sentence, by position.
+        """Return the usages of all targets in a sentence, by position.
 
         Args:
             words: the tokens of the sentence, or their lemmas.
@@ -52,7 +52,7 @@ class TargetMatcher:
             self._compare_new(words)
         elif self._ignores_case:
             words = list(map(str.lower, words))
-        if self._targets_of.keys().isdisjoint(words):  # as for nearly all sentences
+        if self._targets_of.keys().isdisjoint(words):  # true of nearly all sentences
             return []
         usages = []
         for position, word in enumerate(words):
@@ -65,7 +65,7 @@ class TargetMatcher:
         new = set(words) - self._seen
         if not new:
             return
-        if len(self._seen) > _MAX_SEEN:
+        if len(self._seen) > _MAX_SEEN:  # start over, to bound memory
             self._seen.clear()
             self._targets_of.clear()
             new = set(words)

@@ -19,7 +19,7 @@ _HINT = "give one word per line"
 def read_targets(
     path: str, report: InputReport, *, encoding: str = "utf-8", are_patterns: bool = False
 ) -> list[str]:
-    """The words of a file, in its order; blank lines and repeated words are left out.
+    """Read the words of a file, in its order; blank lines and repeated words are left out.
 
     Args:
         report: receives a warning about each kind of line that is left out.
@@ -34,15 +34,15 @@ def read_targets(
     line_of: dict[str, int] = {}
     for number, line in enumerate(reader.lines(), 1):
         words = line.split() if line is not None else []
+        where = reader.where(number)
         if not words:
-            where = reader.where(number)
             report.warn("blank target", f"{where}: blank, left out")
             continue
-        _check(reader, words, number, is_pattern=are_patterns)
-        (word,) = words
+        _check(words, where, is_pattern=are_patterns)
+        [word] = words
         if word in line_of:
             message = f"{word!r} is already on line {line_of[word]}, left out"
-            report.warn("repeated target", f"{reader.where(number)}: {message}")
+            report.warn("repeated target", f"{where}: {message}")
             continue
         line_of[word] = number
         if len(line_of) > MAX_TARGETS:
@@ -52,9 +52,8 @@ def read_targets(
     return list(line_of)
 
 
-def _check(reader: LineReader, words: list[str], number: int, *, is_pattern: bool) -> None:
+def _check(words: list[str], where: str, *, is_pattern: bool) -> None:
     """Raise an InputError unless a line is one word that can be the name of an array."""
-    where = reader.where(number)
     if len(words) > 1:
         problem = f"{shortened(' '.join(words))!r} has several words"
         hint = f"{_HINT}; `cut -f1 FILE > NEW_FILE` keeps the first column"
