@@ -101,7 +101,8 @@ def score(**values: Any) -> None:
         facts["scores"] = [dict(zip(table.columns, row, strict=True)) for row in table.rows()]
     else:
         console.write_lines(chosen.output or "-", _lines(table), overwrite=chosen.overwrite)
-    show = console.note if chosen.output in (None, "-") else console.say  # not into the table
+    is_stdout_taken = chosen.output in (None, "-")  # by the table
+    show = console.note if is_stdout_taken else console.say
     console.print_result(facts, partial(show, *_summary(facts)))
     console.exit_if_skipped(report)
 
@@ -130,7 +131,7 @@ def _lines(table: SurprisalTable) -> Iterator[str]:
 
 
 def _shown(cell: Cell) -> str:
-    """Write a fraction in 8 digits, about as many as float32 has, and None as an empty cell."""
+    """Return the text of a cell; a surprisal has eight significant digits."""
     if isinstance(cell, float):
         return f"{cell:.8g}"
     if cell is None:

@@ -101,7 +101,7 @@ class TestPermutations:
         assert max(above.max(), below.max()) < 1.63 / np.sqrt(n_trials)
 
     def test_p_is_the_fraction_of_all_divisions(self, measure: str) -> None:
-        """Of all divisions of 3 + 4 usages; one of them is the real one."""
+        """The expected fraction is that of all divisions of 3 + 4 usages, one of which is real."""
         pooled = usages(7, seed=5)
         values = []
         for chosen in combinations(range(7), 3):
@@ -113,7 +113,7 @@ class TestPermutations:
         assert found == pytest.approx(expected, abs=0.03)
 
     def test_an_exchanged_word_has_the_smallest_p(self, measure: str) -> None:
-        """Usages of one corpus that are those of another word; N + 1 is in the denominator."""
+        """The usages of the second corpus are those of another word; p is then 1 / (N + 1)."""
         first = usages(20, seed=1)
         assert p_value(measure, first, usages(30, seed=2, shift=4), n=199) == 1 / 200
         assert p_value(measure, first, usages(30, seed=2), n=199) > 0.05

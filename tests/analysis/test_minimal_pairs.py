@@ -14,7 +14,7 @@ UNKNOWN = np.array([True, False, False, True])
 
 
 def test_accuracies_by_hand() -> None:
-    """Ties are wrong and counted; groups have names; paradigms of different sizes."""
+    """Ties are wrong and counted; a paradigm counts once in the mean, whatever its size."""
     found = compare_pairs(
         GOOD,
         BAD,

@@ -69,12 +69,12 @@ def found(targets_by_sentence: Sequence[Sequence[int]]) -> Iterator[UsageSentenc
 
 def drawn(sentences: Sequence[UsageSentence], target: int) -> list[tuple[int, int]]:
     """Key and position of the usages of a target."""
-    places = []
+    positions = []
     for sentence in sentences:
         for usage in sentence.usages:
             if usage.target == target:
-                places.append((sentence.sentence.key, usage.position))
-    return places
+                positions.append((sentence.sentence.key, usage.position))
+    return positions
 
 
 class TestSampleOfUsages:
@@ -83,10 +83,10 @@ class TestSampleOfUsages:
         counts = Counter[tuple[int, int]]()
         for seed in range(1200):
             sample = sample_usages(found([[0], [0, 0], [0], [0], [0]]), ["word"], 3, seed)
-            places = drawn(sample.sentences, 0)
-            assert len(places) == 3
+            positions = drawn(sample.sentences, 0)
+            assert len(positions) == 3
             assert sample.n_occurrences == [6]
-            counts.update(places)
+            counts.update(positions)
         assert len(counts) == 6
         for count in counts.values():
             assert abs(count - 600) < 4 * np.sqrt(1200 / 4)  # four standard deviations
@@ -141,10 +141,10 @@ class TestWrittenUsages:
             made.append(UsageSentence(sentence, [Usage(0, 2), Usage(1, 0)]))
         return made
 
-    def test_are_not_there_if_the_run_fails(
+    def test_do_not_exist_if_the_run_fails(
         self, embedder: Embedder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Neither the archive nor the table, nor a temporary file, wherever it fails."""
+        """Neither the archive, nor the table, nor a temporary file remains, wherever it fails."""
         out = tmp_path / "c.npz"
 
         def failing(n_usages: int) -> None:

@@ -223,7 +223,7 @@ REFUSED = {
 class TestFilesOfChange:
     @pytest.mark.parametrize("name", REFUSED)
     def test_that_are_no_usages_are_refused(self, name: str, in_this_process: None) -> None:
-        """In two lines, without running what they contain."""
+        """The error has two lines, and nothing that a file contains is run."""
         content, problem = REFUSED[name]
         Path("bad.npz").write_bytes(content)
         done = elmo("change", "bad.npz", "c2.npz")
@@ -231,9 +231,10 @@ class TestFilesOfChange:
         assert len(done.err.splitlines()) == 2
 
     def test_are_checked_in_a_child_process(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Which may crash, here for want of memory."""
+        """The child may crash; here it lacks memory."""
         monkeypatch.setattr(isolate, "MIN_MEMORY", 1 << 20)
-        np.savez_compressed("large.npz", tree=np.zeros((1 << 12, 1 << 10), np.float32))
+        # 48 MiB: malloc maps new memory for more than 32 MiB, however much is free in the heap.
+        np.savez_compressed("large.npz", tree=np.zeros((12 << 10, 1 << 10), np.float32))
         done = elmo("change", "c1.npz", "large.npz")
         refused(done, 1, "large.npz: reading it takes more memory than", "the file is corrupt")
 

@@ -61,7 +61,7 @@ def reported(*words: object) -> dict[str, Any]:
 
 
 def test_wins_ties_and_groups() -> None:
-    """Of two pairs that are each other's reverse one is right; equal versions are a tie."""
+    """If one pair is another one reversed, one of both is right; equal versions are a tie."""
     write_objects(PAIRS)
     facts = reported("pairs.jsonl", "-o", "scores.tsv")
     assert (facts["pairs"], facts["pairs_with_unknown"], facts["sentences"]) == (4, 1, 5)
@@ -110,7 +110,7 @@ def test_the_table_has_the_log_likelihoods_of_each_pair() -> None:
 
 
 def test_strings_are_tokenized_and_may_be_two_sentences() -> None:
-    """Their scores are added up; without the tokenizer, a warning says what to do."""
+    """The scores of the sentences are added up; without the tokenizer, there is a warning."""
     raw = pair("It is the boat. It isn't old.", "the old boat.")
     write_objects([raw])
     words = ("score", "pairs.jsonl", "--pairs", "-m", "model")

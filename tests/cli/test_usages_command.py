@@ -65,7 +65,7 @@ def table() -> list[dict[str, str]]:
         return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
-def places() -> list[tuple[str, int, int]]:
+def occurrences() -> list[tuple[str, int, int]]:
     """Target, key and position of each row of the table."""
     return [(row["target"], int(row["key"]), int(row["position"])) for row in table()]
 
@@ -103,7 +103,7 @@ class TestUsageVectors:
 
     def test_are_in_the_order_of_the_text(self) -> None:
         facts = written("a.txt", "b.txt")
-        assert places() == [
+        assert occurrences() == [
             ("play", 0, 1),
             ("at", 0, 3),
             ("play", 2, 1),
@@ -137,7 +137,7 @@ class TestUsageVectors:
         facts = written("a.txt", "b.txt", "--max-usages", 1, "--seed", 5)
         assert facts["usages"] == 2
         assert facts["targets"][0] == {"target": "play", "usages": 1, "occurrences": 5}
-        assert len(embedded) == facts["sentences"] == len({key for _, key, _ in places()})
+        assert len(embedded) == facts["sentences"] == len({key for _, key, _ in occurrences()})
 
     def test_have_the_same_bytes_in_each_run(self) -> None:
         written("a.txt")
@@ -165,16 +165,16 @@ class TestMatches:
     def test_by_form(self) -> None:
         write_words("saw", "Play")
         written("a.txt")
-        assert places() == [("Play", 4, 2)]
+        assert occurrences() == [("Play", 4, 2)]
         written("a.conllu", "b.conllu")
-        assert places() == [("saw", 0, 1), ("saw", 0, 3)]
+        assert occurrences() == [("saw", 0, 1), ("saw", 0, 3)]
 
     def test_by_lemma(self) -> None:
         """Keys go on in the second file, positions count words, and tokens are embedded."""
         write_words("saw", "see", "sees")
         written("a.conllu", "b.conllu", "--match", "lemma")
         expected = [("see", 0, 1), ("saw", 0, 3), ("saw", 1, 0), ("see", 2, 1), ("saw", 3, 1)]
-        assert places() == expected
+        assert occurrences() == expected
         assert table()[2]["sentence"] == "Saws cut ."
         made("embed", "a.conllu", "b.conllu", "-o", "e.hdf5", "--layers", "top", "-q")
         with np.load("c.npz") as arrays, open_embeddings("e.hdf5") as embeddings:
@@ -263,4 +263,4 @@ class TestRefusedUsages:
         assert not Path("c.npz").exists()
         done = attempt("a.txt", "--on-error", "skip")
         assert done.code == 3
-        assert places() == [("play", 0, 1), ("play", 2, 1)]
+        assert occurrences() == [("play", 0, 1), ("play", 2, 1)]

@@ -44,7 +44,7 @@ class ScoreOracle:
         self.ids = {token: number for number, token in enumerate(types)}
 
     def score(self, tokens: list[str]) -> tuple[list[float], list[float]]:
-        """Forward of w1 … wn </S>, backward of <S> w1 … wn."""
+        """Return log-likelihoods: forward of w1 … wn </S>, backward of <S> w1 … wn."""
         symbols = ["<S>", *tokens, "</S>"]
         forward = self.top_layer(0, symbols)
         backward = self.top_layer(1, symbols[::-1])[::-1]
@@ -138,6 +138,10 @@ def test_rows_by_hand(unit: str, nats: float, model: LanguageModel, tmp_path: Pa
         [4, 1, known, 0, 0],
         [4, 2, "</S>", 0, 0],
     ]
+
+    def total(log_likelihoods: np.ndarray) -> object:
+        return pytest.approx(-log_likelihoods.sum() / nats, rel=1e-5)
+
     expected = [None, *forward, None, *alone_forward]
     expected_backward = [*backward, None, *alone_backward, None]
     for row, value, backward_value in zip(table.rows(), expected, expected_backward, strict=True):
@@ -149,13 +153,9 @@ def test_rows_by_hand(unit: str, nats: float, model: LanguageModel, tmp_path: Pa
     sums = SurprisalTable(scores, per="sentence", unit=unit, has_spelling=True)
     source = str(text)
     assert list(sums.rows()) == [
-        (2, source, 2, 2, 1, *approximate(-forward.sum(), -backward.sum(), nats), spelled),
-        (4, source, 4, 1, 0, *approximate(-alone_forward.sum(), -alone_backward.sum(), nats), 0),
+        (2, source, 2, 2, 1, total(forward), total(backward), spelled),
+        (4, source, 4, 1, 0, total(alone_forward), total(alone_backward), 0),
     ]
-
-
-def approximate(forward: float, backward: float, nats: float) -> list[Any]:
-    return [pytest.approx(value / nats, rel=1e-5) for value in (forward, backward)]
 
 
 @pytest.mark.parametrize("setting", [{"per": "type"}, {"unit": "bytes"}])
