@@ -85,7 +85,7 @@ def _shape(target: str, array: AnyArray) -> tuple[int, int]:
     """Return the shape of the array of a target; a ValueError unless it has finite vectors."""
     name = repr(shortened(target))
     if array.dtype.kind != "f" or array.dtype.itemsize != 4:
-        raise ValueError(f"the array {name} has the type {array.dtype}, not float32")
+        raise ValueError(f"the array {name} has the type {array.dtype}, not float32: convert it")
     if array.ndim != 2 or array.shape[1] == 0:
         raise ValueError(f"the array {name} has the shape {array.shape}, not (usage, dim)")
     if not np.isfinite(array).all():

@@ -77,14 +77,6 @@ def change(**values: Any) -> None:
     of the same sizes, N times. p is the fraction of divisions whose value is at least as high as
     that of the real division, which counts as one of them. docs/change.md explains what the
     measures do not show.
-    each word, one row per usage. prt is 1 - the cosine of the mean vectors of both corpora; apd is
-    the mean cosine distance between a usage of one and a usage of the other. A word with fewer
-    than three usages in a corpus has no value.
-
-    --permutations adds p-values: the usages of both corpora are divided at random into two sides
-    of the same sizes, N times. p is the fraction of all divisions, including the real one, whose
-    value is at least as high as the real one's. docs/change.md explains what the measures do not
-    show.
 
     \b
     Examples:

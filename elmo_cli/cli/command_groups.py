@@ -71,9 +71,7 @@ COMMAND_GROUPS = (
             "vocab": CommandSummary(
                 "Count the types of a text.", reads="text", writes="vocabulary"
             ),
-            "pretrain": CommandSummary(
-                "Train a biLM from scratch.", reads="text, vocabulary", writes="model"
-            ),
+            "pretrain": CommandSummary("Train a biLM from scratch.", reads="text", writes="model"),
             "finetune": CommandSummary(
                 "Adapt a biLM to your own text.", reads="text, model", writes="model"
             ),

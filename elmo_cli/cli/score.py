@@ -26,7 +26,6 @@ _pairs_option = flag(
     "the good one is more likely.",
 )
 _table_options = together(
-    value("Output", "--per UNIT", "Row of the table: token or sentence.",
     value("Output", "--per UNIT", "What a row of the table describes: token or sentence.",
           type=click.Choice(["token", "sentence"]), default="token"),
     value("Output", "--unit NAME", "Unit of surprisal: bits or nats.",

@@ -116,7 +116,8 @@ def _write_trees(
     lines = (json.dumps(tree, ensure_ascii=False) + "\n" for tree in trees)
     console.write_lines(output, lines, overwrite=job.overwrite)
     name = f"layer {best}" if isinstance(best, int) else best
-    console.note(f"{output}: trees of {name}, which has the lowest loss on dev")
+    reason = ", which has the lowest loss on dev" if len(results) > 1 else ""
+    console.note(f"{output}: trees of {name}{reason}")
 
 
 def _read(job: StructuralJob) -> StructuralData:
