@@ -11,6 +11,7 @@ import heapq
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Protocol
 
@@ -105,7 +106,7 @@ class TextScores:
         values = np.nan_to_num(self.values, nan=0.0)
         return np.add.reduceat(values, self.corpus.prediction_starts[:-1], 1, dtype=np.float64)
 
-    @property
+    @cached_property
     def is_unknown(self) -> BoolArray:
         """Whether each type of the corpus is missing from the vocabulary, (type,)."""
         return np.asarray(self.corpus.ids(self.vocabulary) == self.vocabulary.unknown)

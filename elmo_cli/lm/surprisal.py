@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from elmo_cli.arrays import BoolArray, Float64Array, FloatArray
+from elmo_cli.arrays import Float64Array, FloatArray
 from elmo_cli.fields import check_fields, one_of
 from elmo_cli.lm.evaluation import TextScores
 from elmo_cli.lm.perplexity import ByteModel
@@ -87,7 +87,7 @@ class SurprisalTable:
     def _token_rows(self) -> Iterator[tuple[Cell, ...]]:
         corpus = self.scores.corpus
         spelling = self._spelling.tolist()  # (type,)
-        is_unknown = self._is_unknown.tolist()  # (type,)
+        is_unknown = self.scores.is_unknown.tolist()  # (type,)
         ranges = pairwise(corpus.starts.tolist())
         in_text_order = self.scores.in_text_order()
         for key, (begin, end), scored in zip(corpus.keys, ranges, in_text_order, strict=True):
@@ -97,16 +97,16 @@ class SurprisalTable:
             surprisals = [None, *self._surprisals(forward).tolist()]
             backward_surprisals = [*self._surprisals(backward).tolist(), None]
             columns = zip(types, surprisals, backward_surprisals, strict=True)
-            for position, (number, surprisal, backward_surprisal) in enumerate(columns):
+            for position, (type_number, surprisal, backward_surprisal) in enumerate(columns):
                 row: tuple[Cell, ...] = (
                     key + 1,
                     position,
-                    corpus.types[number],
+                    corpus.types[type_number],
                     surprisal,
                     backward_surprisal,
-                    int(is_unknown[number]),
+                    int(is_unknown[type_number]),
                 )
-                yield (*row, spelling[number]) if self.has_spelling else row
+                yield (*row, spelling[type_number]) if self.has_spelling else row
 
     def _sentence_rows(self) -> Iterator[tuple[Cell, ...]]:
         corpus = self.scores.corpus
@@ -127,17 +127,12 @@ class SurprisalTable:
             yield (*row, float(spelling[number])) if self.has_spelling else row
 
     @cached_property
-    def _is_unknown(self) -> BoolArray:
-        """Whether each type of the corpus is unknown to the model, (type,)."""
-        return self.scores.is_unknown
-
-    @cached_property
     def _spelling(self) -> Float64Array:
         """The information in the spelling of each type, (type,); 0 if it is known."""
         types = self.scores.corpus.types
         information = np.zeros(len(types))
         if self.has_spelling:
-            unknown = np.flatnonzero(self._is_unknown)
+            unknown = np.flatnonzero(self.scores.is_unknown)
             byte_model = ByteModel(self.scores.vocabulary)
             bits = byte_model.bits_per_token([types[number] for number in unknown])
             information[unknown] = bits * (math.log(2) / _NATS[self.unit])
