@@ -33,7 +33,7 @@ _RAGGED_HINT = (
     "`format='plain'` if lines are sentences"
 )
 _TOO_LONG_HINT = "is a blank line missing?"
-_BOUNDARY_STARTS = f"{BLANK}#-"  # the characters that a line that ends a sentence starts with
+_BOUNDARY_STARTS = f"{BLANK}#-"  # first characters of lines that end a sentence
 _MAX_COMMENTS = 10_000  # lines of a sentence besides its tokens
 _N_DETECTED = 2_000  # lines that are enough to detect columns
 
