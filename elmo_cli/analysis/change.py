@@ -101,8 +101,8 @@ def _difference(
 ) -> Difference:
     """Compute APD if the vectors of usages are divided by their lengths first, else PRT.
 
-    The mean cosine of all pairs is the product of the mean normalized vectors of both sides, so APD
-    needs only the sums of vectors, as PRT does.
+    The mean cosine of all pairs is the dot product of the mean normalized vectors of both sides, so
+    APD needs only sums of vectors, as PRT does.
     """
     n_first = len(first)
     n_second = len(second)
@@ -153,7 +153,7 @@ def _sums(
 
     Args:
         is_member: 1 for the usages of the side, 0 for the others, (division, usage).
-        vectors: those of all usages, (usage, dim).
+        vectors: (usage, dim).
         normalizes_usages: divide each vector by its length first.
     """
     sums = np.zeros((len(is_member), vectors.shape[1]))

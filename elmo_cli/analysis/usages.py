@@ -226,8 +226,8 @@ def write_usages(
         TemporaryFile(dir=resolve(out).parent) as spool,
     ):
         table.write(columns_line(*_TABLE_COLUMNS).encode())
-        rows_of_targets = [array("q") for _ in targets]  # numbers of vectors in `spool`
-        n_rows = 0
+        spooled = [array("q") for _ in targets]  # of each target: numbers of vectors in `spool`
+        n_vectors = 0
         n_sentences = 0
         # The embedder reads a block of sentences before it yields the first; `tee` keeps them.
         to_embed, to_write = tee(sentences)
@@ -235,27 +235,26 @@ def write_usages(
         for (sentence, vectors), found in zip(embedded, to_write, strict=True):
             text = " ".join(sentence.tokens)
             for target, position in found.usages:
-                rows = rows_of_targets[target]
-                row = str(len(rows))  # in the array of the target
+                row = str(len(spooled[target]))  # in the array of the target
                 line = columns_line(targets[target], row, str(sentence.key), str(position), text)
                 table.write(line.encode("utf-8", "backslashreplace"))
                 spool.write(vectors[position].tobytes())
-                rows.append(n_rows)
-                n_rows += 1
+                spooled[target].append(n_vectors)
+                n_vectors += 1
             n_sentences += 1
             on_usages(len(found.usages))
         spool.flush()
         with archive_writer(file, deflated=True) as write:
-            for target_name, rows in zip(targets, rows_of_targets, strict=True):
-                write(target_name, _read_rows(spool, rows, embedder.bilm.options.dim))
-    n_usages = [len(rows) for rows in rows_of_targets]
+            for target_name, numbers in zip(targets, spooled, strict=True):
+                write(target_name, _read_vectors(spool, numbers, embedder.bilm.options.dim))
+    n_usages = [len(numbers) for numbers in spooled]
     return WrittenUsages(n_usages, n_sentences)
 
 
-def _read_rows(spool: IO[bytes], rows: array[int], dim: int) -> Float32Array:
-    """Read some rows of a file of vectors: (row, dim)."""
-    if not rows:
+def _read_vectors(spool: IO[bytes], numbers: array[int], dim: int) -> Float32Array:
+    """Read the vectors with these numbers from a file: (vector, dim)."""
+    if not numbers:
         return np.zeros((0, dim), np.float32)
     vectors = np.memmap(spool, np.float32, "r").reshape(-1, dim)
-    chosen: Float32Array = vectors[np.frombuffer(rows, np.int64)]
+    chosen: Float32Array = vectors[np.frombuffer(numbers, np.int64)]
     return chosen
