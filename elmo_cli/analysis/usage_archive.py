@@ -73,6 +73,9 @@ def _check(path: str) -> dict[str, tuple[int, int]]:
             raise ValueError(f"its vectors have {smallest} and {largest} values")
     except MemoryError:
         raise
+    except FileNotFoundError:
+        hint = "check the name and the working directory"
+        raise EmbeddingsFileError("no such file", hint, where=path) from None
     except Exception as error:  # zipfile and NumPy raise a dozen types on corrupt files
         message = str(getattr(error, "strerror", None) or error)
         reason = " ".join(message.split()) or type(error).__name__  # in one line

@@ -239,7 +239,7 @@ class TestFilesOfChange:
         refused(done, 1, "large.npz: reading it takes more memory than", "the file is corrupt")
 
     def test_that_are_missing_are_refused(self) -> None:
-        refused(elmo("change", "c1.npz", "no.npz"), 1, "no.npz: cannot be read as usages (No", HINT)
+        refused(elmo("change", "c1.npz", "no.npz"), 1, "no.npz: no such file", "check the name")
 
     def test_with_other_vectors_are_refused(self) -> None:
         np.savez("c3.npz", tree=vectors(5, 1, dim=6))
