@@ -23,11 +23,11 @@ def predicted_trees(
     words). For the task "distance" it also has `gold_edges` and `edges` without punctuation, as
     UUAS counts them, and for "depth" `gold_depths` and `depths`.
     """
-    sentences = data.splits["test"].labelled.sentences
-    all_heads = data.splits["test"].heads
-    for number, sentence in enumerate(sentences):
-        heads = all_heads[number]
-        is_kept = data.is_kept[number]
+    test = data.splits["test"]
+    sentences = zip(
+        test.labelled.sentences, test.heads, data.is_kept, result.predicted, strict=True
+    )
+    for sentence, heads, is_kept, predicted in sentences:
         is_word = [not is_no_label(head) for head in sentence.labels]
         tree: dict[str, Any] = {
             "key": _name_of_key(sentence.key),
@@ -36,7 +36,6 @@ def predicted_trees(
             "heads": heads.tolist(),
             "punctuation": [word for word, kept in enumerate(is_kept.tolist(), 1) if not kept],
         }
-        predicted = result.predicted[number]
         if task == "distance":
             tree["gold_edges"] = _edges(tree_distances(heads), is_kept)
             tree["edges"] = _edges(predicted, is_kept)
@@ -47,7 +46,7 @@ def predicted_trees(
 
 
 def _edges(distances: Int64Array | Float64Array, is_kept: BoolArray) -> list[list[int]]:
-    """Return the edges of the spanning tree, in the order of the text."""
+    """Return the edges of the spanning tree as numbers of words, in the order of the text."""
     edges: list[list[int]] = (spanning_tree(distances, is_kept) + 1).tolist()
     return sorted(edges)
 

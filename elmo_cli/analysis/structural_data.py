@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -59,20 +58,6 @@ class StructuralData:
     warnings: tuple[str, ...]
 
 
-@contextmanager
-def _complete_rows() -> Iterator[None]:
-    """Name the columns of CoNLL-U in the error about a row that lacks one, which has a setting."""
-    try:
-        yield
-    except InputError as error:
-        if error.parameters != ("column",):
-            raise
-        problem = "a row lacks a column of CoNLL-U, up to HEAD (7)"
-        hint = "a row has ten columns, separated by tabs, with `_` where there is nothing"
-        raise InputError(problem, hint, where=error.where) from None
-
-
-@_complete_rows()
 def read_structural_data(
     train: FilePair,
     test: FilePair,
@@ -98,34 +83,54 @@ def read_structural_data(
     pairs = [pair for pair in (train, dev, test) if pair is not None]
     _check_conllu([labels_file for _, labels_file in pairs], settings)
     settings = replace(settings, column="head")
-    data = join_splits(train, test, dev, labels=settings, layers=layers)
+    try:
+        data = join_splits(train, test, dev, labels=settings, layers=layers)
+        return _read_all_trees(data, train, settings)
+    except InputError as error:
+        if error.parameters == ("column",):  # its hint would name a setting that is ignored here
+            raise _incomplete_row(error.where) from None
+        raise
+
+
+def _incomplete_row(where: str) -> InputError:
+    problem = "a row lacks a column of CoNLL-U, up to HEAD (7)"
+    hint = "a row has ten columns, separated by tabs, with `_` where there is nothing"
+    return InputError(problem, hint, where=where)
+
+
+def _read_all_trees(data: ProbeData, train: FilePair, settings: LabelSettings) -> StructuralData:
+    """Read the trees of all splits, whose labels are their heads, and leave out the broken ones."""
     if data.unit != "tokens":
         problem = f"has vectors of {data.unit}, and a tree is one of words"
         raise UsageError(problem, "embed the text without pooling", where=train[0])
     splits = {}
     warnings = list(data.warnings)
     for name, split in data.splits.items():
-        valid, problems = _read_trees(split, settings)
-        if not valid.heads:
-            first = f": {problems[0]}" if problems else ""
-            raise InputError(
-                f"{name} has no sentence with a valid tree{first}",
-                "column HEAD (7) has the number of the head of each word, 0 for the root; train, "
-                "dev and test need at least one sentence each",
-                where=split.labels_file,
-            )
+        trees, problems = _read_trees(split, settings)
+        if not trees.heads:
+            raise _no_valid_tree(name, split, problems)
         if problems:
-            n_all = len(split.sentences)
-            left_out = (
-                f"sentences without a valid tree are left out: {len(problems):,} of {n_all:,}"
+            n_left_out = f"{len(problems):,} of {len(split.sentences):,}"
+            warnings.append(
+                f"{split.labels_file}: sentences without a valid tree are left out: {n_left_out}, "
+                f"the first in {problems[0]}"
             )
-            warnings.append(f"{split.labels_file}: {left_out}, the first in {problems[0]}")
-        splits[name] = valid
+        splits[name] = trees
     return StructuralData(
         splits=splits,
         is_kept=_without_punctuation(splits["test"].labelled, settings),
         probe_data=data,
         warnings=tuple(warnings),
+    )
+
+
+def _no_valid_tree(name: str, split: LabelledVectors, problems: Sequence[str]) -> InputError:
+    first_problem = f": {problems[0]}" if problems else ""
+    return InputError(
+        f"{name} has no sentence with a valid tree{first_problem}",
+        "column HEAD (7) has the number of the head of each word, 0 for the root; train, "
+        "dev and test need at least one sentence each",
+        where=split.labels_file,
     )
 
 
@@ -142,14 +147,14 @@ def _check_conllu(labels_files: Sequence[str], settings: LabelSettings) -> None:
 
 
 def _read_trees(split: LabelledVectors, settings: LabelSettings) -> tuple[TreeSplit, list[str]]:
-    """Return the sentences with a valid tree; of the others, the line and what is wrong."""
+    """Return the sentences with a valid tree, and for each other one its line and its problem."""
     with open_embeddings(split.vectors_file) as embeddings:
         rows = embeddings.attributes.get("rows", "words")
     ids = {} if rows == "words" else _column(split, settings, "id")
     if rows == "tokens":
         _refuse_ranges(split, ids)
     heads = []
-    valid = []
+    valid_numbers = []
     problems = []
     for number, sentence in enumerate(split.sentences):
         try:
@@ -159,10 +164,14 @@ def _read_trees(split: LabelledVectors, settings: LabelSettings) -> tuple[TreeSp
             if not ids and len(cells) < len(sentence.labels):
                 raise BrokenTreeError("a word has no head")
             heads.append(parse_heads(cells))
-            valid.append(number)
+            valid_numbers.append(number)
         except BrokenTreeError as error:
             problems.append(f"line {sentence.line}: {error}")
-    trees = TreeSplit(labelled=split.select(valid), heads=tuple(heads), n_left_out=len(problems))
+    trees = TreeSplit(
+        labelled=split.select(valid_numbers),
+        heads=tuple(heads),
+        n_left_out=len(problems),
+    )
     return trees, problems
 
 
@@ -182,8 +191,8 @@ def _check_rows(sentence: JoinedSentence, ids: SentenceLabels) -> None:
     """Raise a BrokenTreeError if a word has no head, or if another row has one."""
     for row_id, head in zip(ids, sentence.labels, strict=True):
         if row_id.isdecimal() == is_no_label(head):
-            has = "no head" if row_id.isdecimal() else "a head"
-            raise BrokenTreeError(f"{row_id} has {has}")
+            problem = "has no head" if row_id.isdecimal() else "has a head"
+            raise BrokenTreeError(f"{row_id} {problem}")
 
 
 def _column(
@@ -191,8 +200,8 @@ def _column(
 ) -> dict[Key, SentenceLabels]:
     """Read another column of the label file: the cells of each sentence, by its key."""
     with open_embeddings(split.vectors_file) as embeddings:
-        named = replace(settings, column=name)
-        sentences = read_labels(split.labels_file, named, None, embeddings.attributes)
+        column_settings = replace(settings, column=name)
+        sentences = read_labels(split.labels_file, column_settings, None, embeddings.attributes)
         return {embeddings.key_of(sentence): cells for sentence, cells in sentences}
 
 
@@ -202,11 +211,11 @@ def _without_punctuation(split: LabelledVectors, settings: LabelSettings) -> tup
     xpos = _column(split, settings, "xpos")
     is_kept = []
     for sentence in split.sentences:
-        are_words = []
-        tags = zip(sentence.labels, upos[sentence.key], xpos[sentence.key], strict=True)
-        for head, coarse, fine in tags:
+        kept_words = []
+        rows = zip(sentence.labels, upos[sentence.key], xpos[sentence.key], strict=True)
+        for head, row_upos, row_xpos in rows:
             if not is_no_label(head):
-                is_punctuation = coarse == PUNCTUATION_UPOS or fine in PUNCTUATION_XPOS
-                are_words.append(not is_punctuation)
-        is_kept.append(np.array(are_words, np.bool_))
+                is_punctuation = row_upos == PUNCTUATION_UPOS or row_xpos in PUNCTUATION_XPOS
+                kept_words.append(not is_punctuation)
+        is_kept.append(np.array(kept_words, np.bool_))
     return tuple(is_kept)

@@ -71,18 +71,22 @@ class TreeVectors:
         vectors = torch.from_numpy(self.vectors)
         rows = [vectors[self.starts[number] : self.starts[number + 1]] for number in numbers]
         lengths = [len(sentence) for sentence in rows]
-        most = max(lengths)
         n_axes = self.gold[numbers[0]].ndim
-        gold = torch.zeros(len(numbers), *[most] * n_axes)
-        for position, number in enumerate(numbers):
-            words = [slice(lengths[position])] * n_axes
-            gold[position][tuple(words)] = torch.from_numpy(self.gold[number])
+        padded_shape = [max(lengths)] * n_axes
+        gold = torch.zeros(len(numbers), *padded_shape)
+        for row, number in enumerate(numbers):
+            gold[row][_words(lengths[row], n_axes)] = torch.from_numpy(self.gold[number])
         return TreeBatch(rows=torch.cat(rows), lengths=torch.tensor(lengths), gold=gold)
 
     def batches(self) -> Iterator[TreeBatch]:
         """Yield all sentences in order."""
         for start in range(0, len(self.gold), BATCH_SIZE):
             yield self.batch(range(start, min(start + BATCH_SIZE, len(self.gold))))
+
+
+def _words(n_words: int, n_axes: int) -> tuple[slice, ...]:
+    """Return the index of the values of a sentence without its padding."""
+    return (slice(n_words),) * n_axes
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,7 @@ class StructuralProbe:
 
     Attributes:
         projection: the matrix B of the paper, transposed, (dim, rank) float32.
-        dev_loss: the lowest loss on dev, that of `projection`.
+        dev_loss: the loss of `projection` on dev, the lowest of all epochs.
         epochs: how many were trained, including those after `projection`.
     """
 
@@ -127,8 +131,7 @@ class StructuralProbe:
         for batch in vectors.batches():
             padded = self.task.predict(batch.project(self.projection).double())
             for values, length in zip(padded, batch.lengths.tolist(), strict=True):
-                words = [slice(length)] * values.ndim
-                predictions.append(values[tuple(words)].numpy())
+                predictions.append(values[_words(length, values.ndim)].numpy())
         return predictions
 
 
@@ -190,7 +193,8 @@ def fit_structural_probe(
     schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(
         optimizer, factor=_LEARNING_RATE_FACTOR, patience=0
     )
-    best = StructuralProbe(task, projection.detach().clone(), dev_loss=math.inf, epochs=0)
+    best_projection = projection.detach().clone()
+    best_loss = math.inf
     best_epoch = 0
     epoch = 0
     while epoch < MAX_EPOCHS and epoch < best_epoch + _PATIENCE:
@@ -205,12 +209,18 @@ def fit_structural_probe(
             optimizer.step()
         dev_loss = mean_loss(task, projection.detach(), dev)
         schedule.step(dev_loss)
-        if dev_loss < best.dev_loss - _MIN_IMPROVEMENT:
-            best = StructuralProbe(task, projection.detach().clone(), dev_loss, epoch)
+        if dev_loss < best_loss - _MIN_IMPROVEMENT:
+            best_projection = projection.detach().clone()
+            best_loss = dev_loss
             best_epoch = epoch
         advance(1)
     advance(MAX_EPOCHS - epoch)
-    return StructuralProbe(task, best.projection, best.dev_loss, epoch)
+    return StructuralProbe(
+        task=task,
+        projection=best_projection,
+        dev_loss=best_loss,
+        epochs=epoch,
+    )
 
 
 def mean_loss(task: StructuralTask, projection: Tensor, vectors: TreeVectors) -> float:

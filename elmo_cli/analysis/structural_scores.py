@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 
@@ -74,21 +73,29 @@ def uuas(
     """
     n_edges = 0
     n_shared = 0
-    for distances, gold_distances, are_words in zip(predicted, gold, is_kept, strict=True):
-        gold_edges = set(map(tuple, spanning_tree(gold_distances, are_words).tolist()))
-        edges = set(map(tuple, spanning_tree(distances, are_words).tolist()))
+    for distances, gold_distances, kept_words in zip(predicted, gold, is_kept, strict=True):
+        gold_edges = _edges(gold_distances, kept_words)
+        edges = _edges(distances, kept_words)
         n_edges += len(gold_edges)
         n_shared += len(gold_edges & edges)
     return 100 * n_shared / n_edges if n_edges else None
 
 
+def _edges(distances: AnyArray, is_kept: BoolArray) -> set[tuple[int, int]]:
+    """Return the edges of the spanning tree of a sentence, as pairs of indices of words."""
+    return set(map(tuple, spanning_tree(distances, is_kept).tolist()))
+
+
 def root_accuracy(
     predicted: Sequence[AnyArray], gold: Sequence[AnyArray], is_kept: Sequence[BoolArray]
 ) -> float:
-    """Return the percentage of sentences whose word of the lowest predicted depth is the root."""
+    """Return the percentage of sentences whose word of the lowest predicted depth is the root.
+
+    In a sentence of punctuation alone, each word may be the root.
+    """
     is_right = []
-    for depths, gold_depths, are_words in zip(predicted, gold, is_kept, strict=True):
-        candidates = are_words if are_words.any() else np.ones_like(are_words)
+    for depths, gold_depths, kept_words in zip(predicted, gold, is_kept, strict=True):
+        candidates = kept_words if kept_words.any() else np.ones_like(kept_words)
         root = np.where(candidates, depths, np.inf).argmin()
         is_right.append(gold_depths[root] == 0)
     return 100 * float(np.mean(is_right))
@@ -109,11 +116,11 @@ def spearman_by_length(predicted: Sequence[AnyArray], gold: Sequence[AnyArray]) 
     """
     of_length: dict[int, list[Float64Array]] = defaultdict(list)
     for values, gold_values in zip(predicted, gold, strict=True):
-        of_length[len(values)].append(np.atleast_1d(spearman(values, gold_values)))
+        correlations = np.atleast_1d(spearman(values, gold_values))
+        of_length[len(values)].append(correlations)
     means = {}
     for length in sorted(of_length):
-        correlations = list(chain.from_iterable(of_length[length]))
-        means[length] = float(np.mean(correlations))
+        means[length] = float(np.mean(np.concatenate(of_length[length])))
     return means
 
 
