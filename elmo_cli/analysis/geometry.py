@@ -320,7 +320,7 @@ def _with_equal_tokens(files: Sequence[_SampledFile]) -> list[list[_SampledFile]
     groups: list[list[_SampledFile]] = []
     for file in files:
         for group in groups:
-            if group[0].tokens.equal(file.tokens):
+            if group[0].tokens.has_same_sentences(file.tokens):
                 group.append(file)
                 break
         else:

@@ -20,11 +20,12 @@ class GeometrySettings:
     """How many tokens are drawn, and how.
 
     Attributes:
-        samples: random tokens.
-        seed: of the random numbers.
-        min_contexts: different sentences that a word has to occur in.
-        max_words, max_occurrences: words, and occurrences of each.
-        max_cka_tokens: tokens for CKA.
+        samples: number of random tokens.
+        seed: random seed.
+        min_contexts: minimum number of different sentences that contain a drawn word.
+        max_words: maximum number of drawn words.
+        max_occurrences: maximum number of drawn occurrences of each word.
+        max_cka_tokens: maximum number of tokens for CKA.
     """
 
     samples: int = at_least(2, 1000)
@@ -77,8 +78,8 @@ class FileTokens:
         in_sentence = tokens - self.offsets[sentences]
         return np.stack([self.sentences[sentences], in_sentence], axis=1)
 
-    def equal(self, other: FileTokens) -> bool:
-        """Whether two files have the same sentences in the same order."""
+    def has_same_sentences(self, other: FileTokens) -> bool:
+        """Return whether two files have the same sentences in the same order."""
         if not np.array_equal(self.offsets, other.offsets):
             return False
         return np.array_equal(self.ids, other.ids) and list(self.types) == list(other.types)
@@ -90,7 +91,8 @@ class DrawnWord:
 
     Attributes:
         word: a distinct token; case counts.
-        n_occurrences, n_contexts: in the file, and in how many different sentences.
+        n_occurrences: number of its occurrences in different sentences of the file.
+        n_contexts: number of different sentences that contain it.
         positions: the occurrences drawn, in file order, (occurrence, 2), as in `GeometrySample`.
     """
 
@@ -177,18 +179,20 @@ def _no_tokens(view: LayerView, n_without_tokens: int) -> UsageError:
 
 def draw_sample(tokens: FileTokens, settings: GeometrySettings) -> GeometrySample:
     """Draw the tokens to measure; files with equal tokens and settings give equal samples."""
-    seed = settings.seed
-    random_tokens = _draw_by_sentence(tokens, settings.samples, np.random.default_rng([seed, 0]))
+    random_tokens_rng = np.random.default_rng([settings.seed, 0])
+    words_rng = np.random.default_rng([settings.seed, 1])
+    cka_rng = np.random.default_rng([settings.seed, 2])
+
+    random_tokens = _draw_by_sentence(tokens, settings.samples, random_tokens_rng)
     sentences = np.unique(tokens.sentence_of(random_tokens))
     sentences = sentences[tokens.lengths[sentences] >= 2]
 
     n_contexts = _count_contexts(tokens)
     eligible = np.flatnonzero(n_contexts >= settings.min_contexts)
-    rng = np.random.default_rng([seed, 1])
-    types = _draw(eligible, settings.max_words, rng)
+    types = _draw(eligible, settings.max_words, words_rng)
     words = []
     for type_id, occurrences in zip(types.tolist(), _occurrences(tokens, types), strict=True):
-        drawn = _draw(occurrences, settings.max_occurrences, rng)
+        drawn = _draw(occurrences, settings.max_occurrences, words_rng)
         word = DrawnWord(
             word=tokens.types[type_id],
             n_occurrences=len(occurrences),
@@ -198,7 +202,7 @@ def draw_sample(tokens: FileTokens, settings: GeometrySettings) -> GeometrySampl
         words.append(word)
 
     all_tokens = np.arange(len(tokens.ids))
-    cka_tokens = _draw(all_tokens, settings.max_cka_tokens, np.random.default_rng([seed, 2]))
+    cka_tokens = _draw(all_tokens, settings.max_cka_tokens, cka_rng)
     return GeometrySample(
         random_tokens=tokens.positions(random_tokens),
         sentences=tokens.sentences[sentences],
@@ -223,7 +227,7 @@ def _draw_by_sentence(tokens: FileTokens, most: int, rng: np.random.Generator) -
     """
     lengths = tokens.lengths
     n_drawn = np.zeros(len(lengths), np.int64)  # of each sentence
-    drawn: dict[int, None] = {}  # in this order
+    drawn: dict[int, None] = {}  # a set of tokens that keeps their order
     while len(drawn) < most:
         open_sentences = np.flatnonzero(n_drawn < lengths)
         if not len(open_sentences):

@@ -28,10 +28,11 @@ _PANELS = {  # field of a layer -> title
     "mev_truncated_svd": "explained variance, TruncatedSVD",
 }
 _MARKERS = "os^DvP"
+_ADJUSTED_LINE: Any = {"linestyle": "--", "markerfacecolor": "white", "linewidth": 1}
 _N_COLUMNS = 3
 _LEAST_TOP = 0.1  # of an axis, so that small values do not look large
 # What contents of another kind, or of invalid values, raise while they are read.
-_WRONG = (OSError, LookupError, TypeError, ValueError, AttributeError)
+_INVALID = (OSError, LookupError, TypeError, ValueError, AttributeError)
 
 
 @dataclass(frozen=True)
@@ -63,13 +64,13 @@ def read_geometry(path: StrPath) -> list[PlottedGeometry]:
         measured = [_plotted(file) for file in content["files"]]
         if not measured:
             raise LookupError("no files")
-    except _WRONG:
+    except _INVALID:
         raise InputError("not a file with the geometry of layers", hint, where=path) from None
     return measured
 
 
 def _plotted(file: Any) -> PlottedGeometry:
-    """Return the measures of a file; raise one of `_WRONG` if they are invalid."""
+    """Return the measures of a file; raise one of `_INVALID` if they are invalid."""
     layers = file["layers"]
     if not layers:
         raise LookupError("no layers")
@@ -98,9 +99,12 @@ def _number(value: Any) -> float:
 
 
 def draw_geometry(files: Sequence[PlottedGeometry]) -> InlineFigure:
-    """Draw one panel per measure, with a line per file; errors as of `new_figure`.
+    """Draw one panel per measure, with a line per file.
 
     Dashed lines with open markers show the measures minus their baselines.
+
+    Raises:
+        ElmoError: as `new_figure`.
     """
     layers = list(dict.fromkeys(layer for file in files for layer in file.layers))
     labels = _labels(files)
@@ -109,18 +113,16 @@ def draw_geometry(files: Sequence[PlottedGeometry]) -> InlineFigure:
         for axes, (measure, title) in zip(panels.flat, _PANELS.items(), strict=True):
             for number, (file, label) in enumerate(zip(files, labels, strict=True)):
                 x = [layers.index(layer) for layer in file.layers]
-                style: Any = {
-                    "color": color_of(number),
-                    "marker": _MARKERS[number % len(_MARKERS)],
-                }
-                axes.plot(x, file.raw[measure], label=label, **style)
+                color = color_of(number)
+                marker = _MARKERS[number % len(_MARKERS)]
+                axes.plot(x, file.raw[measure], label=label, color=color, marker=marker)
                 if measure in file.adjusted:
-                    style |= {"linestyle": "--", "markerfacecolor": "white", "linewidth": 1}
-                    axes.plot(x, file.adjusted[measure], **style)
+                    adjusted = file.adjusted[measure]
+                    axes.plot(x, adjusted, color=color, marker=marker, **_ADJUSTED_LINE)
             _finish_panel(axes, title, layers)
-        handles, names = panels[0, 0].get_legend_handles_labels()
-        key: Any = {"color": GRAY, "linestyle": "--", "marker": "o", "markerfacecolor": "white"}
-        handles += panels[0, 0].plot([], [], linewidth=1, **key)
+        first_panel = panels[0, 0]
+        handles, names = first_panel.get_legend_handles_labels()
+        handles += first_panel.plot([], [], color=GRAY, marker="o", **_ADJUSTED_LINE)
         names.append("minus that of random tokens")
         figure.legend(handles, names, ncols=3, loc="outside lower center")
     return figure

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.files import StrPath
@@ -36,7 +36,14 @@ _GAP = 2.0  # between words, in characters
 _FOUND: Any = {"color": COLORS[0], "linewidth": 1.4}
 _MISSED: Any = {"color": GRAY, "linewidth": 1.2, "linestyle": (0, (1.5, 1.5))}
 _WRONG: Any = {"color": COLORS[3], "linewidth": 1.2, "linestyle": (0, (4, 2))}
-_POINTS_PER_SEGMENT = 40  # of a drawn arc
+_GOLD_DEPTH: Any = {"marker": "o", "linestyle": "", "color": COLORS[0]}
+_PREDICTED_DEPTH: Any = {
+    **_GOLD_DEPTH,
+    "marker": "^",
+    "color": COLORS[3],
+    "markerfacecolor": "none",
+}
+_SEGMENTS = 40  # of a drawn arc
 # What contents of another kind raise while they are read.
 _INVALID = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
 
@@ -76,11 +83,12 @@ def read_tree(path: StrPath, sentence: str | None = None) -> PredictedTree:
     check_regular(path, InputError)
     try:
         with open(path, "rb") as file:
-            for number, line in enumerate(iter(lambda: file.readline(_MOST_BYTES), b""), 1):
+            for number, line in enumerate(_lines(file), 1):
                 where = f"{path}, line {number}"
                 tree = _parse_tree(line, where)
                 if sentence in (None, tree.key):
-                    return _checked_size(tree, where)
+                    _check_size(tree, where)
+                    return tree
     except OSError as error:
         problem = f"can't be read ({error.strerror or error})"
         raise InputError(problem, _HINT, where=path) from None
@@ -90,56 +98,83 @@ def read_tree(path: StrPath, sentence: str | None = None) -> PredictedTree:
     raise UsageError("no such sentence", hint, where=f"`sentence={sentence}`")
 
 
-def _checked_size(tree: PredictedTree, where: str) -> PredictedTree:
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines of a file; a line of more than `_MOST_BYTES` in several pieces."""
+    while line := file.readline(_MOST_BYTES):
+        yield line
+
+
+def _check_size(tree: PredictedTree, where: str) -> None:
     n_words = len(tree.words)
     if n_words > _MOST_WORDS:
         hint = f"`sentence` names a sentence of at most {_MOST_WORDS} words"
         raise UsageError(f"sentence {tree.key} has {n_words} words", hint, where=where)
-    return tree
 
 
 def _parse_tree(line: bytes, where: str) -> PredictedTree:
     try:
-        content = json.loads(line)
-        words = content["words"]
-        if not isinstance(words, list) or not words or set(map(type, words)) != {str}:
-            raise ValueError("words")
-        punctuation = set(content["punctuation"])
-        is_of_edges = "edges" in content
-        return PredictedTree(
-            key=str(content["key"]),
-            layer=str(content["layer"]),
-            words=tuple(words),
-            is_punctuation=tuple(number in punctuation for number in range(1, len(words) + 1)),
-            gold_edges=_edges(content["gold_edges"], len(words)) if is_of_edges else None,
-            edges=_edges(content["edges"], len(words)) if is_of_edges else None,
-            gold_depths=None if is_of_edges else _depths(content["gold_depths"], len(words)),
-            depths=None if is_of_edges else _depths(content["depths"], len(words)),
-        )
+        return _tree(json.loads(line))
     except _INVALID:
         raise InputError("not a predicted tree", _HINT, where=where) from None
+
+
+def _tree(content: Any) -> PredictedTree:
+    """Return the tree of the JSON object of a sentence; raise one of `_INVALID` if it has none."""
+    words = content["words"]
+    if not isinstance(words, list) or not words:
+        raise ValueError("no words")
+    if not all(isinstance(word, str) for word in words):
+        raise ValueError("a word is not a string")
+    n_words = len(words)
+    punctuation = set(content["punctuation"])
+    gold_edges = None
+    edges = None
+    gold_depths = None
+    depths = None
+    if "edges" in content:
+        gold_edges = _edges(content["gold_edges"], n_words)
+        edges = _edges(content["edges"], n_words)
+    else:
+        gold_depths = _depths(content["gold_depths"], n_words)
+        depths = _depths(content["depths"], n_words)
+    return PredictedTree(
+        key=str(content["key"]),
+        layer=str(content["layer"]),
+        words=tuple(words),
+        is_punctuation=tuple(number in punctuation for number in range(1, n_words + 1)),
+        gold_edges=gold_edges,
+        edges=edges,
+        gold_depths=gold_depths,
+        depths=depths,
+    )
 
 
 def _edges(pairs: Sequence[Sequence[int]], n_words: int) -> frozenset[Edge]:
     """Return pairs of numbers from 1 as edges; raise one of `_INVALID` if they are not."""
     edges = set()
     for first, second in pairs:
-        is_edge = 1 <= first < second <= n_words
-        if not is_edge or type(first) is not int or type(second) is not int:
-            raise ValueError("not two numbers of words")
+        if type(first) is not int or type(second) is not int:  # True and False are no numbers
+            raise ValueError("not two integers")
+        if not 1 <= first < second <= n_words:
+            raise ValueError("not two numbers of words in rising order")
         edges.add((first - 1, second - 1))
     return frozenset(edges)
 
 
 def _depths(numbers: Sequence[float], n_words: int) -> tuple[float, ...]:
+    """Return the depths of all words; raise one of `_INVALID` if they are not."""
     depths = tuple(float(number) for number in numbers)
     if len(depths) != n_words or not all(map(math.isfinite, depths)):
-        raise ValueError("depths")
+        raise ValueError("not a finite depth for each word")
     return depths
 
 
 def draw_tree(tree: PredictedTree) -> InlineFigure:
-    """Draw the words of a sentence with its edges or depths; raises the errors of `new_figure`."""
+    """Draw the words of a sentence with its edges or depths.
+
+    Raises:
+        ElmoError: as `new_figure`.
+    """
     if tree.edges is not None and tree.gold_edges is not None:
         return _draw_edges(tree, tree.gold_edges, tree.edges)
     return _draw_depths(tree, tree.gold_depths or (), tree.depths or ())
@@ -153,7 +188,7 @@ class _WordLine:
         labels: the words as they are drawn.
         centers: their positions on the x axis, in characters.
         length: of the line, in characters.
-        scale: by which characters are smaller than the largest, so that the line fits.
+        scale: of the characters, at most 1, so that the line fits into the widest figure.
     """
 
     labels: list[str]
@@ -163,7 +198,7 @@ class _WordLine:
 
     @property
     def width(self) -> float:
-        """Of the figure, in inches."""
+        """The width of the figure, in inches."""
         return self.length * self.scale * _CHARACTER + _MARGIN
 
 
@@ -191,25 +226,21 @@ def _draw_edges(
     line = _word_line(tree.words)
     above = _levels(gold)
     below = _levels(predicted)
-    n_levels = max([*above.values()], default=1) + max([*below.values()], default=1)
+    highest = max(above.values(), default=1.0)
+    lowest = max(below.values(), default=1.0)
     found = gold & predicted
     width = max(_MIN_WIDTH, line.width)
     legend_columns = 3 if width > _LEGEND_WIDTH else 1
-    height = 1.2 + _LEVEL * n_levels + (0.4 if legend_columns == 1 else 0)
+    legend_height = 0.4 if legend_columns == 1 else 0.0  # of its second and third line
+    height = 1.2 + _LEVEL * (highest + lowest) + legend_height
     with new_figure(width, height) as figure:
         axes = figure.subplots()
         for edge in sorted(gold):
             _draw_arc(axes, line, edge, above[edge], _FOUND if edge in found else _MISSED)
         for edge in sorted(predicted):
             _draw_arc(axes, line, edge, -below[edge], _FOUND if edge in found else _WRONG)
-        for number, label in enumerate(line.labels):
-            color = GRAY if tree.is_punctuation[number] else "black"
-            style: Any = {"ha": "center", "va": "center", "color": color}
-            size = _LARGEST_FONT * line.scale
-            axes.text(line.centers[number], 0, label, fontsize=size, **style)
-        top = max([*above.values()], default=1) + 1
-        bottom = max([*below.values()], default=1) + 1
-        axes.set(xlim=(0, line.length), ylim=(-bottom, top))
+        _draw_words(axes, line, tree.is_punctuation)
+        axes.set(xlim=(0, line.length), ylim=(-lowest - 1, highest + 1))
         axes.set_axis_off()
         axes.set_title(f"sentence {as_label(tree.key)}, {layer_name(tree.layer)}")
         axes.plot([], [], label=f"in both: {len(found)} of {len(gold)} edges", **_FOUND)
@@ -217,6 +248,12 @@ def _draw_edges(
         axes.plot([], [], label="only predicted (below)", **_WRONG)
         figure.legend(ncols=legend_columns, loc="outside lower center")
     return figure
+
+
+def _draw_words(axes: Axes, line: _WordLine, is_punctuation: Sequence[bool]) -> None:
+    style: Any = {"ha": "center", "va": "center", "fontsize": _LARGEST_FONT * line.scale}
+    for label, center, is_gray in zip(line.labels, line.centers, is_punctuation, strict=True):
+        axes.text(center, 0, label, color=GRAY if is_gray else "black", **style)
 
 
 def _levels(edges: frozenset[Edge]) -> dict[Edge, float]:
@@ -234,13 +271,17 @@ def _levels(edges: frozenset[Edge]) -> dict[Edge, float]:
 
 def _draw_arc(axes: Axes, line: _WordLine, edge: Edge, level: float, style: Any) -> None:
     """Draw half an ellipse, above the words for a level above 0 and below them otherwise."""
-    left, right = (line.centers[word] for word in edge)
+    first, second = edge
+    left = line.centers[first]
+    right = line.centers[second]
+    middle = (left + right) / 2
+    radius = (right - left) / 2
     base = math.copysign(0.45, level)  # beside the words
     xs = []
     ys = []
-    for step in range(_POINTS_PER_SEGMENT + 1):
-        angle = math.pi * step / _POINTS_PER_SEGMENT
-        xs.append((left + right) / 2 - (right - left) / 2 * math.cos(angle))
+    for step in range(_SEGMENTS + 1):
+        angle = math.pi * step / _SEGMENTS
+        xs.append(middle - radius * math.cos(angle))
         ys.append(base + level * math.sin(angle))
     axes.plot(xs, ys, **style)
 
@@ -252,11 +293,9 @@ def _draw_depths(
     line = _word_line(tree.words)
     with new_figure(max(_MIN_WIDTH, line.width), 3.6) as figure:
         axes = figure.subplots()
-        gold_style: Any = {"marker": "o", "linestyle": "", "color": COLORS[0]}
-        style: Any = {"marker": "^", "linestyle": "", "color": COLORS[3], "markerfacecolor": "none"}
         axes.vlines(line.centers, gold, predicted, color=GRAY, linewidth=0.8)
-        axes.plot(line.centers, gold, label="in the treebank", **gold_style)
-        axes.plot(line.centers, predicted, label="predicted", **style)
+        axes.plot(line.centers, gold, label="in the treebank", **_GOLD_DEPTH)
+        axes.plot(line.centers, predicted, label="predicted", **_PREDICTED_DEPTH)
         axes.set_xticks(line.centers, line.labels, fontsize=_LARGEST_FONT * line.scale)
         axes.tick_params(axis="x", length=0, top=False)
         for label, is_punctuation in zip(axes.get_xticklabels(), tree.is_punctuation, strict=True):
