@@ -172,12 +172,13 @@ def _notes(measured: Geometry) -> Iterator[str]:
         for reason in _missing(file):
             yield f"{file.path}: {reason}"
     for matrix in measured.cka:
-        files = [measured.files[number] for number in dict.fromkeys(n for n, _ in matrix.layers)]
+        file_numbers = sorted({number for number, _ in matrix.layers})
+        files = [measured.files[number] for number in file_numbers]
         dim = max(file.dim for file in files)
         if len(matrix.layers) > 1 and matrix.n_tokens < dim:
             paths = ", ".join(file.path for file in files)
-            few = plural(matrix.n_tokens, "token")
-            yield f"{paths}: CKA on {few} in {dim:,} dimensions is too high"
+            n_tokens = plural(matrix.n_tokens, "token")
+            yield f"{paths}: CKA on {n_tokens} in {dim:,} dimensions is too high"
     if len(measured.cka) > 1:
         yield "files with different tokens have no CKA between them"
 
@@ -203,9 +204,9 @@ def _missing(file: FileGeometry) -> Iterator[str]:
         yield "no sentence has two tokens"
     for layer in file.layers:
         of_layer = [word for word in file.words if word.layer == layer.layer]
-        equal = [word for word in of_layer if word.explained_variance.pca is None]
-        if equal:
-            count = f"{len(equal):,} of {plural(len(of_layer), 'word')}"
+        without_variance = [word for word in of_layer if word.explained_variance.pca is None]
+        if without_variance:
+            count = f"{len(without_variance):,} of {plural(len(of_layer), 'word')}"
             yield (
                 f"layer {layer.layer}: the vectors of {count} are the same in all contexts; "
                 "they have no MEV PCA and MEV SVD"
@@ -304,7 +305,11 @@ def _print_measures(file: FileGeometry) -> None:
 
 
 def _print_cka(matrix: CkaMatrix, *, with_numbers: bool) -> None:
-    """Print the matrix; `with_numbers` a layer has the number of its file, from 1, before it."""
+    """Print the matrix.
+
+    Args:
+        with_numbers: put the number of its file, from 1, before the name of each layer.
+    """
     names = []
     for number, layer in matrix.layers:
         names.append(f"{number + 1}:{layer}" if with_numbers else str(layer))

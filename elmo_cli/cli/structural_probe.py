@@ -61,7 +61,7 @@ class StructuralJob:
 
 
 def run_structural_probe(job: StructuralJob) -> None:
-    """Train a structural probe on each layer, and print the scores."""
+    """Train a structural probe on each layer, write predicted trees if asked, print the scores."""
     from elmo_cli.analysis.structural_layers import (
         chain_scores,
         n_structural_epochs,

@@ -25,7 +25,7 @@ def read(folder: Path) -> StructuralData:
     return read_structural_data(pair, pair, pair)
 
 
-def result(predicted: list[list[float]]) -> StructuralResult:
+def result(predicted: list[list[float]] | list[float]) -> StructuralResult:
     scores = DepthScores(root_accuracy=0.0, spearman=None)
     return StructuralResult(scores, dev_loss=0.0, epochs=1, predicted=[np.array(predicted)])
 
@@ -45,9 +45,8 @@ def test_edges_are_pairs_of_numbers_from_1(tmp_path: Path) -> None:
 
 
 def test_depths(tmp_path: Path) -> None:
-    depths = np.array([1.23456, 0, 2, 3])
-    scored = StructuralResult(DepthScores(0.0, None), dev_loss=0.0, epochs=1, predicted=[depths])
-    [tree] = predicted_trees(read(tmp_path), "depth", "top", scored)
+    depths = [1.23456, 0, 2, 3]
+    [tree] = predicted_trees(read(tmp_path), "depth", "top", result(depths))
     assert tree["layer"] == "top"
     assert tree["gold_depths"] == [1, 0, 1, 2]
     assert tree["depths"] == [1.2346, 0, 2, 3]

@@ -21,7 +21,6 @@ TREES = [
     Tree(["e", "f"], [0, 1]),
 ]
 RANGE = "1-2\tab" + "\t_" * 8 + "\n"
-RANGE_AT_END = RANGE.replace("1-2", "2-3")
 EMPTY_NODE = "2.1\tx" + "\t_" * 8 + "\n"
 
 
@@ -38,12 +37,12 @@ def vectors(data: StructuralData, split: str) -> np.ndarray:
 
 
 def test_trees_and_vectors(tmp_path: Path) -> None:
+    """The only warning is that test has the sentences of train."""
     data = read(tmp_path, TREES)
     for split in ("train", "test"):
         assert [heads.tolist() for heads in data.splits[split].heads] == [[2, 0, 2], [0], [0, 1]]
         expected = np.concatenate([array[1] for array in encode(TREES)])
         np.testing.assert_array_equal(vectors(data, split), expected)
-    # The second message: test is train.
     assert data.warnings == (f"{tmp_path}/test.hdf5: contains the sentences of train",)
 
 
@@ -131,18 +130,21 @@ def test_rows_that_are_no_words_have_no_place_in_a_tree(tmp_path: Path) -> None:
     assert [len(words) for words in data.is_kept] == [3, 1, 2]
 
 
-@pytest.mark.parametrize("place", ["first", "last"])
-def test_vectors_of_ranges_instead_of_words_are_refused(tmp_path: Path, place: str) -> None:
+@pytest.mark.parametrize(
+    ("row_id", "index", "tokens"), [("1-2", 0, ["ab", "c"]), ("2-3", 1, ["a", "bc"])]
+)
+def test_vectors_of_ranges_instead_of_words_are_refused(
+    tmp_path: Path, row_id: str, index: int, tokens: list[str]
+) -> None:
     """Also at the end of a sentence, where the words that have vectors could be a tree."""
     tree = Tree(["a", "b", "c"], [0, 1, 1])
     rows = tree.rows().splitlines(keepends=True)
-    tokens = [["ab", "c"]] if place == "first" else [["a", "ab"]]
-    rows.insert(0 if place == "first" else 1, RANGE if place == "first" else RANGE_AT_END)
+    rows.insert(index, f"{row_id}\t{tokens[index]}" + "\t_" * 8 + "\n")
     (tmp_path / "train.conllu").write_text("".join(rows))
-    sentences = make_sentences([" ".join(line) for line in tokens])
+    sentences = make_sentences([" ".join(tokens)])
     write(tmp_path / "train.hdf5", sentences, header={"rows": "tokens"})
     pair = (str(tmp_path / "train.hdf5"), str(tmp_path / "train.conllu"))
-    with pytest.raises(UsageError, match=r"train\.hdf5: has a vector of `.-.`, not of its words"):
+    with pytest.raises(UsageError, match=f"train.hdf5: has a vector of `{row_id}`, not of"):
         read_structural_data(pair, pair, pair)
 
 

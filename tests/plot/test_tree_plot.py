@@ -52,9 +52,11 @@ def test_true_edges_are_above_and_predicted_ones_below(trees: Path) -> None:
     for arc in axes.lines:
         xs, ys = arc.get_data()
         if len(xs):
-            side = "above" if min(ys) > 0 else "below" if max(ys) < 0 else "?"
+            assert min(ys) > 0 or max(ys) < 0
+            side = "above" if min(ys) > 0 else "below"
             drawn.add((round(xs[0], 6), round(xs[-1], 6), side, to_hex(arc.get_color())))
-    found, wrong = COLORS[0].lower(), COLORS[3].lower()
+    found = COLORS[0].lower()
+    wrong = COLORS[3].lower()
     assert drawn == {
         (the, cat, "above", GRAY),
         (cat, sat, "above", found),
