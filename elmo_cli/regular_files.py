@@ -31,6 +31,18 @@ def check_regular(path: StrPath, error_class: type[ElmoError]) -> None:
         raise error_class("not a regular file", "copy its content to a file", where=path)
 
 
+# What a value of JSON raises while it is read as one of another kind, or as a number that is too
+# large for a float.
+INVALID_JSON = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
+
+
 def read_json(path: StrPath, error_class: type[ElmoError], hint: str) -> Any:
     """Read settings in JSON: UTF-8, at most 1 MiB, no key twice; or FileNotFoundError."""
     check_regular(path, error_class)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from elmo_cli.errors import InputError
 from elmo_cli.files import StrPath
 from elmo_cli.plot.figure import GRAY, as_label, color_of, layer_name, new_figure
-from elmo_cli.regular_files import read_json
+from elmo_cli.regular_files import INVALID_JSON, read_json
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,8 +31,6 @@ _MARKERS = "os^DvP"
 _ADJUSTED_LINE: Any = {"linestyle": "--", "markerfacecolor": "white", "linewidth": 1}
 _N_COLUMNS = 3
 _LEAST_TOP = 0.1  # of an axis, so that small values do not look large
-# What contents of another kind, or of invalid values, raise while they are read.
-_INVALID = (OSError, LookupError, TypeError, ValueError, AttributeError)
 
 
 @dataclass(frozen=True)
@@ -64,13 +62,13 @@ def read_geometry(path: StrPath) -> list[PlottedGeometry]:
         measured = [_plotted(file) for file in content["files"]]
         if not measured:
             raise LookupError("no files")
-    except _INVALID:
+    except (OSError, *INVALID_JSON):
         raise InputError("not a file with the geometry of layers", hint, where=path) from None
     return measured
 
 
 def _plotted(file: Any) -> PlottedGeometry:
-    """Return the measures of a file; raise one of `_INVALID` if they are invalid."""
+    """Return the measures of a file; raise one of `INVALID_JSON` if they are invalid."""
     layers = file["layers"]
     if not layers:
         raise LookupError("no layers")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.files import StrPath
 from elmo_cli.plot.figure import COLORS, GRAY, as_label, color_of, layer_name, new_figure
-from elmo_cli.regular_files import read_json
+from elmo_cli.regular_files import INVALID_JSON, read_json
 from elmo_cli.store.layers import LayerSelection
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ _SERIES_STYLES: dict[str, Any] = {  # of a single probe
 }
 _PROBE_MARKERS = "os^DvP"  # of several probes
 _BASELINE_DASHES: Any = ((0, (6, 3)), (0, (1, 2)))
-# What contents of another kind, or of invalid values, raise while they are read.
-_WRONG = (OSError, LookupError, TypeError, ValueError, AttributeError)
 
 
 class LayerWeights(NamedTuple):
@@ -85,7 +83,7 @@ def read_mixes(scores_file: Path) -> list[LayerWeights]:
         weights_by_position: dict[str, tuple[float, ...]] = {}
         for position, mix in mixes.items():  # input, output or both
             weights_by_position[position] = tuple(float(weight) for weight in mix["weights"])
-    except _WRONG:
+    except (OSError, *INVALID_JSON):
         problem = "not a folder with a trained task model"
         raise InputError(problem, hint, where=folder) from None
     has_layers = all(len(weights) >= 2 for weights in weights_by_position.values())
@@ -131,12 +129,12 @@ def read_probe(path: StrPath) -> ProbeAccuracy:
     hint = f"write it with `elmo probe … --json > {path}`"
     try:
         return _probe_accuracy(Path(path).stem, read_json(path, InputError, hint))
-    except _WRONG:
+    except (OSError, *INVALID_JSON):
         raise InputError("not a file with the result of a probe", hint, where=path) from None
 
 
 def _probe_accuracy(name: str, content: Any) -> ProbeAccuracy:
-    """Return the accuracies in the content of a file; raise one of `_WRONG` if it is invalid."""
+    """Return the accuracies in the content of a file; raise one of `INVALID_JSON` otherwise."""
     layers = content["layers"]
     controls = [layer.get("control") or {} for layer in layers]
     accuracies: dict[str, list[Any]] = {

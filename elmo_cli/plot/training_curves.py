@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.plot.figure import as_label, color_of, new_figure, plain
-from elmo_cli.regular_files import check_regular, read_json
+from elmo_cli.regular_files import INVALID_JSON, check_regular, read_json
 from elmo_cli.training.run_folder import LOG_FILE, RECORD_FILE
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class TrainingCurve:
 
     def add_record(self, record: Any) -> None:
         """Add what finetune.json states; before a run ends there is no result."""
-        with suppress(LookupError, TypeError, ValueError, AttributeError):
+        with suppress(*INVALID_JSON):
             result = record["result"]
             self.reported_perplexities["before"] = _reported_perplexity(record["before"])
             self.reported_perplexities["after"] = _reported_perplexity(result["after"])
@@ -165,7 +165,7 @@ def read_run(path: Path, record: Path | None = None) -> TrainingCurve:
             if number == 1:
                 run.is_task_run = "tokens" not in line
             run.add(line)
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        except INVALID_JSON:
             where = f"{path}, line {number}"
             raise InputError("not a line of a training log", _HINT, where=where) from None
     if not run.losses and not run.evaluations:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.files import StrPath
 from elmo_cli.plot.figure import COLORS, GRAY, as_label, layer_name, new_figure
-from elmo_cli.regular_files import check_regular
+from elmo_cli.regular_files import INVALID_JSON, check_regular
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,8 +44,6 @@ _PREDICTED_DEPTH: Any = {
     "markerfacecolor": "none",
 }
 _SEGMENTS = 40  # of a drawn arc
-# What contents of another kind raise while they are read.
-_INVALID = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
 
 Edge = tuple[int, int]  # indices of words, the lower first
 
@@ -114,12 +112,12 @@ def _check_size(tree: PredictedTree, where: str) -> None:
 def _parse_tree(line: bytes, where: str) -> PredictedTree:
     try:
         return _tree(json.loads(line))
-    except _INVALID:
+    except INVALID_JSON:
         raise InputError("not a predicted tree", _HINT, where=where) from None
 
 
 def _tree(content: Any) -> PredictedTree:
-    """Return the tree of the JSON object of a sentence; raise one of `_INVALID` if it has none."""
+    """Return the tree of the JSON object of a sentence; raise one of `INVALID_JSON` otherwise."""
     words = content["words"]
     if not isinstance(words, list) or not words:
         raise ValueError("no words")
@@ -127,6 +125,8 @@ def _tree(content: Any) -> PredictedTree:
         raise ValueError("a word is not a string")
     n_words = len(words)
     punctuation = set(content["punctuation"])
+    if not punctuation <= set(range(1, n_words + 1)):
+        raise ValueError("punctuation that is no number of a word")
     gold_edges = None
     edges = None
     gold_depths = None
@@ -150,7 +150,7 @@ def _tree(content: Any) -> PredictedTree:
 
 
 def _edges(pairs: Sequence[Sequence[int]], n_words: int) -> frozenset[Edge]:
-    """Return pairs of numbers from 1 as edges; raise one of `_INVALID` if they are not."""
+    """Return pairs of numbers from 1 as edges; raise one of `INVALID_JSON` if they are not."""
     edges = set()
     for first, second in pairs:
         if type(first) is not int or type(second) is not int:  # True and False are no numbers
@@ -162,7 +162,7 @@ def _edges(pairs: Sequence[Sequence[int]], n_words: int) -> frozenset[Edge]:
 
 
 def _depths(numbers: Sequence[float], n_words: int) -> tuple[float, ...]:
-    """Return the depths of all words; raise one of `_INVALID` if they are not."""
+    """Return the depths of all words; raise one of `INVALID_JSON` if they are not."""
     depths = tuple(float(number) for number in numbers)
     if len(depths) != n_words or not all(map(math.isfinite, depths)):
         raise ValueError("not a finite depth for each word")

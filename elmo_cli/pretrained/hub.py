@@ -32,7 +32,7 @@ from elmo_cli.model_folder import (
 from elmo_cli.pretrained.catalogue import RemoteFile, elmo_home, find_model, writing
 from elmo_cli.pretrained.model_files import CARD_FILE, ModelFiles, find_files
 from elmo_cli.pretrained.parts_file import PARTS_FILE
-from elmo_cli.regular_files import read_json
+from elmo_cli.regular_files import INVALID_JSON, read_json
 
 HUB_PREFIX = "hf:"
 DEFAULT_REVISION = "main"
@@ -51,8 +51,6 @@ _NAME_HINT = "a model of a hub is named `hf:OWNER/NAME` or `hf:OWNER/NAME@REVISI
 # As in names of the hub. A name never begins with a dot, as unfinished folders of the cache do.
 _PART = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,94}[A-Za-z0-9_-])?"
 _NAME = re.compile(rf"{HUB_PREFIX}({_PART})/({_PART})(?:@({_PART}))?")
-# What a hub.json of another content raises while it is read.
-_WRONG = (LookupError, TypeError, ValueError, AttributeError)
 
 
 @dataclass(frozen=True)
@@ -118,7 +116,7 @@ class HubRecord:
             return cls._of_content(read_json(path, ModelError, hint))
         except FileNotFoundError:
             return None
-        except _WRONG:
+        except INVALID_JSON:
             raise ModelError("not a record of a downloaded model", hint, where=path) from None
 
     @classmethod

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from elmo_cli.label_rules import is_no_label
 from elmo_cli.messages import shortened
-from elmo_cli.regular_files import unique_keys
+from elmo_cli.regular_files import INVALID_JSON, unique_keys
 from elmo_cli.text.input import check_inputs, format_of
 from elmo_cli.text.input_report import InputReport
 from elmo_cli.text.input_settings import InputSettings
@@ -26,7 +26,6 @@ from elmo_cli.text.white_space import BLANK, is_blank
 BEGIN = "#begin document"
 END = "#end document"
 NO_TOKENS = -1  # instead of the index of a sentence without tokens, which a split does not contain
-_INVALID_DATA = (ValueError, KeyError, TypeError, AttributeError)
 _MOST_NAMES = 8  # fields of an object that a message names
 _OBJECT = re.compile(r"\s*\{\s*\"")  # the start of a JSON object
 _tokenizer = cache(EnglishTokenizer)
@@ -115,7 +114,7 @@ class Split:
         n_sentences = len(self.sentences)
         try:
             yield
-        except _INVALID_DATA as error:
+        except INVALID_JSON as error:
             if self.on_error == "stop":
                 raise
             self.cut(n_examples, n_sentences)

@@ -106,6 +106,7 @@ def test_axes_include_zero(
         {"files": [file("a.hdf5", {**layer("0", 0.5), "mev_pca": 0.5})]},
         {"files": [file("a.hdf5", {**layer("0", 0.5), "anisotropy": "x"})]},
         {"files": [file("a.hdf5", {**layer("0", 0.5), "anisotropy": float("inf")})]},
+        {"files": [file("a.hdf5", {**layer("0", 0.5), "anisotropy": 10**400})]},
     ],
     ids=str,
 )

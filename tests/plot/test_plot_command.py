@@ -91,6 +91,7 @@ def test_a_refused_output(line: str, message: str, files: dict[Path, bytes]) -> 
         {**BASELINES, "layers": 3},
         {**BASELINES, "layers": [{}]},
         {**BASELINES, "layers": [{"name": "0", "test": "x"}]},
+        {**BASELINES, "layers": [{"name": "0", "test": 10**400}]},
     ],
     ids=str,
 )

@@ -113,6 +113,8 @@ def test_the_command_writes_the_named_sentence(trees: Path, figures: list[Figure
         {"edges": 3},
         {"gold_edges": [[1.5, 2]]},
         {"punctuation": None},
+        {"punctuation": "2"},
+        {"punctuation": [5]},
     ],
     ids=str,
 )
@@ -132,6 +134,12 @@ def test_other_contents_are_refused(changes: dict[str, Any], trees: Path) -> Non
         (b'{"key": ' + b"1" * 5000 + b"}", [], 1, "{}, line 1: not a predicted tree"),
         (json.dumps({**DEPTHS, "depths": [1, 2, 3]}).encode(), [], 1, "{}, line 1: not a pred"),
         (
+            json.dumps({**DEPTHS, "depths": [1, 2, 3, 10**400]}).encode(),
+            [],
+            1,
+            "{}, line 1: not a pred",
+        ),
+        (
             json.dumps({**DEPTHS, "depths": [1, 2, 3, float("nan")]}).encode(),
             [],
             1,
@@ -145,7 +153,7 @@ def test_other_contents_are_refused(changes: dict[str, Any], trees: Path) -> Non
             "{}, line 1: sentence 7 has 81 words",
         ),
     ],
-    ids=["empty", "bytes", "deep", "digits", "few depths", "NaN", "no sentence", "long"],
+    ids=["empty", "bytes", "deep", "digits", "few depths", "large", "NaN", "no sentence", "long"],
 )
 def test_files_without_the_tree(
     content: bytes, words: list[str], code: int, message: str, trees: Path
