@@ -10,9 +10,8 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
+from elmo_cli.analysis.explained_variance import ROUNDING
 from elmo_cli.arrays import Float64Array, FloatArray
-
-_ROUNDING = 1e-10  # a smaller fraction of the squares of the vectors is no variance
 
 
 class CenteredProducts:
@@ -59,7 +58,7 @@ class CenteredProducts:
         """Return the norm of the centered products of a layer with itself; 0 without variance."""
         centered = self._centered(layer, layer)
         total = float(np.trace(self._products[layer, layer]))
-        has_variance = float(np.trace(centered)) > _ROUNDING * total
+        has_variance = float(np.trace(centered)) > ROUNDING * total
         return float(np.linalg.norm(centered)) if has_variance else 0.0
 
     def _centered(self, first: int, second: int) -> Float64Array:

@@ -8,7 +8,7 @@ import numpy as np
 
 from elmo_cli.arrays import Float64Array, FloatArray
 
-_ROUNDING = 1e-10  # vectors that differ by less than this fraction of their squares are equal
+ROUNDING = 1e-10  # variance that is a smaller fraction of the squares of the vectors is none
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def explained_variance(vectors: FloatArray) -> ExplainedVariance:
 
     centered = floats - floats.mean(axis=0)
     centered_total = float(np.einsum("vd,vd->", centered, centered))
-    if centered_total <= _ROUNDING * total:
+    if centered_total <= ROUNDING * total:
         return ExplainedVariance(uncentered=uncentered, pca=None, truncated_svd=None)
     centered_projections = projections - projections.mean()
     largest = float(np.linalg.eigvalsh(_smaller_product(centered))[-1])
@@ -64,7 +64,7 @@ def explained_variance(vectors: FloatArray) -> ExplainedVariance:
 
 
 def _first_direction(vectors: Float64Array) -> Float64Array:
-    """Return the first right singular vector, (dim,), of length 1; one vector is not zero."""
+    """Return the first right singular vector, (dim,), of length 1; not all vectors are zero."""
     _, eigenvectors = np.linalg.eigh(_smaller_product(vectors))
     direction: Float64Array = eigenvectors[:, -1]
     if len(vectors) <= vectors.shape[1]:

@@ -274,7 +274,10 @@ def _measure_words(file: _SampledFile) -> list[list[WordGeometry]]:
 
 
 def _groups(words: Sequence[DrawnWord], max_rows: int) -> Iterator[list[DrawnWord]]:
-    """Yield consecutive words with at most so many occurrences together; a larger word alone."""
+    """Yield groups of consecutive words that have at most `max_rows` occurrences together.
+
+    A word with more occurrences is a group of its own.
+    """
     group: list[DrawnWord] = []
     n_rows = 0
     for word in words:

@@ -213,7 +213,7 @@ def draw_sample(tokens: FileTokens, settings: GeometrySettings) -> GeometrySampl
 
 
 def _draw(numbers: Int64Array, most: int, rng: np.random.Generator) -> Int64Array:
-    """Draw at most so many numbers, each once, in rising order."""
+    """Draw at most `most` of the numbers, each once, in rising order."""
     if len(numbers) <= most:
         return numbers
     drawn: Int64Array = np.sort(rng.choice(numbers, most, replace=False))

@@ -34,7 +34,7 @@ def mean_cosine_with_mean(vectors: FloatArray) -> float | None:
     Args:
         vectors: (vector, dim); zero vectors have no cosine, but count in the mean.
     Returns:
-        None if there is no other vector, or if the mean is zero.
+        None if all vectors are zero, or if their mean is.
     """
     units = _unit_vectors(vectors)
     if not len(units):

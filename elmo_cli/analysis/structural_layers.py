@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -11,13 +12,14 @@ from elmo_cli.analysis.linear import Advance
 from elmo_cli.analysis.structural_data import StructuralData
 from elmo_cli.analysis.structural_probe import (
     MAX_EPOCHS,
+    StructuralProbe,
     StructuralTask,
     TreeVectors,
     fit_structural_probe,
 )
 from elmo_cli.analysis.structural_scores import StructuralScores
 from elmo_cli.arrays import AnyArray, Float64Array
-from elmo_cli.errors import UsageError
+from elmo_cli.errors import TrainingError, UsageError
 from elmo_cli.store.reader import open_embeddings
 
 Layer = int | str
@@ -29,7 +31,7 @@ class StructuralResult:
 
     Attributes:
         scores: on test.
-        dev_loss: of the trained probe.
+        dev_loss: loss of the trained probe on dev.
         epochs: how many were trained.
         predicted: distances (word, word) or depths (word,) of each sentence of test.
     """
@@ -74,6 +76,7 @@ def structural_layers(
         rank, seed, advance: those of `fit_structural_probe`.
     Raises:
         EmbeddingsFileError: a file cannot be read.
+        TrainingError: the vectors are so large that their squared distances are not finite.
     """
     gold = {name: _gold(data, task, name) for name in data.splits}
     for layer in data.probe_data.layers:
@@ -84,6 +87,7 @@ def structural_layers(
             task, vectors["train"], vectors["dev"], rank=rank, seed=seed, advance=advance
         )
         predicted = probe.predict(vectors["test"])
+        _check_finite(layer, probe, predicted)
         result = StructuralResult(
             scores=task.score(predicted, gold["test"], data.is_kept),
             dev_loss=probe.dev_loss,
@@ -91,6 +95,15 @@ def structural_layers(
             predicted=predicted,
         )
         yield layer, result
+
+
+def _check_finite(layer: Layer, probe: StructuralProbe, predicted: list[Float64Array]) -> None:
+    """Refuse a probe that has learned nothing, because its loss is not finite."""
+    is_finite = math.isfinite(probe.dev_loss)
+    if is_finite and all(np.isfinite(values).all() for values in predicted):
+        return
+    problem = "its vectors are too large: squared distances between words are not finite"
+    raise TrainingError(problem, "check the model and the file", where=f"layer {layer}")
 
 
 def chain_scores(data: StructuralData, task: StructuralTask) -> StructuralScores:

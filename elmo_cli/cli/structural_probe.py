@@ -113,7 +113,7 @@ def _write_trees(
 
     best = min(results, key=lambda layer: results[layer].dev_loss)
     trees = predicted_trees(data, job.task, best, results[best])
-    lines = (json.dumps(tree, ensure_ascii=False) + "\n" for tree in trees)
+    lines = (json.dumps(tree, ensure_ascii=False, allow_nan=False) + "\n" for tree in trees)
     console.write_lines(output, lines, overwrite=job.overwrite)
     name = f"layer {best}" if isinstance(best, int) else best
     reason = ", which has the lowest loss on dev" if len(results) > 1 else ""

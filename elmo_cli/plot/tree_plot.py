@@ -124,9 +124,9 @@ def _tree(content: Any) -> PredictedTree:
     if not all(isinstance(word, str) for word in words):
         raise ValueError("a word is not a string")
     n_words = len(words)
-    punctuation = set(content["punctuation"])
-    if not punctuation <= set(range(1, n_words + 1)):
-        raise ValueError("punctuation that is no number of a word")
+    punctuation = content["punctuation"]
+    if not all(type(number) is int and 1 <= number <= n_words for number in punctuation):
+        raise ValueError("punctuation that is not the number of a word")
     gold_edges = None
     edges = None
     gold_depths = None
@@ -163,6 +163,8 @@ def _edges(pairs: Sequence[Sequence[int]], n_words: int) -> frozenset[Edge]:
 
 def _depths(numbers: Sequence[float], n_words: int) -> tuple[float, ...]:
     """Return the depths of all words; raise one of `INVALID_JSON` if they are not."""
+    if not all(type(number) in (int, float) for number in numbers):
+        raise ValueError("a depth that is not a number")
     depths = tuple(float(number) for number in numbers)
     if len(depths) != n_words or not all(map(math.isfinite, depths)):
         raise ValueError("not a finite depth for each word")

@@ -11,6 +11,7 @@ import torch
 from analysis.treebanks import Tree, encode, random_trees, write_treebank
 
 from elmo_cli.analysis import structural_probe
+from elmo_cli.analysis.labelled_vectors import LabelledVectors
 from elmo_cli.analysis.structural_data import StructuralData, read_structural_data
 from elmo_cli.analysis.structural_layers import (
     StructuralResult,
@@ -27,7 +28,7 @@ from elmo_cli.analysis.structural_probe import (
     structural_loss,
 )
 from elmo_cli.analysis.structural_scores import DepthScores, DistanceScores
-from elmo_cli.errors import UsageError
+from elmo_cli.errors import TrainingError, UsageError
 
 SIZES = {"train": 120, "dev": 20, "test": 30}
 
@@ -149,6 +150,19 @@ def test_the_seed_decides(data: StructuralData, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(structural_probe, "MAX_EPOCHS", 2)
     losses = [results(data, "depth", seed=seed)[1].dev_loss for seed in (0, 0, 1)]
     assert losses[0] == losses[1] != losses[2]
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("task", TASKS)
+def test_vectors_of_which_the_squares_are_not_finite_are_refused(
+    task: str, data: StructuralData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vectors = LabelledVectors.vectors
+    monkeypatch.setattr(
+        LabelledVectors, "vectors", lambda split, layer: vectors(split, layer) * np.float32(1e25)
+    )
+    with pytest.raises(TrainingError, match="layer 0: its vectors are too large"):
+        results(data, task)
 
 
 def test_chains_of_words(data: StructuralData) -> None:

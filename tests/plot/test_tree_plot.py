@@ -115,6 +115,7 @@ def test_the_command_writes_the_named_sentence(trees: Path, figures: list[Figure
         {"punctuation": None},
         {"punctuation": "2"},
         {"punctuation": [5]},
+        {"punctuation": [True]},
     ],
     ids=str,
 )
@@ -133,6 +134,12 @@ def test_other_contents_are_refused(changes: dict[str, Any], trees: Path) -> Non
         (b"[" * 100_000, [], 1, "{}, line 1: not a predicted tree"),
         (b'{"key": ' + b"1" * 5000 + b"}", [], 1, "{}, line 1: not a predicted tree"),
         (json.dumps({**DEPTHS, "depths": [1, 2, 3]}).encode(), [], 1, "{}, line 1: not a pred"),
+        (
+            json.dumps({**DEPTHS, "depths": "1234"}).encode(),
+            [],
+            1,
+            "{}, line 1: not a pred",
+        ),
         (
             json.dumps({**DEPTHS, "depths": [1, 2, 3, 10**400]}).encode(),
             [],
@@ -153,7 +160,18 @@ def test_other_contents_are_refused(changes: dict[str, Any], trees: Path) -> Non
             "{}, line 1: sentence 7 has 81 words",
         ),
     ],
-    ids=["empty", "bytes", "deep", "digits", "few depths", "large", "NaN", "no sentence", "long"],
+    ids=[
+        "empty",
+        "bytes",
+        "deep",
+        "digits",
+        "few depths",
+        "text",
+        "large",
+        "NaN",
+        "no sentence",
+        "long",
+    ],
 )
 def test_files_without_the_tree(
     content: bytes, words: list[str], code: int, message: str, trees: Path
