@@ -14,6 +14,7 @@ from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import run_job
 from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.pretrained.load import ModelSource
+from elmo_cli.pretrained.model_files import write_parts
 
 FORMER = b"what an earlier run made"
 
@@ -55,6 +56,16 @@ def folder(tmp_path, tiny, monkeypatch):
     monkeypatch.setenv("ELMO_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def language_model(folder, tiny, golden):
+    """A folder with `model`, a language model, and `text`; $ELMO_MODEL has no softmax."""
+    shutil.copytree(tiny, folder / "model")
+    for name in ("softmax.hdf5", "vocab.txt"):
+        shutil.copy(golden / "lm" / name, folder / "model")
+    write_parts(folder / "model")
+    shutil.copy(golden / "lm" / "sentences.txt", folder / "text")
 
 
 @pytest.fixture

@@ -14,19 +14,9 @@ import pytest
 from command_line import elmo, made, refused
 from make_weights import write_arrays
 
-from elmo_cli.pretrained.model_files import write_parts
+pytestmark = pytest.mark.usefixtures("language_model")
 
 PAIR = "--options-file options --weight-file model/weights.hdf5"
-
-
-@pytest.fixture(autouse=True)
-def here(folder: Path, tiny: Path, golden: Path) -> None:
-    """A working folder with `model`, a language model, and `text`; $ELMO_MODEL has no softmax."""
-    shutil.copytree(tiny, folder / "model")
-    for name in ("softmax.hdf5", "vocab.txt"):
-        shutil.copy(golden / "lm" / name, folder / "model")
-    write_parts(folder / "model")
-    shutil.copy(golden / "lm" / "sentences.txt", folder / "text")
 
 
 def contents() -> dict[Path, bytes]:

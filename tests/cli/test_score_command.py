@@ -16,19 +16,9 @@ from typing import Any
 import pytest
 from command_line import documented, elmo, made, refused
 
-from elmo_cli.pretrained.model_files import write_parts
+pytestmark = pytest.mark.usefixtures("language_model")
 
 COLUMNS = ["sentence_id", "token_id", "token", "surprisal", "backward_surprisal", "unknown"]
-
-
-@pytest.fixture(autouse=True)
-def here(folder: Path, tiny: Path, golden: Path) -> None:
-    """A working folder with `model`, a language model, and `text`; $ELMO_MODEL has no softmax."""
-    shutil.copytree(tiny, folder / "model")
-    for name in ("softmax.hdf5", "vocab.txt"):
-        shutil.copy(golden / "lm" / name, folder / "model")
-    write_parts(folder / "model")
-    shutil.copy(golden / "lm" / "sentences.txt", folder / "text")
 
 
 def rows_of(table: bytes) -> list[dict[str, str]]:

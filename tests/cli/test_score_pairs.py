@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +12,13 @@ import pytest
 from command_line import documented, elmo, made, refused
 
 from elmo_cli.lm.language_model import load_language_model
-from elmo_cli.pretrained.model_files import write_parts
+
+pytestmark = pytest.mark.usefixtures("language_model")
 
 COLUMNS = (
     "uid linguistics_term source line forward_good forward_bad backward_good backward_bad "
     "unknown_good unknown_bad"
 )
-
-
-@pytest.fixture(autouse=True)
-def here(folder: Path, tiny: Path, golden: Path) -> None:
-    """A working folder with `model`, a language model."""
-    shutil.copytree(tiny, folder / "model")
-    for name in ("softmax.hdf5", "vocab.txt"):
-        shutil.copy(golden / "lm" / name, folder / "model")
-    write_parts(folder / "model")
 
 
 def pair(good: str, bad: str, uid: str = "", term: str = "") -> dict[str, str]:
