@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
+import gc
 import os
 import pickle
 import resource
@@ -77,6 +78,7 @@ def _reason_of_no_answer(status: int) -> str:
 def _run_child(work: Callable[[], object], files: Sequence[StrPath], pipe: int) -> NoReturn:
     try:
         faulthandler.disable()  # the parent reports a crash in one line
+        gc.freeze()  # a collection would copy the memory of all objects of the parent
         # Ctrl-C reaches all processes of a terminal; the parent passes it on, once.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
