@@ -86,13 +86,13 @@ def refused(done: Done, code: int, message: str, hint: str) -> None:
 
 
 def documented(command: str) -> str:
-    """The section of docs/json.md about a command."""
-    page = Path(__file__).resolve().parents[1] / "docs" / "json.md"
+    """The section of docs/reference/json.md about a command."""
+    page = Path(__file__).resolve().parents[1] / "docs" / "reference" / "json.md"
     for section in page.read_text(encoding="utf-8").split("\n## "):
         heading = section.splitlines()[0]
         if command in heading.split(", "):
             return section
-    raise LookupError(f"docs/json.md: no section about {command}")
+    raise LookupError(f"docs/reference/json.md: no section about {command}")
 
 
 def only_tiny(monkeypatch: pytest.MonkeyPatch, model: Path) -> None:

@@ -167,8 +167,8 @@ def test_files_without_tokens_or_order(tmp_path: Path) -> None:
 def test_the_documented_tagger_learns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The program of docs/task-models.md runs and finds tags that the vectors determine."""
-    page = (ROOT / "docs" / "task-models.md").read_text(encoding="utf-8")
+    """The program of docs/guides/task-models.md runs and finds tags that the vectors determine."""
+    page = (ROOT / "docs" / "guides" / "task-models.md").read_text(encoding="utf-8")
     (program,) = re.findall(r"```python\n(.*?)```", page, re.S)
     trees = "\n".join(
         "".join(f"{i}\t{token}\t_\tt{len(token) % 3}\n" for i, token in enumerate(line.split(), 1))
@@ -179,7 +179,7 @@ def test_the_documented_tagger_learns(
     write(tmp_path / "train.hdf5", lines(blank=False), layout="flat", dtype="float16")
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(1)
-    exec(compile(program, "docs/task-models.md", "exec"), {})
+    exec(compile(program, "docs/guides/task-models.md", "exec"), {})
     printed = capsys.readouterr().out.splitlines()
     losses = [float(line.split()[-1]) for line in printed[:10]]
     assert losses[-1] < losses[0]

@@ -3,7 +3,7 @@
     python -m benchmarks.paper.report [--pictures FOLDER]
 
 A difference is reported only if the lowest of three seeds of one setting is above the highest of
-the other. `docs/elmo-in-tasks.md` contains the tables.
+the other. `docs/explanation/elmo-in-tasks.md` contains the tables.
 """
 
 from __future__ import annotations

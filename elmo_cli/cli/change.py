@@ -75,7 +75,7 @@ def change(**values: Any) -> None:
 
     --permutations adds p-values: the usages of both corpora are divided at random into two sides
     of the same sizes, N times. p is the fraction of divisions whose value is at least as high as
-    that of the real division, which counts as one of them. docs/change.md explains what the
+    that of the real division, which counts as one of them. docs/guides/change.md explains what the
     measures do not show.
 
     \b

@@ -91,7 +91,8 @@ def geometry(**values: Any) -> None:
 
     All of them are computed from a sample: --samples random tokens and their sentences; at most
     1,000 words, case-sensitive, with at most 200 occurrences each; and for CKA at most 20,000
-    tokens. Sentences with the same tokens count once. docs/geometry.md explains the measures.
+    tokens. Sentences with the same tokens count once. docs/guides/geometry.md explains the
+    measures.
 
     \b
     Examples:

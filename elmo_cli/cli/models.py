@@ -299,7 +299,7 @@ def export_model(**values: Any) -> None:
     softmax.hdf5, vocab.txt, state.hdf5 and its card, README.md. float32 is for programs that
     multiply the arrays as they are, such as LAMA; float16 takes half the space. The bundled model
     is stored in float16, so that both give the same vectors. Other models are rounded by float16,
-    and their copy has another hash. `docs/hub.md` has the commands for LAMA and for a hub.
+    and their copy has another hash. `docs/guides/hub.md` has the commands for LAMA and for a hub.
 
     \b
     Examples:

@@ -95,8 +95,8 @@ quiet_option: Option = flag(
 )
 json_option: Option = flag(
     "General", "--json",
-    "Print the result as one JSON object; its fields are listed in docs/json.md.", "as_json",
-    callback=set_as_json, expose_value=False,
+    "Print the result as one JSON object; its fields are listed in docs/reference/json.md.",
+    "as_json", callback=set_as_json, expose_value=False,
 )
 general_options: Option = together(quiet_option, json_option)
 # fmt: on

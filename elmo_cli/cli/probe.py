@@ -110,13 +110,13 @@ def probe(**values: Any) -> None:
 
     A probe with a high accuracy may have learned the labels itself, word form by word form. Its
     accuracy on random labels (--control) and the length of a code of the labels that includes the
-    cost of learning them (--mdl) show how much the vectors contribute. docs/probing.md explains
-    both.
+    cost of learning them (--mdl) show how much the vectors contribute.
+    docs/guides/probing.md explains both.
 
     With --structural, a linear projection is trained under which squared distances between words,
     or squared lengths, are those of the dependency trees of CoNLL-U. The table shows the
     percentage of edges (UUAS) or of roots that are found, and rank correlations.
-    docs/structural-probe.md explains them.
+    docs/guides/structural-probe.md explains them.
 
     \b
     Examples:

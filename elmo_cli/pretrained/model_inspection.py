@@ -31,7 +31,7 @@ class ModelInspection:
     """What is known of a model, and the errors that were met.
 
     Attributes:
-        facts: see docs/json.md; what is not known is None.
+        facts: see docs/reference/json.md; what is not known is None.
     """
 
     facts: dict[str, Any]

@@ -25,7 +25,7 @@ class PairSettings(TaskSettings):
 
     elmo_where: str = one_of("both", "input", "output")
     elmo_dropout: float = probability(0.2)
-    # With 0.5 the model hardly learns SICK without ELMo (docs/elmo-in-tasks.md).
+    # With 0.5 the model hardly learns SICK without ELMo (docs/explanation/elmo-in-tasks.md).
     dropout: float = probability(0.2)
     epochs: int = at_least(1, 14)
 

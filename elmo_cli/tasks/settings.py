@@ -42,9 +42,10 @@ def size(default: int, *, least: int = 1, most: int = MOST_SIZE) -> Any:
 
 @dataclass(frozen=True)
 class TaskSettings:
-    """The settings that all tasks share, see docs/train.md; SettingError for an invalid value.
+    """The settings that all tasks share; SettingError for an invalid value.
 
-    On the command line and in files, a dot follows "elmo", as in "elmo.layers".
+    docs/guides/train.md lists them. On the command line and in files, a dot follows "elmo", as in
+    "elmo.layers".
     """
 
     elmo_layers: str = one_of("all", "last", "type", "none")

@@ -41,7 +41,9 @@ def test_cells_share_a_run_only_if_their_settings_are_equal() -> None:
 
 
 def test_the_page_has_the_tables_of_the_report() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "elmo-in-tasks.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "explanation" / "elmo-in-tasks.md").read_text(
+        "utf-8"
+    )
     n_shown = 0
     for title, lines in tables(read_results(RESULTS)).items():
         if f"## {title}\n" in page:

@@ -1,4 +1,4 @@
-"""What the shell completes, and the scripts that it reads for it (docs/completion.md)."""
+"""What the shell completes, and the scripts that it reads for it (docs/guides/completion.md)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from elmo_cli.store.layouts import LAYOUTS
 from elmo_cli.tasks.settings import TASKS
 from elmo_cli.text.input_settings import FORMATS
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "completion.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "completion.md"
 
 # Runs `elmo` and prints whether a library was imported that takes long.
 RUN = """

@@ -1,6 +1,7 @@
 """One sentence, one vector: whatever stands around it, and however the work is cut.
 
-Without these the definition of equality in docs/architecture.md would be a promise only.
+Without these the definition of equality in docs/contributing/architecture.md would be a promise
+only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The section of docs/architecture.md that lists all modules with the first words of each."""
+"""The section of architecture.md that lists all modules with the first words of each."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from elmo_cli.cli.command_groups import COMMAND_NAMES
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
     ROOT / "elmo_cli" / "store" / "SCHEMA.md",
     ROOT / "weights" / "elmo-en" / "README.md",
 ]
@@ -160,7 +160,7 @@ def test_every_block_has_a_known_language_and_reason() -> None:
         assert not block.reason or block.reason in REASONS, block.name
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_to_files_and_headings_that_exist(page: Path) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
         if re.match(r"https?://", target):

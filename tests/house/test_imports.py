@@ -1,4 +1,4 @@
-"""Imports between the packages are those of the table in docs/architecture.md; names are unique."""
+"""Imports between the packages are those of the table in architecture.md; names are unique."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from module_index import HEADING, index_of_modules
 PACKAGE = Path(__file__).resolve().parents[2] / "elmo_cli"
 
 # Package -> packages that it may import, as the page says; each may import the modules at the top.
-PAGE_PATH = PACKAGE.parent / "docs" / "architecture.md"
+PAGE_PATH = PACKAGE.parent / "docs" / "contributing" / "architecture.md"
 PAGE = PAGE_PATH.read_text(encoding="utf-8")
 ALLOWED = {
     package: set(re.findall(r"`(\w+)`", names))

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.interop
 
 pytest.importorskip("pyarrow")
 
-PAGES = Path(__file__).resolve().parents[2] / "docs"
+PAGES = Path(__file__).resolve().parents[2] / "docs" / "guides"
 TEXT = "The cat sat .\nThe dog sat .\nA cat slept here .\nThe cat ran .\n" * 20
 
 

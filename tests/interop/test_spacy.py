@@ -305,4 +305,4 @@ def test_another_model_under_the_same_name_is_refused(
 
 
 def test_the_program_of_the_page_prints_what_is_shown() -> None:
-    run_program(ROOT / "docs" / "spacy.md", 0)
+    run_program(ROOT / "docs" / "guides" / "spacy.md", 0)

@@ -122,8 +122,8 @@ def test_changes_override_a_preset() -> None:
 
 
 def test_every_task_and_setting_is_documented() -> None:
-    """With its default, in docs/train.md."""
-    page = (Path(__file__).resolve().parents[2] / "docs" / "train.md").read_text("utf-8")
+    """With its default, in docs/guides/train.md."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "guides" / "train.md").read_text("utf-8")
     shared = as_flat(TaskSettings())
     rows = re.findall(r"^\| `([\w.]+)` \| (\S+) \| (?:`(\w+)`: )?", page, re.M)
     others = " ".join(re.search(r"Other defaults: (.*?)\.\n\n", page, re.DOTALL)[1].split())
