@@ -10,7 +10,7 @@ UV_INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraint
 INSTALL = $(UV_INSTALL) $(1) || $(PIP_INSTALL) $(1)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-browser test-interop test-ray coverage bench bench-plain bench-cluster bench-train bench-paired paper fuzz check format texts pretrain card dist clean
+.PHONY: help install demo docs test test-all test-browser test-interop test-ray coverage bench bench-plain bench-cluster bench-train bench-paired paper fuzz check format texts pretrain card dist clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -27,6 +27,15 @@ $(STAMP): setup.cfg pyproject.toml constraints.txt
 demo: install  ## embed the sample corpus with the bundled model and show the file
 	$(BIN)/elmo embed docs/sample.txt -o demo.hdf5 --overwrite
 	$(BIN)/elmo inspect demo.hdf5
+
+DOCS_STAMP := $(VENV)/.docs-installed
+$(DOCS_STAMP): $(STAMP)
+	$(PIP_INSTALL) -e '.[docs]'
+	touch $(DOCS_STAMP)
+
+docs: $(DOCS_STAMP)  ## write the pages of the commands, and build the site: build/site/index.html
+	$(BIN)/python docs/_ext/command_pages.py
+	$(BIN)/python -m sphinx -q -W --keep-going -d build/site-cache docs build/site
 
 # Temporary files in memory where the system has such a folder: the suite waits for many fsyncs.
 IN_MEMORY := $(if $(wildcard /dev/shm/.),TMPDIR=/dev/shm)
@@ -89,14 +98,16 @@ fuzz: DAMAGES = 500
 fuzz: install  ## read DAMAGES=500 damaged files of each kind [ARGS="-k 'options or merge'"]
 	ELMO_DAMAGES=$(DAMAGES) $(BIN)/python -m pytest -q tests/fuzz/test_fuzz_readers.py $(ARGS)
 
-check: install  ## format, lint, types
-	$(BIN)/ruff format --check elmo_cli tests benchmarks
-	$(BIN)/ruff check elmo_cli tests benchmarks
+PYTHON_FILES := elmo_cli tests benchmarks docs/conf.py docs/_ext
+check: install  ## format, lint, types, pages of the commands
+	$(BIN)/ruff format --check $(PYTHON_FILES)
+	$(BIN)/ruff check $(PYTHON_FILES)
+	$(BIN)/python docs/_ext/command_pages.py --check
 	$(BIN)/mypy
 
 format: install  ## format the Python files and repair what ruff can
-	$(BIN)/ruff format elmo_cli tests benchmarks
-	$(BIN)/ruff check --fix elmo_cli tests benchmarks
+	$(BIN)/ruff format $(PYTHON_FILES)
+	$(BIN)/ruff check --fix $(PYTHON_FILES)
 
 PARTS ?= table1 table2 table3 table7 figure1
 JOBS ?= 2

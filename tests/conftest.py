@@ -63,7 +63,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden",
         action="store_true",
-        help="write tests/cli/messages.txt and the list of modules in architecture.md again",
+        help="write tests/cli/messages.txt and the list of modules in modules.md again",
     )
 
 

@@ -9,6 +9,8 @@ from elmo_cli.pretrained.load import load
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.input import InputSettings
 
+__all__ = ["dump_bilm_embeddings", "dump_token_embeddings"]
+
 
 def dump_bilm_embeddings(
     vocab_file: StrPath,

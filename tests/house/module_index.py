@@ -1,16 +1,21 @@
-"""The section of architecture.md that lists all modules with the first words of each."""
+"""The page `docs/contributing/modules.md`: all modules, with the first words of each."""
 
 from __future__ import annotations
 
 import ast
 from pathlib import Path
 
-HEADING = "## Modules\n"  # the last section of the page
-
 
 def index_of_modules(package: Path) -> str:
-    """The section without its heading: a list for each package, in alphabetical order."""
-    lines = ["", "Each line is the first sentence of the module itself.", "", "At the top:", ""]
+    """The text of the page: a list for each package, in alphabetical order."""
+    lines = [
+        "# Modules",
+        "",
+        "Each line is the first sentence of the module itself.",
+        "",
+        "At the top:",
+        "",
+    ]
     lines += _lines_of(package)
     folders = sorted(path.parent for path in package.rglob("__init__.py"))
     for folder in folders[1:]:

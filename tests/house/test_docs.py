@@ -34,7 +34,10 @@ PAGES = [
 # What needs another program runs in the tests of `tests/interop`.
 REASONS = {"downloads", "installs", "starts Ray", "trains for an hour", "takes minutes"}
 REASONS |= {"needs spaCy", "needs pyarrow"}
-BLOCK = re.compile(r"(?:<!-- not run: ([^\n]*) -->\n)?^```(\w*)\n(.*?)^```$", re.S | re.M)
+# The pages that `docs/_ext/command_pages.py` writes have the examples of the help.
+COMMAND_PAGES = ROOT / "docs" / "reference" / "commands"
+REASONS |= {"is an example of the help"}
+BLOCK = re.compile(r"(?:<!-- not run: ([^\n]*) -->\n)?^```([^\n]*)\n(.*?)^```$", re.S | re.M)
 FILE = re.compile(r"<!-- file: ([^\n]*) -->\n```text\n(.*?)^```$", re.S | re.M)
 LANGUAGES = {"sh", "console", "python", "text", "json", "ini"}
 WORDS = "The cat sat on the mat .\nI play a play .\nIt slept .\n"
@@ -60,7 +63,10 @@ def code_blocks() -> list[CodeBlock]:
     blocks = []
     for page in PAGES:
         for reason, language, code in BLOCK.findall(page.read_text("utf-8")):
-            blocks.append(CodeBlock(page=page, reason=reason, language=language, code=code))
+            if page.parent == COMMAND_PAGES:
+                reason = "is an example of the help"
+            if not language.startswith("{"):  # a directive of the site
+                blocks.append(CodeBlock(page=page, reason=reason, language=language, code=code))
     return blocks
 
 
