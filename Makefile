@@ -35,6 +35,7 @@ $(DOCS_STAMP): $(STAMP)
 
 docs: $(DOCS_STAMP)  ## write the pages of the commands, and build the site: build/site/index.html
 	$(BIN)/python docs/_ext/command_pages.py
+	rm -rf build/site
 	$(BIN)/python -m sphinx -q -W --keep-going -d build/site-cache docs build/site
 
 # Temporary files in memory where the system has such a folder: the suite waits for many fsyncs.
