@@ -9,10 +9,12 @@ from __future__ import annotations
 import ctypes
 import faulthandler
 import gc
+import math
 import os
 import pickle
 import resource
 import signal
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -99,21 +101,31 @@ def _run_child(work: Callable[[], object], files: Sequence[StrPath], pipe: int) 
 
 
 @contextmanager
-def memory_not_counted() -> Iterator[None]:
-    """Do not count what is allocated here, such as an imported program, as memory of a reader."""
-    limit, hard_limit = resource.getrlimit(resource.RLIMIT_AS)
+def start_up_not_counted() -> Iterator[None]:
+    """Do not count memory and CPU time that is used here, such as by an import, as a reader's."""
+    with (
+        _not_counted(resource.RLIMIT_AS, _memory_in_use),
+        _not_counted(resource.RLIMIT_CPU, lambda: math.ceil(time.process_time())),
+    ):
+        yield
+
+
+@contextmanager
+def _not_counted(kind: int, in_use: Callable[[], int]) -> Iterator[None]:
+    """Lift a limit, and then raise it by what was used in the meantime."""
+    limit, hard_limit = resource.getrlimit(kind)
     if limit == resource.RLIM_INFINITY:
         yield
         return
-    before = _memory_in_use()
-    resource.setrlimit(resource.RLIMIT_AS, (hard_limit, hard_limit))
+    before = in_use()
+    resource.setrlimit(kind, (hard_limit, hard_limit))
     try:
         yield
     finally:
-        limit += max(0, _memory_in_use() - before)
+        limit += max(0, in_use() - before)
         if hard_limit != resource.RLIM_INFINITY:
             limit = min(limit, hard_limit)
-        resource.setrlimit(resource.RLIMIT_AS, (limit, hard_limit))
+        resource.setrlimit(kind, (limit, hard_limit))
 
 
 def _memory_in_use() -> int:

@@ -7,7 +7,7 @@ from types import ModuleType
 
 from elmo_cli.errors import ElmoError
 from elmo_cli.files import StrPath
-from elmo_cli.isolate import memory_not_counted
+from elmo_cli.isolate import start_up_not_counted
 
 _DISTRIBUTIONS = {"sklearn": "scikit-learn"}  # names that differ from those of their modules
 
@@ -23,7 +23,7 @@ def import_program(module: str, extra: str, *, where: StrPath = "") -> ModuleTyp
         ElmoError: the program is not installed.
     """
     try:
-        with memory_not_counted():
+        with start_up_not_counted():
             return import_module(module)
     except ModuleNotFoundError as error:
         program = module.partition(".")[0]

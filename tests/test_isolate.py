@@ -16,7 +16,7 @@ import pytest
 
 from elmo_cli import isolate
 from elmo_cli.errors import EmbeddingsFileError, InputError, OutputError
-from elmo_cli.isolate import memory_not_counted, run_isolated
+from elmo_cli.isolate import run_isolated, start_up_not_counted
 
 
 def crash() -> None:
@@ -25,6 +25,11 @@ def crash() -> None:
 
 def loop() -> int:
     return sum(range(10**13))  # like HDF5, it looks for no signal
+
+
+def spend_time(seconds: float) -> None:
+    while time.process_time() < seconds:
+        pass
 
 
 def take_memory() -> int:
@@ -96,7 +101,7 @@ def test_an_imported_program_is_not_memory_of_the_reader(monkeypatch: pytest.Mon
     monkeypatch.setattr(isolate, "MIN_MEMORY", n_bytes)
 
     def read() -> int:
-        with memory_not_counted():
+        with start_up_not_counted():
             program = mmap.mmap(-1, 4 * n_bytes)
         content = mmap.mmap(-1, n_bytes // 2)
         return len(program) + len(content)
@@ -109,9 +114,21 @@ def test_an_imported_program_is_not_memory_of_the_reader(monkeypatch: pytest.Mon
         run_isolated(read_too_much, [], EmbeddingsFileError)
 
 
+def test_an_imported_program_is_not_time_of_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine, an import alone would take longer than a small file may."""
+    monkeypatch.setattr(isolate, "MIN_CPU_SECONDS", 1)
+
+    def read() -> int:
+        with start_up_not_counted():
+            spend_time(1.1)
+        return resource.getrlimit(resource.RLIMIT_CPU)[0]
+
+    assert run_isolated(read, [], EmbeddingsFileError) >= 2
+
+
 def test_memory_is_counted_as_before_where_it_has_no_limit() -> None:
     limits = resource.getrlimit(resource.RLIMIT_AS)
-    with memory_not_counted():
+    with start_up_not_counted():
         assert resource.getrlimit(resource.RLIMIT_AS) == limits
     assert resource.getrlimit(resource.RLIMIT_AS) == limits
 
@@ -131,7 +148,7 @@ _CHILD_OF_A_PROGRAM = """
 import sys, time
 from pathlib import Path
 from elmo_cli.errors import InputError
-from elmo_cli.isolate import memory_not_counted, run_isolated
+from elmo_cli.isolate import start_up_not_counted, run_isolated
 started, cleaned = map(Path, sys.argv[1:])
 
 def work():

@@ -26,7 +26,7 @@ from elmo_cli.analysis.mean_cosines import mean_cosine_with_mean, mean_pairwise_
 from elmo_cli.analysis.vectors import LayerView
 from elmo_cli.arrays import Float32Array, Int64Array
 from elmo_cli.files import StrPath
-from elmo_cli.isolate import memory_not_counted
+from elmo_cli.isolate import start_up_not_counted
 from elmo_cli.store.layouts import Key
 from elmo_cli.store.reader import Embeddings, open_embeddings
 
@@ -180,7 +180,7 @@ def measure_geometry(
 
 def _start_blas() -> None:
     """Let BLAS start its threads, whose memory is not that of the reader of an untrusted file."""
-    with memory_not_counted():
+    with start_up_not_counted():
         square = np.ones((512, 512))
         np.linalg.eigvalsh(square @ square)
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from importlib.resources import files
 from typing import Any
 
+from elmo_cli.isolate import start_up_not_counted
 from elmo_cli.text.input_settings import InputSettings
 
 # Bits of Punkt's orthographic context: seen inside a sentence with a capital, in lower case.
@@ -132,7 +133,12 @@ class EnglishTokenizer:
 
     @cached_property
     def _punkt(self) -> Any:
-        from nltk.tokenize.punkt import PunktLanguageVars, PunktParameters, PunktSentenceTokenizer
+        with start_up_not_counted():  # nltk imports scipy and scikit-learn where they are installed
+            from nltk.tokenize.punkt import (
+                PunktLanguageVars,
+                PunktParameters,
+                PunktSentenceTokenizer,
+            )
 
         # This search lasts as long as the paragraph is processed.
         ends, _ = _without_timeout((PunktLanguageVars().period_context_re(), ""))
