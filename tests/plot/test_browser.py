@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from html import unescape
 from pathlib import Path
@@ -12,20 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from chromium import CHROMIUM, NO_CHROMIUM
 
 from elmo_cli.analysis.query import Occurrence
 from elmo_cli.plot.token_plot import PlottedTokens, write_tokens
 
-
-def find_chromium() -> str | None:
-    for name in ("chromium", "chromium-browser", "chrome"):
-        path = shutil.which(name)
-        if path:
-            return path
-    return None
-
-
-CHROMIUM = find_chromium()
 SWITCHES = (
     "--headless=new",
     "--no-sandbox",
@@ -87,7 +77,7 @@ def visit(page: Path) -> tuple[dict[str, Any], list[str]]:
 
 
 @pytest.mark.browser
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: `apt-get install chromium`")
+@pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)
 def test_the_mouse_shows_sentences_as_text(tmp_path: Path) -> None:
     """Nothing of a sentence is run, no formula is read, and nothing is loaded or reported."""
     tokens = [Occurrence(number, 1, sentence) for number, sentence in enumerate(SENTENCES)]
