@@ -23,7 +23,6 @@ class CommandSummary:
 
     @property
     def flow(self) -> str:
-        """The inputs and the output of the command, joined by an arrow."""
         """The input and the output, such as `text -> embeddings`."""
         return f"{self.reads} -> {self.writes}"
 
@@ -58,10 +57,13 @@ COMMAND_GROUPS = (
         },
     ),
     CommandGroup(
-        "Models",
+        "Models and installation",
         {
             "models": CommandSummary(
                 "List, download, convert models.", reads="model", writes="model"
+            ),
+            "info": CommandSummary(
+                "Describe this installation.", reads="this machine", writes="facts"
             ),
         },
     ),

@@ -98,7 +98,7 @@ def offered(*words: str) -> list[tuple[str, str]]:
     return [(completion.type, completion.value) for completion in completions]
 
 
-NOT_FILES_FIRST = ("models", "probe", "finetune", "train", "evaluate", "predict", "plot")
+NOT_FILES_FIRST = ("models", "info", "probe", "finetune", "train", "evaluate", "predict", "plot")
 
 
 @pytest.mark.parametrize("command", [name for name in COMMAND_NAMES if name not in NOT_FILES_FIRST])
