@@ -64,10 +64,28 @@ _MODULES = {  # of each name
     "read_sentences": "elmo_cli.text.input",
 }
 
+# Names of AllenNLP and bilm-tf -> the module that has them with the same signatures.
+_NAMES_OF_OTHERS = {
+    "Elmo": "elmo_cli.interop.allennlp",
+    "ElmoEmbedder": "elmo_cli.interop.allennlp",
+    "ElmoTokenEmbedder": "elmo_cli.interop.allennlp",
+    "ScalarMix": "elmo_cli.interop.allennlp",
+    "batch_to_ids": "elmo_cli.interop.allennlp",
+    "remove_sentence_boundaries": "elmo_cli.interop.allennlp",
+    "dump_bilm_embeddings": "elmo_cli.interop.bilm_tf",
+    "dump_token_embeddings": "elmo_cli.interop.bilm_tf",
+}
+
 __all__ = ["__version__", *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _NAMES_OF_OTHERS:  # no AttributeError, whose text `from … import` replaces
+        raise ImportError(
+            f"{name} is not in elmo_cli: `from {_NAMES_OF_OTHERS[name]} import {name}`; "
+            "docs/guides/moving.md has what replaces the other names of AllenNLP and bilm-tf",
+            name="elmo_cli",
+        )
     if name not in _MODULES:
         raise AttributeError(f"module 'elmo_cli' has no attribute {name!r}")
     return getattr(import_module(_MODULES[name]), name)

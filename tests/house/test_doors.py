@@ -25,6 +25,15 @@ def test_all_public_names_can_be_imported():
         elmo_cli.no_such_name  # noqa: B018
 
 
+@pytest.mark.parametrize("name", elmo_cli._NAMES_OF_OTHERS)
+def test_a_name_of_another_program_is_refused_with_the_module_that_has_it(name):
+    with pytest.raises(ImportError, match=r"docs/guides/moving\.md") as refused:
+        exec(f"from elmo_cli import {name}")
+    (statement,) = re.findall(r"`(from \S+ import \S+)`", str(refused.value))
+    exec(statement)
+    assert name not in elmo_cli.__all__
+
+
 def test_the_tree_of_errors_shows_all_of_them():
     """The docstring of `elmo_cli.errors` lists each error with the built-in that it is, too."""
     shown = dict(re.findall(r"(?:─ |    )(\w+Error)\b(?: \((\w+)\))?", errors.__doc__))
