@@ -50,6 +50,7 @@ copybutton_exclude = ".linenos, .gp, .go"
 repository_pages = {
     "changelog": "CHANGELOG.md",
     "contributing/contributing": "CONTRIBUTING.md",
+    "contributing/report-a-vulnerability": "SECURITY.md",
     "contributing/speed-notes": "benchmarks/speed/NOTES.md",
     "reference/attribution": "weights/elmo-en/ATTRIBUTION.md",
     "reference/file-format": "elmo_cli/store/SCHEMA.md",

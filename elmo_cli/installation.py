@@ -36,7 +36,7 @@ _DRIVER_FILE = Path("/proc/driver/nvidia/version")
 
 
 def describe_installation(source: ModelSource) -> dict[str, Any]:
-    """Describe what can matter for a report of a bug; the fields are those of docs/json.md.
+    """Describe what can matter for a report of a bug, with the fields of docs/reference/json.md.
 
     Nothing fails: what cannot be found out is None, and a model or a PyTorch that cannot be loaded
     has `problem`.

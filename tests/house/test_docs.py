@@ -26,7 +26,7 @@ from elmo_cli.cli.command_groups import COMMAND_NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
     ROOT / "elmo_cli" / "store" / "SCHEMA.md",
     ROOT / "weights" / "elmo-en" / "README.md",
