@@ -10,7 +10,7 @@ UV_INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraint
 INSTALL = $(UV_INSTALL) $(1) || $(PIP_INSTALL) $(1)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo docs test test-all test-browser test-interop test-ray coverage bench bench-plain bench-cluster bench-train bench-paired paper fuzz check format texts pretrain card dist clean
+.PHONY: help install demo docs pictures test test-all test-browser test-interop test-ray coverage bench bench-plain bench-cluster bench-train bench-paired paper fuzz check format texts pretrain card dist clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -37,6 +37,9 @@ docs: $(DOCS_STAMP)  ## write the pages of the commands, and build the site: bui
 	$(BIN)/python docs/_ext/command_pages.py
 	rm -rf build/site
 	$(BIN)/python -m sphinx -q -W --keep-going -d build/site-cache docs build/site
+
+pictures: install  ## draw the picture of the README from the bundled model: docs/pictures/play-light.svg and -dark.svg
+	$(BIN)/python docs/pictures/play.py
 
 # Temporary files in memory where the system has such a folder: the suite waits for many fsyncs.
 IN_MEMORY := $(if $(wildcard /dev/shm/.),TMPDIR=/dev/shm)
@@ -100,7 +103,7 @@ fuzz: DAMAGES = 500
 fuzz: install  ## read DAMAGES=500 damaged files of each kind [ARGS="-k 'options or merge'"]
 	ELMO_DAMAGES=$(DAMAGES) $(BIN)/python -m pytest -q tests/fuzz/test_fuzz_readers.py $(ARGS)
 
-PYTHON_FILES := elmo_cli tests benchmarks docs/conf.py docs/_ext
+PYTHON_FILES := elmo_cli tests benchmarks docs/conf.py docs/_ext docs/pictures
 check: install  ## format, lint, types, pages of the commands
 	$(BIN)/ruff format --check $(PYTHON_FILES)
 	$(BIN)/ruff check $(PYTHON_FILES)
