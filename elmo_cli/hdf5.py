@@ -25,6 +25,10 @@ from elmo_cli.isolate import MEMORY_PER_BYTE, MIN_MEMORY
 from elmo_cli.messages import CORRUPT_HINT
 from elmo_cli.regular_files import is_regular
 
+# In files of elmo, the headers of data sets are in blocks of this size. HDF5 keeps a record in
+# memory of the unused end of each block, so with its default of 2 KiB, memory would grow with the
+# data sets.
+METADATA_BLOCK_BYTES = 8 << 10
 TRACKED = h5p.CRT_ORDER_TRACKED | h5p.CRT_ORDER_INDEXED
 _LOSSLESS = {1, 2, 3, 4, 32000}  # deflate, shuffle, fletcher32, szip, lzf
 _LAST_NUMBER = re.compile(r"[0-9]{1,18}$")

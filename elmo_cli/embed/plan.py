@@ -124,7 +124,7 @@ def estimate_bytes(job: EmbedJob, embedder: Embedder, n_sentences: int, n_tokens
     bytes_of_sentence, bytes_of_token = layout.metadata_bytes
     metadata_bytes = n_sentences * bytes_of_sentence + n_tokens * bytes_of_token
     total = vector_bytes + metadata_bytes
-    is_copied = not layout.data_start or format_of_output(job.output) is not HDF5
+    is_copied = format_of_output(job.output) is not HDF5
     written_twice = vector_bytes if is_copied else metadata_bytes
     return FileSize(total=total, peak=total + written_twice, is_copied=is_copied)
 

@@ -38,7 +38,13 @@ from elmo_cli.store.log_lines import (
     read_blocks,
     read_header,
 )
-from elmo_cli.store.output_file import copy_bytes, new_output_file, write_at, write_values
+from elmo_cli.store.output_file import (
+    copy_bytes,
+    new_output_file,
+    shortened_file,
+    write_at,
+    write_values,
+)
 from elmo_cli.store.spec import DTYPES, FileSpec
 from elmo_cli.store.unfinished import log_path, part_path
 from elmo_cli.text.sentence import Sentence
@@ -89,8 +95,9 @@ class BlockLog:
 
     def create(self, spec: FileSpec, *, overwrite: bool) -> None:
         """Begin a log; `overwrite`: OUT may be replaced, also by a run that resumes this one."""
-        self._set_spec(spec, overwrite)
-        header = encode_header(spec, overwrite=overwrite)
+        data_start = layout_of_spec(spec).data_start
+        self._set_spec(spec, overwrite, data_start)
+        header = encode_header(spec, overwrite=overwrite, data_start=data_start)
         with output_errors(self.name):
             os.ftruncate(self._lock.descriptor, 0)  # first, so that no older log is believed
             self._part_descriptor = os.open(self.part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o666)
@@ -100,7 +107,7 @@ class BlockLog:
         """Read the settings of an existing log; a ResumeError if they are corrupt."""
         header = read_header(self._path)
         self._log_end = header.line_end
-        self._set_spec(header.spec, header.overwrite)
+        self._set_spec(header.spec, header.overwrite, header.data_start)
 
     def verified_sentences(self) -> Iterator[Sentence]:
         """The sentences of all good blocks, after which both files are cut."""
@@ -148,7 +155,7 @@ class BlockLog:
             if self._format.module:
                 complete = self._write_with_values(attributes)
             else:
-                self._allocate()
+                self._allocate_metadata()
                 complete = self._write_complete(attributes)
             hint = "move it elsewhere; then `resume=True` completes the output of this run"
             publish(complete, self._out, overwrite=self.overwrite, hint=hint)
@@ -170,12 +177,13 @@ class BlockLog:
                 self._part_descriptor = -1
             self._lock.release()
 
-    def _set_spec(self, spec: FileSpec, overwrite: bool) -> None:
+    def _set_spec(self, spec: FileSpec, overwrite: bool, data_start: int) -> None:
         self.spec = spec
         self.overwrite = overwrite
         self._dtype = DTYPES[spec.dtype]
         self._layout = layout_of_spec(spec)
-        self._values_end = self._layout.data_start
+        self._data_start = data_start
+        self._values_end = data_start
 
     def _verified(self, block: LoggedBlock) -> list[Sentence]:
         """Count a block of an existing log as committed; an error of `INVALID` if it is corrupt."""
@@ -208,22 +216,21 @@ class BlockLog:
             os.fsync(self._lock.descriptor)
             self._synced_s = time.monotonic()
 
-    def _allocate(self) -> None:
-        """Raise an OSError now if there is no space for the HDF5 file, which cannot bear it."""
+    def _allocate_metadata(self) -> None:
+        """Raise an OSError now if there is no space for the metadata; HDF5 cannot bear it."""
         n_datasets = 1 + self.progress.sentences - self.progress.duplicates
-        begin = self._values_end if self._layout.data_start else 0
         # The log has all names, tokens and scales, which take less space in HDF5.
-        end = self._values_end + self._log_end + _BYTES_PER_DATASET * n_datasets
+        n_bytes = self._log_end + _BYTES_PER_DATASET * n_datasets
         with open(self._temporary, "wb") as opened:
             if hasattr(os, "posix_fallocate"):  # macOS has none
-                os.posix_fallocate(opened.fileno(), begin, end - begin)
+                os.posix_fallocate(opened.fileno(), self._values_end, n_bytes)
 
     def _write_complete(self, attributes: Mapping[str, Any]) -> Path:
         """Make OUT.part.tmp, or OUT.part if its values are in place, the complete file."""
         with open(self._temporary, "r+b", buffering=0) as opened:
             temporary = opened.fileno()
-            values = _PartValues(self._part_descriptor, self._layout.data_start, temporary)
-            sink = ValueSink(self.n_rows, values.put)
+            values = _PartValues(self._part_descriptor, self._data_start, temporary)
+            sink = ValueSink(self.n_rows, values.put, n_bytes=self._values_end - self._data_start)
             with new_output_file(self._temporary, self.spec, sink) as output:
                 for block in self._committed_blocks():
                     output.add_token_digests(block.token_digests)
@@ -241,7 +248,7 @@ class BlockLog:
     def _write_with_values(self, attributes: Mapping[str, Any]) -> Path:
         """Make OUT.part.tmp the complete file, in a format that is not HDF5."""
         module = self._format.load()
-        position = self._layout.data_start
+        position = self._data_start
         with open(self._temporary, "wb", buffering=0) as opened:
             compression = self._format.compressions[0]
             with module.new_output_file(self._temporary, self.spec, compression) as output:
@@ -272,8 +279,10 @@ class BlockLog:
 
     def _enclose_values(self, temporary: int) -> None:
         """Copy all but the values from OUT.part.tmp into OUT.part, which is then complete."""
-        start = self._layout.data_start
+        start = self._data_start
         end = self._values_end
+        if os.fstat(self._part_descriptor).st_size < end:
+            raise shortened_file()
         size = os.fstat(temporary).st_size
         copy_bytes(temporary, 0, self._part_descriptor, 0, start)
         copy_bytes(temporary, end, self._part_descriptor, end, size - end)
@@ -281,25 +290,33 @@ class BlockLog:
 
 
 class _PartValues:
-    """The values in OUT.part, in order: copied into the HDF5 file, unless they are in place.
+    """The values in OUT.part, in order: copied into the HDF5 file, unless all are in place.
 
-    Attributes:
-        are_in_place: whether HDF5 has put the values where OUT.part has them.
+    In place are values that HDF5 has put where OUT.part has them.
     """
 
     def __init__(self, part: int, start: int, target: int) -> None:
-        self.are_in_place = False
         self._part = part
         self._start = start
-        self._position = start
         self._target = target
+        self._position = start
+        self._is_copying = False
+
+    @property
+    def are_in_place(self) -> bool:
+        """Whether there are values, and all of them are in place."""
+        return self._position > self._start and not self._is_copying
 
     def put(self, address: int, values: AnyArray) -> None:
-        """Copy the next values to `address`; if the first are already there, all stay."""
-        if self._position == self._start:
-            self.are_in_place = self._start > 0 and address == self._start
-        if not self.are_in_place:
+        """Copy the next values to `address`, unless they and all before them are in place."""
+        if not self._is_copying and address != self._position:
+            self._copy_from_start()
+        if self._is_copying:
             copy_bytes(self._part, self._position, self._target, address, values.nbytes)
-        elif address != self._position:
-            raise ValueError("a layout with `data_start` has one data set for all values")
         self._position += values.nbytes
+
+    def _copy_from_start(self) -> None:
+        """Copy all values that were in place; the next ones are put elsewhere by HDF5."""
+        n_bytes = self._position - self._start
+        copy_bytes(self._part, self._start, self._target, self._start, n_bytes)
+        self._is_copying = True

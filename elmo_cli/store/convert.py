@@ -60,6 +60,7 @@ def convert(
             _converted_sentences(source, target, selection),
             _attributes(source, target, spec),
             n_rows=_count_rows(source),
+            preview=_converted_sentences(source, target, selection),
             overwrite=overwrite,
             compression=compression,
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,10 @@ from elmo_cli.arrays import AnyArray
 from elmo_cli.files import StrPath, check_output_path, lock_own, output_errors, publish, resolve
 from elmo_cli.store.digests import tokens_digest
 from elmo_cli.store.file_formats import NewFile, format_of_output
-from elmo_cli.store.layouts import UniqueNames, ValueSink, layout_of_spec
+from elmo_cli.store.layouts import UniqueNames, ValueSink, has_layers, layout_of_spec
 from elmo_cli.store.output_file import new_output_file, write_values
 from elmo_cli.store.reader import Embeddings
-from elmo_cli.store.spec import FileSpec
+from elmo_cli.store.spec import DTYPES, FileSpec
 from elmo_cli.text.sentence import Sentence
 
 
@@ -29,6 +30,7 @@ def write_derived_file(
     attributes: Mapping[str, Any],
     *,
     n_rows: int,
+    preview: Iterable[tuple[Sentence, AnyArray]] = (),
     overwrite: bool = False,
     compression: str = "none",
 ) -> dict[str, Any]:
@@ -36,6 +38,8 @@ def write_derived_file(
 
     Args:
         n_rows: of all vectors: types, sentences of a pooled file, or tokens.
+        preview: the sentences once more, read first by layouts that may leave some out. It tells
+            how many bytes are stored, so that the file has the bytes of one that `embed` writes.
         compression: one of those of the format.
     Returns:
         output, layout, dtype, sentences, tokens, bytes, sentence_map.
@@ -55,7 +59,14 @@ def write_derived_file(
             if file_format.module:
                 new_file = file_format.load().new_output_file(temporary, spec, compression)
             else:
-                new_file = new_output_file(temporary, spec, ValueSink(n_rows, put))
+                n_bytes = 0
+                if layout_of_spec(spec).keeps_first:
+                    n_bytes = _count_bytes(preview, spec)
+                else:
+                    first, sentences = _peek(sentences)
+                    if first is not None:
+                        n_bytes = _value_bytes(first, n_rows, spec)
+                new_file = new_output_file(temporary, spec, ValueSink(n_rows, put, n_bytes))
             with new_file as output:
                 _write(output, spec, sentences, attributes)
             os.fsync(lock.descriptor)
@@ -75,6 +86,34 @@ def write_derived_file(
             "bytes": Path(out).stat().st_size,
             "sentence_map": written.reader.has_map,
         }
+
+
+def _peek(
+    sentences: Iterable[tuple[Sentence, AnyArray]],
+) -> tuple[AnyArray | None, Iterable[tuple[Sentence, AnyArray]]]:
+    """The first array, None if there is none; and all sentences, the first one included."""
+    iterator = iter(sentences)
+    first = next(iterator, None)
+    if first is None:
+        return None, iterator
+    return first[1], chain([first], iterator)
+
+
+def _value_bytes(array: AnyArray, n_rows: int, spec: FileSpec) -> int:
+    """The bytes of all values of a file, from one of its arrays."""
+    n_layers = array.shape[0] if has_layers(array, pooled=spec.pooled) else 1
+    dim: int = array.shape[-1]
+    return n_rows * n_layers * dim * DTYPES[spec.dtype].itemsize
+
+
+def _count_bytes(preview: Iterable[tuple[Sentence, AnyArray]], spec: FileSpec) -> int:
+    """The bytes of the values of those sentences that are stored."""
+    names = UniqueNames(layout_of_spec(spec))
+    n_values = 0
+    for sentence, array in preview:
+        if names.add(sentence):
+            n_values += array.size
+    return n_values * DTYPES[spec.dtype].itemsize
 
 
 def _write(

@@ -27,6 +27,8 @@ from elmo_cli.store.unfinished import log_path
 from elmo_cli.text.sentence import Sentence
 
 MAGIC = b'{"elmo_block_log":1,'
+# Where the values begin in OUT.part, by layout, if the first line of its log does not record it.
+_FORMER_DATA_STARTS = {"flat": 12288, "bilm-types": 12288}  # in all other layouts at 0
 # What reading a corrupt line may raise.
 INVALID = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
 
@@ -126,6 +128,7 @@ class LogHeader:
 
     spec: FileSpec
     overwrite: bool  # whether OUT may be replaced
+    data_start: int  # the position of the first value in OUT.part, in bytes
     line_end: int
 
 
@@ -156,9 +159,12 @@ def read_header(log: Path) -> LogHeader:
     """Read the first line; a ResumeError if it is corrupt."""
     try:
         record, line_end = next(_lines(log))
+        spec = FileSpec.from_attributes(record["settings"])
+        former_data_start = _FORMER_DATA_STARTS.get(spec.layout, 0)
         return LogHeader(
-            spec=FileSpec.from_attributes(record["settings"]),
+            spec=spec,
             overwrite=bool(record["overwrite"]),
+            data_start=int(record.get("data_start", former_data_start)),
             line_end=line_end,
         )
     except (*INVALID, StopIteration):
@@ -191,10 +197,15 @@ def read_blocks(log: Path) -> Iterator[LoggedBlock]:
         )
 
 
-def encode_header(spec: FileSpec, *, overwrite: bool) -> bytes:
+def encode_header(spec: FileSpec, *, overwrite: bool, data_start: int) -> bytes:
     """The first line, which begins with `MAGIC`."""
-    settings = spec.to_attributes()
-    return _encode_line({"elmo_block_log": 1, "overwrite": overwrite, "settings": settings})
+    record = {
+        "elmo_block_log": 1,
+        "overwrite": overwrite,
+        "data_start": data_start,
+        "settings": spec.to_attributes(),
+    }
+    return _encode_line(record)
 
 
 def encode_block(

@@ -16,7 +16,7 @@ from h5py import h5f, h5p
 
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import ElmoError
-from elmo_cli.hdf5 import TRACKED
+from elmo_cli.hdf5 import METADATA_BLOCK_BYTES, TRACKED
 from elmo_cli.store.large_attributes import write_numbers
 from elmo_cli.store.layouts import Layout, LineCheck, StoredSentence, ValueSink, layout_of_spec
 from elmo_cli.store.layouts.spool import Spool
@@ -26,9 +26,6 @@ from elmo_cli.store.spec import FileSpec, write_attributes
 _COPIED_BYTES = 1 << 20  # at a time
 # Metadata that HDF5 caches; in memory, a header of 272 bytes takes several times as much.
 _METADATA_CACHE_BYTES = 4 << 20
-# In the file, the headers of data sets are in blocks of this size. HDF5 keeps a record in memory of
-# the unused end of each block, so with its default of 2 KiB memory would grow with the data sets.
-_METADATA_BLOCK_BYTES = 8 << 10
 
 
 class OutputFile:
@@ -120,7 +117,7 @@ def _new_hdf5(path: Path, alignment: int) -> h5py.File:
     cache = access.get_mdc_config()
     cache.max_size = _METADATA_CACHE_BYTES
     access.set_mdc_config(cache)
-    access.set_meta_block_size(_METADATA_BLOCK_BYTES)
+    access.set_meta_block_size(METADATA_BLOCK_BYTES)
     creation = h5p.create(h5p.FILE_CREATE)
     creation.set_link_creation_order(TRACKED)
     creation.set_attr_creation_order(TRACKED)
@@ -151,6 +148,11 @@ def copy_bytes(source: int, start: int, target: int, position: int, n_bytes: int
     while start < end:
         content = os.pread(source, min(_COPIED_BYTES, end - start), start)
         if not content:
-            raise OSError(errno.EIO, "a file became shorter while it was read")
+            raise shortened_file()
         start += len(content)
         position = write_at(target, content, position)
+
+
+def shortened_file() -> OSError:
+    """The error for a file that ends before what was written to it."""
+    return OSError(errno.EIO, "a file became shorter while it was read")

@@ -120,6 +120,7 @@ def merge_shards(
         _sentences(shards),
         _merged_attributes(shards, keeps_first=layout.keeps_first),
         n_rows=n_tokens if has_vectors_of_tokens else n_sentences,
+        preview=_sentences(shards),
         overwrite=overwrite,
         compression=compression,
     )

@@ -189,15 +189,15 @@ def test_dry_run_writes_nothing_and_prints_sizes() -> None:
     plan = json.loads(made(*command, "--dry-run", "--json").out)
     assert sorted(os.listdir()) == before
     assert re.fullmatch(
-        rf"out\.hdf5: 300 sentences, {n_tokens:,} tokens, about ([\d.]+) KiB "
-        r"\(([\d.]+) KiB on disk while it is being completed\), about \d+ s \(\d+ s to \d+ s\); "
+        rf"out\.hdf5: 300 sentences, {n_tokens:,} tokens, about ([\d.]+) KiB, "
+        r"about \d+ s \(\d+ s to \d+ s\); "
         r"nothing was written\n",
         done.out.decode(),
     )
     made(*command)
     size = os.path.getsize("out.hdf5")
     assert plan.pop("bytes") == pytest.approx(size, rel=0.3)
-    assert 0.7 * size < plan.pop("peak_bytes") < 2.6 * size
+    assert 0.7 * size < plan.pop("peak_bytes") < 1.8 * size  # this model has 16 dimensions
     low, high = plan.pop("seconds_range")
     assert 0 < low <= plan.pop("seconds") <= high
     assert plan == {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from writer_runs import SETTINGS, WAYS, append, array, attributes, names, run, sentences, spec
 
+from elmo_cli import hdf5
 from elmo_cli.errors import InputError, OutputError, ResumeError
-from elmo_cli.store import block_log, output_file, recorded_facts
+from elmo_cli.store import block_log, log_lines, output_file, recorded_facts
 from elmo_cli.store.derived_file import write_derived_file
 from elmo_cli.store.layouts import StoredSentence, ValueSink, flat, layout_of_spec
+from elmo_cli.store.layouts.base import SENTENCE_MAP
+from elmo_cli.store.layouts.sentence_datasets import DatasetLayout, DatasetWriter
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.store.spec import FileSpec, read_attributes, write_attributes
+from elmo_cli.store.unfinished import log_path, part_path
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.sentence import Sentence
 
@@ -70,20 +75,79 @@ def test_what_was_appended_is_read_back_whatever_the_blocks(way: str, tmp_path: 
             np.testing.assert_allclose(values, expected, atol=tolerance)
 
 
-@pytest.mark.parametrize("way", ["bilm-types", "flat", "int8", "pooled"])
+def is_written_in_place(out: Path, way: str, **changes: Any) -> bool:
+    """Whether the unfinished output itself becomes the file."""
+    run(out, way, finish=False, overwrite=True)
+    inode = os.stat(f"{out}.part").st_ino
+    run(out, way, resume=True, **changes)
+    return os.stat(out).st_ino == inode
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_values_that_hdf5_puts_elsewhere_are_copied(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The address is a forecast: a wrong one must cost a copy, and no byte."""
-    run(tmp_path / "in_place.hdf5", way)
+    assert is_written_in_place(tmp_path / "in_place.hdf5", way)
+    expected = (tmp_path / "in_place.hdf5").read_bytes()
     layout = layout_of_spec(spec(way))
-    with h5py.File(tmp_path / "in_place.hdf5") as file:
-        values = next(iter(file.values()))
-        assert values.id.get_offset() == layout.data_start
     for forecast in (0, 4096 * 9):
         monkeypatch.setattr(type(layout), "data_start", forecast)
-        run(tmp_path / "copied.hdf5", way, overwrite=True)
-        assert (tmp_path / "in_place.hdf5").read_bytes() == (tmp_path / "copied.hdf5").read_bytes()
+        assert not is_written_in_place(tmp_path / "copied.hdf5", way)
+        assert (tmp_path / "copied.hdf5").read_bytes() == expected
+
+
+@pytest.mark.parametrize("way", ["allennlp", "lines", "e2e-coref", "bio-embeddings"])
+@pytest.mark.parametrize("n_in_place", [0, 1, 4])
+def test_data_sets_that_hdf5_puts_elsewhere_are_copied(
+    n_in_place: int, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The order of data sets is a forecast too, of each of them: here a byte lies between two."""
+    run(tmp_path / "in_place.hdf5", way)
+    real_add = DatasetWriter.add
+
+    def add(writer: DatasetWriter, stored: StoredSentence) -> None:
+        if writer._n_sentences == n_in_place:
+            hdf5.create_contiguous(writer.file, SENTENCE_MAP, (1,), np.dtype("u1"))
+            del writer.file[SENTENCE_MAP]
+            hdf5.create_contiguous(writer.file, SENTENCE_MAP, (3,), np.dtype("u1"))
+        real_add(writer, stored)
+        if writer._n_sentences == 6:
+            del writer.file[SENTENCE_MAP]
+
+    monkeypatch.setattr(DatasetWriter, "add", add)
+    assert not is_written_in_place(tmp_path / "copied.hdf5", way)
+    with (
+        open_embeddings(tmp_path / "in_place.hdf5") as in_place,
+        open_embeddings(tmp_path / "copied.hdf5") as copied,
+    ):
+        assert list(copied.problems()) == []
+        assert list(copied) == list(in_place)
+        for key in in_place:
+            np.testing.assert_array_equal(copied[key], in_place[key])
+
+
+@pytest.mark.parametrize("way", ["allennlp", "manylangs", "dygie", "flat", "bilm-types"])
+def test_an_unfinished_output_of_an_earlier_version_is_resumed(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its log does not say where the values begin; in layouts of data sets, it was byte 0."""
+    run(tmp_path / "out.hdf5", way)
+    expected = (tmp_path / "out.hdf5").read_bytes()
+    layout = layout_of_spec(spec(way))
+    old = tmp_path / "old.hdf5"
+    with monkeypatch.context() as patch:
+        if isinstance(layout, DatasetLayout):
+            patch.setattr(type(layout), "data_start", 0)
+        run(old, way, n=4, finish=False)
+    log = log_path(part_path(old))
+    header, rest = log.read_bytes().split(b"\n", 1)
+    record = json.loads(header.rpartition(b" ")[0])
+    del record["data_start"]
+    log.write_bytes(log_lines._encode_line(record) + rest)
+    writer = run(old, way, resume=True)
+    assert writer.warnings == []
+    assert old.read_bytes() == expected
 
 
 @pytest.mark.parametrize("way", ["allennlp", "manylangs", "flat", "int8"])

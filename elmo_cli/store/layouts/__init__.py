@@ -22,6 +22,7 @@ from elmo_cli.store.layouts.base import (
     SentenceWriter,
     StoredSentence,
     ValueSink,
+    has_layers,
     is_number,
 )
 from elmo_cli.store.layouts.bilm_types import BilmTypes
@@ -47,6 +48,7 @@ __all__ = [
     "StoredSentence",
     "UniqueNames",
     "ValueSink",
+    "has_layers",
     "is_number",
     "layout_of_attributes",
     "layout_of_file",

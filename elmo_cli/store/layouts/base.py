@@ -68,6 +68,7 @@ class ValueSink:
 
     n_rows: int  # sum of the first axis of all `StoredSentence.values`
     put: Callable[[int, AnyArray], None]  # takes the values that belong at an address of the file
+    n_bytes: int = 0  # of all values, if one sentence has to follow the other; 0: anywhere
 
 
 Facts = dict[str, Any]  # attributes for the root of the file
@@ -214,8 +215,7 @@ class Layout(ABC):
     noun: ClassVar[str] = "sentence"  # one of them
     hint: ClassVar[str] = "number each sentence once, in rising order"  # for refused names
     alignment: ClassVar[int] = 1  # of the objects in its files, in bytes
-    # Where HDF5 puts the values if one data set holds all; 0: they are copied out of OUT.part.
-    data_start: ClassVar[int] = 0
+    data_start: ClassVar[int]  # where HDF5 is expected to put the first value, in bytes
     metadata_bytes: ClassVar[tuple[int, int]] = (412, 0)  # about, per sentence and per token
 
     def dataset_name(self, sentence: Sentence) -> str:
@@ -267,6 +267,11 @@ class Layout(ABC):
     def matches(self, file: h5py.File, sample: SampledDatasets) -> bool:
         """Whether a file of another program, of which some data sets are given, has this layout."""
         return False
+
+
+def has_layers(array: AnyArray, *, pooled: bool) -> bool:
+    """Whether an array has an axis of layers."""
+    return array.ndim == (2 if pooled else 3)
 
 
 def is_name(name: str) -> bool:

@@ -8,6 +8,8 @@ and merged shards have the right number of tokens.
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 from array import array
 from collections.abc import Iterator
 from dataclasses import replace
@@ -29,30 +31,43 @@ from elmo_cli.store.layouts.base import (
 )
 from elmo_cli.store.layouts.sentence_datasets import DatasetReader, DatasetWriter, NameLayout
 from elmo_cli.store.layouts.seqvec import ids_of_key, no_id
+from elmo_cli.store.layouts.spool import Spool
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.input_settings import MAX_TOKENS
 from elmo_cli.text.sentence import Sentence
 
 _ORIGINAL_ID = "original_id"
+_MAX_PENDING = 1 << 20  # bytes of ids in memory
 
 
 class SequenceWriter(DatasetWriter):
-    """Creates data sets with the ids of their sequences."""
+    """Creates data sets, and at the end their attributes, which would lie between the values."""
 
     def __init__(self, layout: Layout, file: h5py.File, spec: FileSpec, sink: ValueSink) -> None:
         super().__init__(layout, file, spec, sink)
         self._lengths = array("I")
+        self._ids = Spool(os.path.dirname(file.filename), "u1")  # lines of JSON: name, id
 
     def add(self, stored: StoredSentence) -> None:
-        dataset = h5py.Dataset(self.create_dataset(stored))
-        dataset.attrs[_ORIGINAL_ID] = stored.sentence.document
-        self._lengths.append(len(stored.sentence.tokens))
+        super().add(stored)
+        sentence = stored.sentence
+        line = json.dumps([self.layout.dataset_name(sentence), sentence.document])
+        self._ids.pending.frombytes(f"{line}\n".encode("ascii"))
+        if len(self._ids.pending) > _MAX_PENDING:
+            self._ids.move_to_disk()
+        self._lengths.append(len(sentence.tokens))
 
     def finish(self) -> Facts:
         attributes = super().finish()
+        for line in self._ids.lines():
+            name, original_id = json.loads(line)
+            self.file[name].attrs[_ORIGINAL_ID] = original_id
         if self.spec.pooled:
             attributes["sequence_lengths"] = np.array(self._lengths, "<u4")
         return attributes
+
+    def close(self) -> None:
+        self._ids.close()
 
 
 class SequenceReader(DatasetReader):

@@ -26,6 +26,7 @@ from elmo_cli.store.layouts.base import (
     SentenceWriter,
     StoredSentence,
     ValueSink,
+    has_layers,
     is_name,
     is_number,
 )
@@ -36,6 +37,9 @@ class DatasetWriter(SentenceWriter):
     """Creates groups and contiguous data sets, one per sentence.
 
     It reuses property lists, types and extents, and is 1.5 times as fast as h5py's functions.
+
+    If the sink states its bytes, the values of all sentences are consecutive in the file. HDF5 does
+    not promise this, so the sink compares each address.
     """
 
     def __init__(self, layout: Layout, file: h5py.File, spec: FileSpec, sink: ValueSink) -> None:
@@ -56,18 +60,10 @@ class DatasetWriter(SentenceWriter):
         self._starts: dict[str, tuple[int, ...]] = {"": ()}
         # The value in `_starts` for each sentence since the first group was created.
         self._groups: list[tuple[int, ...]] = []
+        self._end_mark = self._reserve(sink.n_bytes) if sink.n_bytes else None
 
     def add(self, stored: StoredSentence) -> None:
         """Create the data set of a sentence; its values go to the sink."""
-        self.create_dataset(stored)
-
-    def dataset_shape(self, values: AnyArray) -> tuple[int, ...]:
-        """The shape of the data set of some values."""
-        shape: tuple[int, ...] = values.shape
-        return shape
-
-    def create_dataset(self, stored: StoredSentence) -> h5d.DatasetID:
-        """Create the data set of a sentence, whose values go to the sink, and return it."""
         parent, _, leaf = self.layout.dataset_name(stored.sentence).rpartition("/")
         if parent != self._last_path:
             self._last_group = self._group(parent)
@@ -86,19 +82,37 @@ class DatasetWriter(SentenceWriter):
         )
         if values.size:
             self.sink.put(dataset.get_offset(), values)
-        return dataset
+
+    def dataset_shape(self, values: AnyArray) -> tuple[int, ...]:
+        """The shape of the data set of some values."""
+        shape: tuple[int, ...] = values.shape
+        return shape
 
     def finish(self) -> Facts:
         """Return `sentence_order`: the position in the text of each data set, in file order.
 
         It is left out unless groups make the two orders differ.
         """
+        self._end_mark = None  # closing the last handle removes the data set
         n_before_groups = self._n_sentences - len(self._groups)  # all in the root
         numbers = range(n_before_groups, self._n_sentences)
         order = sorted(numbers, key=lambda i: (*self._groups[i - n_before_groups], i))
         if order == list(numbers):
             return {}
         return {"sentence_order": np.array([*range(n_before_groups), *order], "<u4")}
+
+    def _reserve(self, n_bytes: int) -> h5d.DatasetID:
+        """Let HDF5 put the next data sets one after the other into this many bytes.
+
+        They fill the space of a data set without a name, which is removed when it is closed. What
+        is removed at the end of a file only makes the file shorter; so one more data set, of one
+        byte, is at the end until all sentences are added.
+        """
+        kind = h5t.py_create(np.dtype("u1"))
+        values = h5d.create(self._root, None, kind, self._space((n_bytes,)), self._properties)
+        end_mark = h5d.create(self._root, None, kind, self._space((1,)), self._properties)
+        values.close()
+        return end_mark
 
     def _space(self, shape: tuple[int, ...]) -> h5s.SpaceID:
         """The extent of a data set."""
@@ -269,6 +283,7 @@ class DatasetLayout(Layout):
 
     writer = DatasetWriter
     reader = DatasetReader
+    data_start = hdf5.METADATA_BLOCK_BYTES  # the root group is in the first block of metadata
     layers_last: ClassVar[bool] = False  # and of size 1 where there is one layer
 
     def names_for(self, key: Key) -> Iterator[str]:
@@ -307,8 +322,3 @@ class NameLayout(DatasetLayout):
 
     def key_of_name(self, name: str) -> str:
         return name
-
-
-def has_layers(array: AnyArray, *, pooled: bool) -> bool:
-    """Whether an array has an axis of layers."""
-    return array.ndim == (2 if pooled else 3)

@@ -24,6 +24,7 @@ from elmo_cli.store.layouts.base import (
     SentenceInfo,
     StoredSentence,
     ValueSink,
+    has_layers,
 )
 from elmo_cli.store.layouts.documents import document_and_place
 from elmo_cli.store.layouts.line_tokens import split_line
@@ -31,7 +32,6 @@ from elmo_cli.store.layouts.sentence_datasets import (
     DatasetReader,
     DatasetWriter,
     NameLayout,
-    has_layers,
 )
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence
