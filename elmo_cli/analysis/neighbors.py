@@ -8,24 +8,26 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from elmo_cli.analysis.cosine_search import (
+    CHUNK_TOKENS,
+    Candidate,
+    CosineSearch,
+    VectorChunk,
+)
 from elmo_cli.analysis.query import Occurrence, check_has_tokens, find_marked, find_tokens
-from elmo_cli.analysis.vectors import LayerView, check_comparable
-from elmo_cli.arrays import BoolArray, Float32Array, Float64Array
+from elmo_cli.analysis.vectors import LayerRun, LayerView, check_comparable
+from elmo_cli.arrays import AnyArray, BoolArray, Float32Array, Float64Array
 from elmo_cli.errors import EmbeddingsFileError, ModelError, UsageError
 from elmo_cli.isolate import run_isolated
-from elmo_cli.store.layouts import Key
 from elmo_cli.store.reader import open_embeddings
-from elmo_cli.text.sentence import Tokens
 
 if TYPE_CHECKING:
     from elmo_cli.embed.embedder import Embedder
 
-CHUNK_TOKENS = 512  # tokens compared at once; more do not fit into the cache of a processor
-DIGITS = 6  # of a cosine, so that equal vectors have equal cosines in spite of rounding
 _TYPED = "`text`"  # in place of a file
 
 
@@ -47,22 +49,6 @@ class Neighbors:
     n_compared: int  # tokens (or sentences, or types) of the file
     sentences_without_tokens: int  # that `same_word` skipped, because tokens are not stored
     neighbors: list[list[tuple[Occurrence, float]]]  # of each query with cosines, nearest first
-
-
-class _ComparedSentence(NamedTuple):
-    key: Key
-    tokens: Tokens | None  # None also where they are not needed
-    n_vectors: int  # in the file
-    vectors: Float32Array  # (token, dim); (0, dim) where they are not needed
-
-
-class _Candidate(NamedTuple):
-    """A token near a query; the nearest one is the smallest, and ties are in file order."""
-
-    negative_cosine: float
-    number: int  # of its vector, in the whole file
-    key: Key
-    position: int  # in its sentence
 
 
 @dataclass(frozen=True)
@@ -208,7 +194,7 @@ def nearest(
     """Find the `k` tokens nearest to each query by cosine; ties are in file order.
 
     The sentence of a query, sentences with the same tokens and zero vectors are left out. The file
-    is read once, `CHUNK_TOKENS` at a time.
+    is read once, in runs.
 
     Args:
         same_word: compare only with the same word form (case-insensitive); only the vectors of
@@ -221,41 +207,26 @@ def nearest(
     if same_word:
         _check_words(view, queries)
         words = {(query.token.token or "").lower() for query in queries}
+    lengths = _lengths_with_tokens(view, queries, same_word=same_word)
     query_vectors = np.stack([_unit_vector(query) for query in queries])  # (query, dim)
-    best: list[list[_Candidate]] = [[] for _ in queries]
+    search = CosineSearch(view, query_vectors, k)
     n_compared = 0
     n_without_tokens = 0
-    lengths = _lengths_with_tokens(view, queries, same_word=same_word)
-    for chunk in _chunks(view, lengths, words):
-        vectors = np.concatenate([sentence.vectors for sentence in chunk], dtype=np.float64)
-        norms = np.linalg.norm(vectors, axis=-1)  # (vector,)
-        is_zero = norms == 0
-        # Without BLAS, whose threads may fail to start in a process with limited memory.
-        products = np.einsum("td,qd->qt", vectors, query_vectors)
-        cosines = (products / np.where(is_zero, 1, norms)).round(DIGITS)  # (query, vector)
-        origins = _origins(chunk)
-        for number, query in enumerate(queries):
-            own_key = query.token.key if query.source == view.path else None
-            is_excluded = is_zero | _is_excluded(chunk, query.token, own_key, same_word)
-            own_cosines = np.where(is_excluded, -np.inf, cosines[number])
-            for index in np.argsort(-own_cosines, kind="stable")[:k].tolist():
-                if not np.isfinite(own_cosines[index]):
-                    break  # the rest is excluded too
-                key, position = origins[index]
-                candidate = _Candidate(
-                    negative_cosine=-float(own_cosines[index]),
-                    number=n_compared + index,
-                    key=key,
-                    position=position,
-                )
-                best[number].append(candidate)
-            best[number] = sorted(best[number])[:k]
-        n_compared += sum(sentence.n_vectors for sentence in chunk)
-        n_without_tokens += sum(sentence.tokens is None for sentence in chunk)
+    for run in view.runs():
+        numbers: Sequence[int] = range(len(run))
+        if words is not None:
+            found = _find_words(run, words)
+            numbers = found.numbers
+            n_compared += found.n_other_vectors
+            n_without_tokens += found.n_without_tokens
+        for chunk in _chunks(run, numbers):
+            n_compared += len(chunk.vectors)
+            exclusions = _Exclusions(view.path, chunk, queries, lengths, same_word)
+            search.add(chunk, exclusions.of_query)
     return Neighbors(
         n_compared=n_compared,
-        sentences_without_tokens=n_without_tokens if same_word else 0,
-        neighbors=[_with_cosines(view, candidates) for candidates in best],
+        sentences_without_tokens=n_without_tokens,
+        neighbors=[_with_cosines(view, candidates) for candidates in search.best],
     )
 
 
@@ -268,17 +239,8 @@ def _lengths_with_tokens(
     return {len(query.token.tokens or ()) for query in queries}
 
 
-def _origins(chunk: Sequence[_ComparedSentence]) -> list[tuple[Key, int]]:
-    """Return the key of the sentence of each vector, and its position there, (vector,)."""
-    origins = []
-    for sentence in chunk:
-        for position in range(len(sentence.vectors)):
-            origins.append((sentence.key, position))
-    return origins
-
-
 def _with_cosines(
-    view: LayerView, candidates: Sequence[_Candidate]
+    view: LayerView, candidates: Sequence[Candidate]
 ) -> list[tuple[Occurrence, float]]:
     """Return the tokens of candidates, with their cosines."""
     neighbors = []
@@ -315,79 +277,97 @@ def _unit_vector(query: Query) -> Float64Array:
     return unit
 
 
-def _chunks(
-    view: LayerView, lengths: Container[int] | None, words: Set[str] | None
-) -> Iterator[list[_ComparedSentence]]:
-    """Yield all sentences in chunks; a chunk ends at `CHUNK_TOKENS` vectors or as many sentences.
+@dataclass(frozen=True)
+class _SentencesWithWords:
+    """The sentences of a run that contain one of some words.
 
-    Args:
-        lengths: number of tokens of the sentences whose tokens are read, which is slow; None for
-            all.
-        words: in lower case; only vectors of sentences with one of them are read. None for all.
+    Attributes:
+        numbers: of these sentences in the run.
+        n_other_vectors: of all other sentences.
+        n_without_tokens: sentences whose tokens are not stored.
     """
-    chunk: list[_ComparedSentence] = []
-    n_vectors = 0
-    for key in view:
-        sentence = _compared_sentence(view, key, lengths, words)
-        chunk.append(sentence)
-        n_vectors += len(sentence.vectors)
-        if n_vectors >= CHUNK_TOKENS or len(chunk) >= CHUNK_TOKENS:
-            yield chunk
-            chunk = []
-            n_vectors = 0
-    if chunk:
-        yield chunk
+
+    numbers: list[int]
+    n_other_vectors: int
+    n_without_tokens: int
 
 
-def _compared_sentence(
-    view: LayerView, key: Key, lengths: Container[int] | None, words: Set[str] | None
-) -> _ComparedSentence:
-    """Read the vectors and the tokens of a sentence as far as they are needed.
-
-    Args:
-        lengths, words: those of `_chunks`.
-    """
-    if words is None:
-        vectors = view.vectors(key)
-        needs_tokens = lengths is None or len(vectors) in lengths
-        tokens = view.tokens(key) if needs_tokens else None
-        return _ComparedSentence(key, tokens, n_vectors=len(vectors), vectors=vectors)
-    no_vectors = np.zeros((0, view.embeddings.dim), np.float32)
-    tokens = view.embeddings.tokens(key)  # not yet compared with the number of vectors
-    if tokens and words.isdisjoint(map(str.lower, tokens)):
-        return _ComparedSentence(key, tokens, n_vectors=len(tokens), vectors=no_vectors)
-    tokens = view.tokens(key)
-    if tokens is None:
-        n_vectors = view.n_vectors(key)
-        return _ComparedSentence(key, None, n_vectors=n_vectors, vectors=no_vectors)
-    vectors = view.vectors(key)
-    return _ComparedSentence(key, tokens, n_vectors=len(vectors), vectors=vectors)
-
-
-def _is_excluded(
-    chunk: Sequence[_ComparedSentence], query: Occurrence, own_key: Key | None, same_word: bool
-) -> BoolArray:
-    """Mark the vectors of the sentence of the query and those of other words, (vector,).
-
-    Args:
-        own_key: of the sentence of the query, if it is in the same file.
-        same_word: also mark all tokens of other words, or of unknown ones.
-    """
-    word = None
-    if same_word and query.token is not None:
-        word = query.token.lower()
-    is_excluded: list[bool] = []
-    for sentence in chunk:
-        n_vectors = len(sentence.vectors)
-        if n_vectors == 0:  # none was read
-            continue
-        has_same_tokens = sentence.tokens is not None and sentence.tokens == query.tokens
-        if sentence.key == own_key or has_same_tokens:
-            is_excluded += [True] * n_vectors
-        elif word is None:
-            is_excluded += [False] * n_vectors
-        elif sentence.tokens is None:
-            is_excluded += [True] * n_vectors
+def _find_words(run: LayerRun, words: Set[str]) -> _SentencesWithWords:
+    """Find the sentences that contain one of some words in lower case, without their vectors."""
+    run.read_tokens()
+    numbers = []
+    n_other_vectors = 0
+    n_without_tokens = 0
+    for number in range(len(run)):
+        tokens = run.recorded_tokens(number)  # not yet compared with the number of vectors
+        if tokens and words.isdisjoint(map(str.lower, tokens)):
+            n_other_vectors += len(tokens)
+        elif run.tokens(number) is None:
+            n_other_vectors += run.n_vectors(number)
+            n_without_tokens += 1
         else:
-            is_excluded += [token.lower() != word for token in sentence.tokens]
-    return np.array(is_excluded, np.bool_)
+            numbers.append(number)
+    return _SentencesWithWords(numbers, n_other_vectors, n_without_tokens)
+
+
+def _chunks(run: LayerRun, numbers: Sequence[int]) -> Iterator[VectorChunk]:
+    """Yield the vectors of sentences of a run; of those in one array, all vectors at once.
+
+    Otherwise, a chunk ends at `CHUNK_TOKENS` vectors.
+    """
+    in_one_array = run.all_vectors()
+    if in_one_array is not None and len(numbers) == len(run):
+        vectors, ends = in_one_array
+        yield VectorChunk(run, numbers, ends, vectors)
+        return
+    begin = 0
+    arrays: list[AnyArray] = []
+    ends_so_far = [0]
+    for index, number in enumerate(numbers, 1):
+        array = run.stored_vectors(number)
+        arrays.append(array)
+        ends_so_far.append(ends_so_far[-1] + len(array))
+        if ends_so_far[-1] >= CHUNK_TOKENS or index == len(numbers):
+            chunk_ends = np.array(ends_so_far[1:])
+            yield VectorChunk(run, numbers[begin:index], chunk_ends, np.concatenate(arrays))
+            begin = index
+            arrays = []
+            ends_so_far = [0]
+
+
+@dataclass(frozen=True)
+class _Exclusions:
+    """The vectors of a chunk that are not compared with a query.
+
+    Attributes:
+        path: of the file that is searched.
+        lengths: numbers of tokens of the sentences whose tokens are read; None for all.
+    """
+
+    path: str
+    chunk: VectorChunk
+    queries: Sequence[Query]
+    lengths: Container[int] | None
+    same_word: bool
+
+    def of_query(self, number: int) -> BoolArray:
+        """Mark the vectors of the sentence of a query and those of other words, (vector,)."""
+        query = self.queries[number]
+        own_key = query.token.key if query.source == self.path else None
+        word = None
+        if self.same_word and query.token.token is not None:
+            word = query.token.token.lower()
+        run = self.chunk.run
+        is_excluded = np.zeros(len(self.chunk.vectors), np.bool_)
+        for sentence, rows in self.chunk.spans():
+            tokens = None
+            if self.lengths is None or rows.stop - rows.start in self.lengths:
+                tokens = run.tokens(sentence)
+            has_same_tokens = tokens is not None and tokens == query.token.tokens
+            if run.keys[sentence] == own_key or has_same_tokens:
+                is_excluded[rows] = True
+            elif word is not None and tokens is not None:
+                is_excluded[rows] = [token.lower() != word for token in tokens]
+            elif word is not None:
+                is_excluded[rows] = True
+        return is_excluded

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from elmo_cli.arrays import Float32Array, Int64Array
+from elmo_cli.arrays import AnyArray, Float32Array, Int64Array
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.messages import CORRUPT_HINT
+from elmo_cli.store.half_precision import to_float32
 from elmo_cli.store.layers import find_layer
-from elmo_cli.store.layouts import Key, is_number
+from elmo_cli.store.layouts import Key, SentenceRun, is_number
 from elmo_cli.store.reader import Embeddings
+from elmo_cli.text.sentence import Tokens
 
 _MUST_AGREE = ("model_sha256", "unit", "pool", "dimension")
 # Settings of a run that change its vectors, and their values if a file does not record them.
@@ -91,6 +93,17 @@ class LayerView:
             hint = "embed the text without pooling to get vectors of tokens"
             raise UsageError(problem, hint, where=self.path)
 
+    def runs(self) -> Iterator[LayerRun]:
+        """Iterate over all sentences in file order, in runs that are read together."""
+        for run in self.embeddings.runs():
+            yield LayerRun(self, run)
+
+    def key_in_run(self, run: SentenceRun, number: int) -> Key:
+        """Return the key that iteration gives for a sentence of a run."""
+        if self.embeddings.is_keyed_by_name and self._has_numbers:
+            return self.embeddings.first_sentence + run.begin + number
+        return run.key(number)
+
     def n_vectors(self, key: Key) -> int:
         """Return the number of vectors of a sentence.
 
@@ -98,8 +111,11 @@ class LayerView:
             KeyError: there is no such sentence.
             EmbeddingsFileError: the shape of its array differs from those of other sentences.
         """
+        return self.checked_length(key, self.embeddings.shape(key))
+
+    def checked_length(self, key: Key, shape: tuple[int, ...]) -> int:
+        """Return the number of vectors of a sentence whose array has this shape; as `n_vectors`."""
         file = self.embeddings
-        shape = file.shape(key)
         layers = () if file.n_layers is None else (file.n_layers,)
         tokens = shape[-2:-1] if self.per_token else ()
         if shape != (*layers, *tokens, file.dim):
@@ -124,16 +140,18 @@ class LayerView:
         """
         n = self.n_vectors(key)
         stored = self.embeddings.layer(key, self.index).reshape(n, self.embeddings.dim)
-        selected = stored if rows is None else stored[rows]
-        with np.errstate(over="ignore"):
-            vectors: Float32Array = selected.astype(np.float32, copy=False)
+        vectors = to_float32(stored if rows is None else stored[rows])
         if not np.isfinite(vectors).all():
-            raise EmbeddingsFileError(
-                f"sentence {key!r}: a value in layer {self.layer} is not finite",
-                f"`elmo inspect {self.path}` finds all such values; embed the text again",
-                where=self.path,
-            )
+            raise self.not_finite(key)
         return vectors
+
+    def not_finite(self, key: Key) -> EmbeddingsFileError:
+        """Return the error for a sentence with a value that is not finite."""
+        return EmbeddingsFileError(
+            f"sentence {key!r}: a value in layer {self.layer} is not finite",
+            f"`elmo inspect {self.path}` finds all such values; embed the text again",
+            where=self.path,
+        )
 
     def vector(self, key: Key, position: int | None) -> Float32Array:
         """Return one vector of a sentence, (dim,); the only one if `position` is None."""
@@ -141,12 +159,74 @@ class LayerView:
         vector: Float32Array = self.vectors(key)[row]
         return vector
 
-    def tokens(self, key: Key) -> tuple[str, ...] | None:
+    def tokens(self, key: Key) -> Tokens | None:
         """Return the tokens of a sentence; None if they are not stored."""
         tokens = self.embeddings.tokens(key)
-        if tokens and self.per_token and len(tokens) != self.embeddings.shape(key)[-2]:
-            return None  # in files of other programs the key is a line, and tokens contain spaces
+        if tokens and self.per_token:
+            return self.fitting_tokens(tokens, self.embeddings.shape(key)[-2])
         return tokens
+
+    def fitting_tokens(self, tokens: Tokens | None, n_vectors: int) -> Tokens | None:
+        """Return tokens that the file records for a sentence, None if they are not those of it.
+
+        In files of other programs the key is a line, and tokens contain spaces.
+        """
+        is_other_line = bool(tokens) and self.per_token and len(tokens or ()) != n_vectors
+        return None if is_other_line else tokens
+
+
+class LayerRun:
+    """Consecutive sentences of a view; a number counts them from the first one of the run.
+
+    Attributes:
+        keys: as iteration over the view gives them.
+    """
+
+    def __init__(self, view: LayerView, run: SentenceRun) -> None:
+        self._view = view
+        self._run = run
+        self._layer = None if view.embeddings.n_layers is None else view.index
+        self.keys: list[Key] = [view.key_in_run(run, number) for number in range(len(run))]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def read_tokens(self) -> None:
+        """Read the tokens of all sentences together, which is faster if all are needed."""
+        self._run.read_infos()
+
+    def n_vectors(self, number: int) -> int:
+        """Return the number of vectors of a sentence; errors as those of `LayerView.n_vectors`."""
+        return self._view.checked_length(self.keys[number], self._run.shape(number))
+
+    def recorded_tokens(self, number: int) -> Tokens | None:
+        """Return the tokens that are recorded for a sentence, however many vectors it has."""
+        return self._run.info(number).tokens
+
+    def tokens(self, number: int) -> Tokens | None:
+        """Return the tokens of a sentence, as `LayerView.tokens` does."""
+        tokens = self.recorded_tokens(number)
+        if tokens and self._view.per_token:
+            return self._view.fitting_tokens(tokens, self._run.shape(number)[-2])
+        return tokens
+
+    def stored_vectors(self, number: int) -> AnyArray:
+        """Return the vectors of a sentence in the stored dtype or float32, (token, dim).
+
+        They may be a read-only view of the file.
+        """
+        n_vectors = self.n_vectors(number)
+        array = self._view.embeddings.array_of(*self._run.stored(number, self._layer))
+        return array.reshape(n_vectors, self._view.embeddings.dim)
+
+    def all_vectors(self) -> tuple[AnyArray, Int64Array] | None:
+        """Return the vectors of all sentences as one array, and where each sentence ends there.
+
+        Returns:
+            (vector, dim) in the stored dtype, a view of the file, and (sentence,); None if they
+            are not stored in this way.
+        """
+        return self._run.rows(self._layer)
 
 
 def check_comparable(embeddings: Embeddings, reference: Embeddings) -> list[str]:

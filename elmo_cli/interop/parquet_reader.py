@@ -23,11 +23,12 @@ from elmo_cli.store.layouts import (
     Key,
     Layout,
     SentenceReader,
+    SentenceRun,
     is_number,
     layout_of_attributes,
 )
 from elmo_cli.store.layouts.documents import document_and_place
-from elmo_cli.store.layouts.flat import FlatReader
+from elmo_cli.store.layouts.flat_reader import FlatReader
 from elmo_cli.store.layouts.sentence_datasets import NameLayout
 from elmo_cli.store.layouts.seqvec import ids_of_key
 from elmo_cli.store.open_file import OpenFile
@@ -116,6 +117,9 @@ class ParquetReader(FlatReader):
         others = self.layout.records if is_named else super().records
         tokens = {"tokens"} if self.file.index.has_tokens else set()
         return others - {"tokens"} | tokens
+
+    def runs(self) -> Iterator[SentenceRun]:
+        return SentenceReader.runs(self)  # its row groups are those that `stored` keeps
 
     def find(self, key: Key) -> int:
         for position in self._positions_for(key):

@@ -17,9 +17,10 @@ from elmo_cli.files import StrPath
 from elmo_cli.hdf5 import open_hdf5, reading
 from elmo_cli.messages import plural
 from elmo_cli.store.digests import tokens_digest
+from elmo_cli.store.half_precision import all_finite
 from elmo_cli.store.layouts import Handle, Key
 from elmo_cli.store.log_lines import read_log
-from elmo_cli.store.reader import Embeddings
+from elmo_cli.store.reader import Embeddings, is_intact
 from elmo_cli.store.shards import sentences_of_shard
 from elmo_cli.store.unfinished import is_unfinished
 from elmo_cli.text.sentence import Sentence, Tokens
@@ -180,51 +181,62 @@ def verify(path: StrPath) -> Problems:
 
 def _check_sentences(embeddings: Embeddings, problems: Problems) -> None:
     """Read all sentences; add what is wrong with them or their number of tokens, which is kept."""
-    reader = embeddings.reader
     # Which checksum belongs to which sentence is not known if one of them is missing.
     has_checksums = len(embeddings.attributes.get("sentence_crc32", ())) == len(embeddings)
     has_token_axis = embeddings.unit == "tokens"
     can_count = embeddings.unit != "sentences"
     n_tokens = 0
     axes: tuple[int, ...] | None = None  # that all arrays share
-    for position, handle in enumerate(reader.handles):
-        name = embeddings.name_of(handle)
-        try:
-            values, scales = reader.stored(handle)
-            shape = reader.shape(handle)
-            is_intact = not has_checksums or embeddings.is_intact(position, handle, values, scales)
-        except EmbeddingsFileError as error:
-            problems.add(f"{name}: {error.problem}")
-            can_count = False
-            continue
+    for run in embeddings.runs():
+        if has_checksums:  # which include the tokens
+            run.read_infos()
+        checksums = embeddings.checksums_of(run) if has_checksums else None
+        for number in range(len(run)):
+            try:
+                values, scales = run.stored(number)
+                shape = run.shape(number)
+                matches_checksum = is_intact(run, number, values, scales, checksums)
+            except EmbeddingsFileError as error:
+                problems.add(f"{embeddings.name_of(run.handles[number])}: {error.problem}")
+                can_count = False
+                continue
 
-        floats = values if scales is None else scales
-        n_not_finite = int(floats.size - np.isfinite(floats).sum())
-        if n_not_finite:
-            of_values = f"{n_not_finite} of {plural(floats.size, 'value')}"
-            problems.add(f"{name}: not finite: {of_values}")
-        if not is_intact:
-            problems.add(f"{name}: corrupt: its key, tokens or values do not match their checksum")
+            for problem in _problems_of_values(values if scales is None else scales):
+                problems.add(f"{embeddings.name_of(run.handles[number])}: {problem}")
+            if not matches_checksum:
+                name = embeddings.name_of(run.handles[number])
+                problems.add(
+                    f"{name}: corrupt: its key, tokens or values do not match their checksum"
+                )
 
-        if not has_token_axis:
-            n_tokens += 1
-        elif len(shape) > 1:
-            n_tokens += shape[-2]
-        else:
-            can_count = False
+            if not has_token_axis:
+                n_tokens += 1
+            elif len(shape) > 1:
+                n_tokens += shape[-2]
+            else:
+                can_count = False
 
-        own_axes = (*shape[:-2], shape[-1]) if has_token_axis else shape
-        if axes is None:
-            axes = own_axes
-        if own_axes != axes:
-            expected = " and ".join(map(str, axes))
-            problems.add(f"{name}: shape {shape}, others have axes of {expected}")
+            own_axes = (*shape[:-2], shape[-1]) if has_token_axis else shape
+            if axes is None:
+                axes = own_axes
+            if own_axes != axes:
+                expected = " and ".join(map(str, axes))
+                name = embeddings.name_of(run.handles[number])
+                problems.add(f"{name}: shape {shape}, others have axes of {expected}")
 
     if can_count:
         problems.tokens = n_tokens
         n_recorded = embeddings.attributes.get("tokens", n_tokens)
         if not np.array_equal(n_recorded, n_tokens):
             problems.add(f"it has {plural(n_tokens, 'token')}, its attribute says {n_recorded}")
+
+
+def _problems_of_values(floats: AnyArray) -> Iterator[str]:
+    """How many values are not finite, if any."""
+    if all_finite(floats):
+        return
+    n_not_finite = int(floats.size - np.isfinite(floats).sum())
+    yield f"not finite: {n_not_finite} of {plural(floats.size, 'value')}"
 
 
 def compare_with_text(path: StrPath, sentences: Iterable[Sentence]) -> Problems:

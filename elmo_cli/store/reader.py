@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from elmo_cli.store.layouts import (
     Key,
     SentenceInfo,
     SentenceReader,
+    SentenceRun,
     is_number,
 )
 from elmo_cli.store.open_file import OpenFile, OpenHdf5
@@ -159,8 +160,8 @@ class Embeddings(Mapping[Key, AnyArray]):
     def __getitem__(self, key: Key | slice) -> AnyArray | list[AnyArray]:
         reader = self.reader
         if isinstance(key, slice):
-            return [self._array(*reader.stored(handle)) for handle in reader.handles[key]]
-        return self._array(*reader.stored(self._find(key)))
+            return [self.array_of(*reader.stored(handle)) for handle in reader.handles[key]]
+        return self.array_of(*reader.stored(self._find(key)))
 
     def __contains__(self, key: object) -> bool:
         with suppress(KeyError, TypeError):
@@ -177,7 +178,7 @@ class Embeddings(Mapping[Key, AnyArray]):
     def layer(self, key: Key, index: int) -> AnyArray:
         """One layer of `self[key]` by its index in `layers`: (token, dim), or (dim,) if pooled."""
         layer = None if self.n_layers is None else index
-        array = self._array(*self.reader.stored(self._find(key), layer))
+        array = self.array_of(*self.reader.stored(self._find(key), layer))
         return array.reshape(array.shape[-2 if self.unit == "tokens" else -1 :])
 
     def shape(self, key: Key) -> tuple[int, ...]:
@@ -192,18 +193,25 @@ class Embeddings(Mapping[Key, AnyArray]):
         """What the file records of a sentence."""
         return self.reader.info(self._find(key))
 
+    def runs(self) -> Iterator[SentenceRun]:
+        """All sentences in file order, in runs; for other modules that read a whole file."""
+        return self.reader.runs()
+
     def infos(self) -> Iterator[SentenceInfo]:
         """What the file records of each sentence, in file order."""
-        return map(self.reader.info, self.reader.handles)
+        for run in self.runs():
+            run.read_infos()
+            yield from map(run.info, range(len(run)))
 
     def infos_and_layer(self, index: int) -> Iterator[tuple[SentenceInfo, AnyArray]]:
         """What the file records of each sentence, with `self.layer` of it, in file order."""
-        reader = self.reader
         layer = None if self.n_layers is None else index
         n_axes = 2 if self.unit == "tokens" else 1
-        for handle in reader.handles:
-            array = self._array(*reader.stored(handle, layer))
-            yield reader.info(handle), array.reshape(array.shape[-n_axes:])
+        for run in self.runs():
+            run.read_infos()
+            for number in range(len(run)):
+                array = self.array_of(*run.stored(number, layer))
+                yield run.info(number), array.reshape(array.shape[-n_axes:])
 
     def sentences(self) -> Iterator[tuple[Sentence, AnyArray]]:
         """All sentences and their arrays, as the writer of the file got them, in its order.
@@ -211,16 +219,19 @@ class Embeddings(Mapping[Key, AnyArray]):
         Tokens that are not recorded are empty ones, as many as there are vectors. A sentence that
         does not match its checksum is an EmbeddingsFileError.
         """
-        reader = self.reader
         is_numbered = self.unit != "types" and not self.is_keyed_by_name
-        for position, handle in enumerate(reader.handles):
-            values, scales = reader.stored(handle)
-            if not self.is_intact(position, handle, values, scales):
-                raise reader.corrupt(f"{self.name_of(handle)} is corrupt (checksum)")
-            array = self._array(values, scales)
-            key = int(reader.key(handle)) if is_numbered else self.first_sentence + position
-            n_tokens = self._n_tokens(array)
-            yield reader.sentence(handle, key, n_tokens), array
+        for run in self.runs():
+            run.read_infos()
+            checksums = self.checksums_of(run)
+            for number in range(len(run)):
+                values, scales = run.stored(number)
+                if not is_intact(run, number, values, scales, checksums):
+                    name = self.name_of(run.handles[number])
+                    raise self.reader.corrupt(f"{name} is corrupt (checksum)")
+                array = self.array_of(values, scales)
+                position = run.begin + number
+                key = int(run.key(number)) if is_numbered else self.first_sentence + position
+                yield run.sentence(number, key, self._n_tokens(array)), array
 
     def _n_tokens(self, array: AnyArray) -> int:
         """The number of tokens as far as an array shows it."""
@@ -228,14 +239,13 @@ class Embeddings(Mapping[Key, AnyArray]):
             return array.shape[-2] if array.ndim > 1 else 0
         return 1 if self.unit == "types" else 0
 
-    def is_intact(
-        self, position: int, handle: Handle, values: AnyArray, scales: AnyArray | None
-    ) -> bool:
-        """Whether a sentence, with stored values and scales, matches its checksum or has none."""
+    def checksums_of(self, run: SentenceRun) -> list[Any] | None:
+        """What the file records as checksums of the sentences of a run, for `is_intact`."""
         if "sentence_crc32" not in self.attributes:
-            return True
-        expected = np.ravel(self.attributes["sentence_crc32"])[position : position + 1]
-        return np.array_equal(expected, [checksum(self.reader.identity(handle), values, scales)])
+            return None
+        checksums = np.ravel(self.attributes["sentence_crc32"])
+        recorded: list[Any] = checksums[run.begin : run.begin + len(run)].tolist()
+        return recorded
 
     def problems(self) -> Iterator[str]:
         """What is wrong with counts, digests and structure of the file, beyond its sentences."""
@@ -268,10 +278,12 @@ class Embeddings(Mapping[Key, AnyArray]):
         """What messages call a sentence: "sentence 3", "type 3"."""
         return f"{self._layout.noun} {self.reader.key(handle)!r}"
 
-    def _array(self, values: AnyArray, scales: AnyArray | None) -> AnyArray:
-        """The array of a sentence from its stored values."""
+    def array_of(self, values: AnyArray, scales: AnyArray | None) -> AnyArray:
+        """The array of a sentence from its stored values; a copy of what refers to the file."""
         floats = values if scales is None else dequantize(values, scales)
-        return self._layout.from_file(floats, pooled=self.reader.pooled)
+        array = self._layout.from_file(floats, pooled=self.reader.pooled)
+        # Of a view of the file in memory, which is read-only, this is the only copy.
+        return np.require(array, requirements=("C_CONTIGUOUS", "WRITEABLE"))
 
     @property
     def order_is_known(self) -> bool:
@@ -337,6 +349,25 @@ class Embeddings(Mapping[Key, AnyArray]):
     # Compared as open files are, not by all their values.
     __eq__ = object.__eq__
     __hash__ = object.__hash__
+
+
+def is_intact(
+    run: SentenceRun,
+    number: int,
+    values: AnyArray,
+    scales: AnyArray | None,
+    checksums: Sequence[Any] | None,
+) -> bool:
+    """Whether a sentence of a run matches its checksum.
+
+    Args:
+        values, scales: what `run.stored` gave for it.
+        checksums: of the run, which may be too few; None if the file has none.
+    """
+    if checksums is None:
+        return True
+    is_listed = number < len(checksums)
+    return is_listed and checksums[number] == checksum(run.identity(number), values, scales)
 
 
 def open_embeddings(path: str | os.PathLike[str]) -> Embeddings:

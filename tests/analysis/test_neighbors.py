@@ -315,3 +315,34 @@ def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 2 << 20
+
+
+@pytest.mark.parametrize("layout", ["flat", "allennlp"])
+@pytest.mark.parametrize("scale", [1e-30, 1e-12, 1.0, 1e12, 1e30])
+def test_lengths_beyond_float32_do_not_change_the_nearest(tmp_path, layout, scale):
+    sentences = make_sentences(REPEATED)
+    arrays = [layers(sentence) for sentence in sentences]
+    for array in arrays[::2]:
+        array *= np.float32(scale)
+    path = write(tmp_path / "a.hdf5", sentences, arrays, layout=layout)
+    with open_embeddings(path) as embeddings:
+        view = LayerView(embeddings)
+        queries, _ = read_queries(view, ["0:1", "1:0"])
+        for query, near in zip(queries, nearest(view, queries, 6).neighbors, strict=True):
+            agree(view, near, brute_force(view, sentences, query.token, 6))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_vectors_closer_than_float32_shows_are_ranked(tmp_path, dtype):
+    rng = np.random.default_rng(5)
+    sentences = make_sentences([f"a{k} b" for k in range(300)])
+    base = rng.standard_normal(64).astype(np.float32)
+    arrays = [np.tile(base, (1, 2, 1)) for _ in sentences]
+    for k, array in enumerate(arrays):
+        array[0, 1, k % 64] += 0.01 + 0.001 * (k % 7)
+    path = write(tmp_path / "a.hdf5", sentences, arrays, layout="flat", dtype=dtype)
+    with open_embeddings(path) as embeddings:
+        view = LayerView(embeddings)
+        [query], _ = read_queries(view, ["7:0"])
+        [near] = nearest(view, [query], 400).neighbors
+        agree(view, near, brute_force(view, sentences, query.token, 400))

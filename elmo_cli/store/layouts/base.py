@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import h5py
 import numpy as np
 
-from elmo_cli.arrays import AnyArray
+from elmo_cli.arrays import AnyArray, Int64Array
 from elmo_cli.errors import EmbeddingsFileError, OutputError, UsageError
 from elmo_cli.messages import CORRUPT_HINT, plural
 from elmo_cli.store.digests import checksum
@@ -26,6 +26,7 @@ SampledDatasets = list[tuple[str, h5py.Dataset]]
 SENTENCE_MAP = "sentence_to_index"
 MAX_NAME_BYTES = 60_000  # a link is a message in an object header, which is below 64 KiB
 _MAX_DIGITS = 18
+_RUN_SENTENCES = 256  # read one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,11 @@ class SentenceReader(ABC):
         self._path = str(file.filename)
 
     @property
+    def path(self) -> str:
+        """The name of the file."""
+        return self._path
+
+    @property
     def records(self) -> frozenset[str]:
         """The words of `Layout.needs` that this file provides, beyond order and layers."""
         return self.layout.records
@@ -141,6 +147,8 @@ class SentenceReader(ABC):
     def stored(self, handle: Handle, layer: int | None = None) -> tuple[AnyArray, AnyArray | None]:
         """Read values and scales, with the dtype and the axes of the file.
 
+        They may be read-only views of the file in memory, to be copied before a user gets them.
+
         Args:
             layer: index of the only layer to read, whose axis is kept; None for all layers.
         """
@@ -149,6 +157,12 @@ class SentenceReader(ABC):
     def handles(self) -> Sequence[Handle]:
         """All sentences, in the order of the text as far as that is known."""
         return range(len(self))
+
+    def runs(self) -> Iterator[SentenceRun]:
+        """All sentences in that order, in runs that are read together where the layout can."""
+        handles = self.handles
+        for begin in range(0, len(handles), _RUN_SENTENCES):
+            yield SentenceRun(self, begin, handles[begin : begin + _RUN_SENTENCES])
 
     def some_handle(self) -> Handle | None:
         """Any sentence; None without sentences."""
@@ -191,6 +205,64 @@ class SentenceReader(ABC):
         example = self.key(handle)
         keys = f"its keys are {self.layout.keyed_by}s such as {example!r}"
         return KeyError(f"{self._path}: {problem}; {keys}")
+
+
+class SentenceRun:
+    """Consecutive sentences of an open file; a number counts them from the first one of the run.
+
+    This is the plain way, which reads each sentence by itself. Layouts that keep many sentences in
+    one array read them together, with the same results and errors.
+
+    Attributes:
+        begin: position of the first sentence in the file.
+        handles: of the sentences.
+    """
+
+    def __init__(self, reader: SentenceReader, begin: int, handles: Sequence[Handle]) -> None:
+        self.reader = reader
+        self.begin = begin
+        self.handles = handles
+
+    def __len__(self) -> int:
+        return len(self.handles)
+
+    def key(self, number: int) -> int | str:
+        """The key under which iteration gives a sentence."""
+        return self.reader.key(self.handles[number])
+
+    def read_infos(self) -> None:
+        """Read what `info` gives for all sentences together, where this is faster than singly."""
+        return
+
+    def info(self, number: int) -> SentenceInfo:
+        """What the file records of a sentence."""
+        return self.reader.info(self.handles[number])
+
+    def identity(self, number: int) -> bytes:
+        """What `Layout.identity` gave for a sentence."""
+        return self.reader.identity(self.handles[number])
+
+    def shape(self, number: int) -> tuple[int, ...]:
+        """The shape of the array of a sentence, layers first."""
+        return self.reader.shape(self.handles[number])
+
+    def stored(self, number: int, layer: int | None = None) -> tuple[AnyArray, AnyArray | None]:
+        """Values and scales, as `SentenceReader.stored` reads them."""
+        return self.reader.stored(self.handles[number], layer)
+
+    def sentence(self, number: int, key: int, n_tokens: int) -> Sentence:
+        """A sentence as it was written; `n_tokens` is its number of tokens as far as known."""
+        return self.reader.sentence(self.handles[number], key, n_tokens)
+
+    def rows(self, layer: int | None) -> tuple[AnyArray, Int64Array] | None:
+        """The vectors of a layer of all sentences in one array, and where each sentence ends there.
+
+        Args:
+            layer: index of the layer; None if the file has no axis of layers.
+        Returns:
+            (row, dim) in the stored dtype and (sentence,); None where they are not in one array.
+        """
+        return None
 
 
 class Layout(ABC):

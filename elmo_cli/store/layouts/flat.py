@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
-from itertools import pairwise
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import h5py
 import numpy as np
@@ -18,21 +15,15 @@ from elmo_cli.arrays import AnyArray
 from elmo_cli.files import StrPath
 from elmo_cli.store.layouts.base import (
     Facts,
-    Handle,
-    Key,
     Layout,
-    SentenceInfo,
-    SentenceReader,
     StoredSentence,
     ValueSink,
-    is_number,
 )
-from elmo_cli.store.layouts.documents import document_and_place
-from elmo_cli.store.layouts.rows import RowLayout, Rows, RowWriter
+from elmo_cli.store.layouts.flat_reader import FlatReader
+from elmo_cli.store.layouts.rows import RowLayout, RowWriter
 from elmo_cli.store.layouts.spool import Spool
-from elmo_cli.store.quantization import INT8
 from elmo_cli.store.spec import FileSpec
-from elmo_cli.text.sentence import Sentence, Tokens
+from elmo_cli.text.sentence import Sentence
 
 _MAX_PENDING = 1 << 18  # values in memory, in `SentenceColumns`
 
@@ -70,134 +61,6 @@ def _write_data_set(file: h5py.File, name: str, spool: Spool, row_shape: tuple[i
         begin += len(rows)
 
 
-class FlatReader(SentenceReader):
-    """The sentences of a `flat` file; handles are positions."""
-
-    def __init__(self, layout: Layout, file: h5py.File, attributes: Mapping[str, Any]) -> None:
-        super().__init__(layout, file, attributes)
-        self._opened: dict[str, Rows] = {}
-        self._has_texts = "text_ends" in file
-        self._has_documents = "document_ends" in file
-
-    @property
-    def records(self) -> frozenset[str]:
-        of_documents = {"document", "part offset"} if self._has_documents else set()
-        return frozenset({"tokens"} | of_documents)
-
-    def __len__(self) -> int:
-        return max(0, self._rows("offsets").shape[0] - 1)
-
-    def find(self, key: Key) -> int:
-        if is_number(str(key)):
-            position = self._position_of_key(int(str(key)))
-        else:
-            position = self._positions.get(document_and_place(key))
-        if position is None:
-            raise self.no_sentence(key)
-        return position
-
-    def array_type(self, handle: Handle) -> tuple[tuple[int, ...], np.dtype[Any]]:
-        begin, end = self._span(int(handle))
-        vectors = self._rows("vectors")
-        *layers, dim = vectors.shape[1:]
-        tokens = [] if self.pooled else [end - begin]
-        return (*layers, *tokens, dim), vectors.dtype
-
-    def stored(self, handle: Handle, layer: int | None = None) -> tuple[AnyArray, AnyArray | None]:
-        begin, end = self._span(int(handle))
-        values = self._rows("vectors").read(begin, end, layer)
-        if values.dtype != INT8:
-            return values, None
-        return values, self._rows("scales").read(begin, end, layer)
-
-    def key(self, handle: Handle) -> int:
-        return self._integer("keys", int(handle))
-
-    def info(self, handle: Handle) -> SentenceInfo:
-        position = int(handle)
-        tokens = self.tokens_of(position)
-        text: str | None = self._string("text", position) if self._has_texts else ""
-        if not text:
-            text = None if tokens is None else " ".join(tokens)
-        document = self._string("document", position) if self._has_documents else ""
-        if not document:
-            return SentenceInfo(tokens=tokens, text=text)
-        return SentenceInfo(
-            tokens=tokens,
-            text=text,
-            document=document,
-            place=self._integer("places", position),
-            offset=self._integer("part_offsets", position),
-        )
-
-    def tokens_of(self, position: int) -> Tokens | None:
-        """The tokens of a sentence; None if they are not recorded."""
-        return tuple(self._strings("token", *self._offsets(position)))
-
-    @cached_property
-    def _keys(self) -> AnyArray:
-        return self._rows("keys").read(0, len(self))
-
-    @cached_property
-    def _positions(self) -> dict[tuple[str, int] | None, int]:
-        """Document and number within it -> position."""
-        if not self._has_documents:
-            return {}
-        documents = self._strings("document", 0, len(self))
-        places = self._rows("places").read(0, len(self)).tolist()
-        positions: dict[tuple[str, int] | None, int] = {}
-        for position, (document, place) in enumerate(zip(documents, places, strict=True)):
-            if document:
-                positions[document, place] = position
-        return positions
-
-    def _position_of_key(self, number: int) -> int | None:
-        position = int(np.searchsorted(self._keys, number))
-        is_listed = position < len(self._keys) and int(self._keys[position]) == number
-        return position if is_listed else None
-
-    def _span(self, position: int) -> tuple[int, int]:
-        """The rows of a sentence in `vectors`."""
-        return (position, position + 1) if self.pooled else self._offsets(position)
-
-    def _offsets(self, position: int) -> tuple[int, int]:
-        """The tokens of a sentence among those of all sentences."""
-        begin, end = self._rows("offsets").read(position, position + 2).tolist()
-        if not 0 <= begin <= end:
-            raise self.corrupt(f"data set 'offsets' goes from {begin} to {end}")
-        return begin, end
-
-    def _integer(self, name: str, position: int) -> int:
-        return int(self._rows(name).read(position, position + 1)[0])
-
-    def _string(self, name: str, position: int) -> str:
-        return self._strings(name, position, position + 1)[0]
-
-    def _strings(self, name: str, begin: int, end: int) -> list[str]:
-        """Strings `begin` to `end` of the pair NAME_bytes, NAME_ends."""
-        if begin == end:
-            return []
-        # Each string begins where the one before it ends, the first at 0.
-        cuts = self._rows(f"{name}_ends").read(max(0, begin - 1), end).tolist()
-        if begin == 0:
-            cuts = [0, *cuts]
-        start = cuts[0]
-        content = self._rows(f"{name}_bytes").read(start, max(cuts)).tobytes()
-        strings = []
-        try:
-            for string_begin, string_end in pairwise(cuts):
-                encoded = content[string_begin - start : string_end - start]
-                strings.append(encoded.decode("utf-8", "surrogatepass"))
-        except UnicodeDecodeError as error:
-            raise self.corrupt(f"data set '{name}_bytes': {error}") from None
-        return strings
-
-    def _rows(self, name: str) -> Rows:
-        if name not in self._opened:
-            self._opened[name] = Rows(self.file, name)
-        return self._opened[name]
-
-
 class Flat(RowLayout):
     """The data sets of section `flat` of SCHEMA.md."""
 
@@ -223,7 +86,7 @@ class Flat(RowLayout):
     def from_file(self, values: AnyArray, *, pooled: bool) -> AnyArray:
         if pooled:
             return np.asarray(values[0])
-        return np.ascontiguousarray(values.swapaxes(0, 1)) if values.ndim == 3 else values
+        return values.swapaxes(0, 1) if values.ndim == 3 else values
 
 
 class SentenceColumns:

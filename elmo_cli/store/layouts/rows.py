@@ -50,13 +50,17 @@ class Rows:
             raise self.corrupt(f"has {self.dtype} in shape {self.shape}")
 
     def read(self, begin: int, end: int, layer: int | None = None) -> AnyArray:
-        """Read rows `begin` to `end` as a new array; of one index of the second axis if given."""
+        """Read rows `begin` to `end`; of one index of the second axis if given.
+
+        Where the file is mapped into memory, they are a read-only view of it.
+        """
         if not 0 <= begin <= end <= self.shape[0]:
             raise self.corrupt(f"has no rows {begin} to {end}, it ends at {self.shape[0]}")
         rows = slice(begin, end)
         selection = rows if layer is None else (rows, slice(layer, layer + 1))
         if self._mapped is not None:
-            return np.array(self._mapped[selection])
+            mapped: AnyArray = self._mapped[selection]
+            return mapped
         part = f"{self._name}, rows {begin} to {end}"
         with hdf5.reading(self._path, EmbeddingsFileError, part):
             return hdf5.read_dataset(self._dataset, selection)
