@@ -33,7 +33,7 @@ _COLUMNS = (
     _ProbeColumn("test", "test", ".2f"),
     _ProbeColumn("dev", "dev", ".2f"),
     _ProbeColumn("unseen_words", "test, unseen words", ".2f"),
-    _ProbeColumn("weight_decay", "weight decay", ".0e"),
+    _ProbeColumn("weight_decay", "weight decay", ""),
     _ProbeColumn("control", "control", ".2f"),
     _ProbeColumn("selectivity", "selectivity", ".2f"),
     _ProbeColumn("code_length", "code length, bits", ",.0f"),
@@ -98,9 +98,10 @@ def probe(**values: Any) -> None:
     """Train a linear probe on each layer and report its accuracy.
 
     For each layer, a softmax regression is trained to predict the label of a token (such as its
-    part of speech) from its vector alone. The weight decay is selected on dev; the accuracy is
-    reported for test, for dev, and for the tokens of test whose word form is not in train. The
-    baseline needs no vectors: it predicts the most frequent label of each word form in train.
+    part of speech) from its vector alone. The weight decay is selected on dev; "largest" or
+    "smallest" after it says that no larger or smaller one was tried. The accuracy is reported for
+    test, for dev, and for the tokens of test whose word form is not in train. The baseline needs no
+    vectors: it predicts the most frequent label of each word form in train.
 
     FILE is an embeddings file of any layout. LABELS are CoNLL-U, other columns, or plain text with
     one label per token, separated by whitespace, and one line per sentence, optionally compressed
@@ -299,6 +300,9 @@ def _layer_row(layer: dict[str, Any]) -> dict[str, Any]:
     row = dict(layer)
     is_number = layer["name"].isdecimal()
     row["name"] = f"layer {layer['name']}" if is_number else layer["name"]
+    row["weight_decay"] = f"{layer['weight_decay']:.0e}"
+    if layer["weight_decay_edge"] is not None:  # others might be better
+        row["weight_decay"] += f" ({layer['weight_decay_edge']})"
     if "control" in layer:
         row["control"] = layer["control"]["test"]
     if "mdl" in layer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,14 +36,54 @@ def test_weights_equal_reference_in_float64(data: ProbeData, decay: float) -> No
     np.testing.assert_allclose(weights.numpy(), expected, atol=2e-4)
 
 
-def test_weight_decay_is_selected_on_dev(data: ProbeData, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not on test, and of equally good ones the largest is taken."""
-    results = iter([Accuracy(50, 90, None), Accuracy(70, 10, None), Accuracy(70, 80, None)])
-    monkeypatch.setattr(linear, "accuracy", lambda *predicted: next(results))
-    monkeypatch.setattr(linear, "WEIGHT_DECAYS", (1e-2, 1e-3, 1e-4))
-    monkeypatch.setattr(linear, "EPOCHS", 1)
-    expected = ProbeResult(dev=70, test=10, unseen_words=None, weight_decay=1e-3)
-    assert probe(data.vectors(0), data) == expected
+@pytest.mark.parametrize(
+    ("on_dev", "chosen", "n_tried"),
+    [
+        ((50, 70, 70, 60, 65, 90), 1e-3, 5),  # the largest of equally good ones; two are worse
+        ((50, 70, 60, 80, 70, 70), 1e-5, 6),  # one that is worse does not end the search
+        ((70, 60, 70, 60, 70, 90), 1e-7, 6),  # nor two that are not in a row
+        ((90, 80, 70, 95, 95, 95), 1e-2, 3),
+    ],
+)
+def test_weight_decay_is_selected_on_dev(
+    on_dev: tuple[float, ...],
+    chosen: float,
+    n_tried: int,
+    data: ProbeData,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not on test; smaller ones are tried until two in a row are worse on dev."""
+    decays = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
+    tried: list[float] = []
+
+    def fit(*arguments: Any, advance: Any, **options: Any) -> torch.Tensor:
+        tried.append(arguments[3])
+        advance(linear.EPOCHS)
+        return torch.zeros(9, 3)
+
+    def accuracy(*predicted: object) -> Accuracy:
+        return Accuracy(on_dev[len(tried) - 1], 100 - len(tried), None)
+
+    monkeypatch.setattr(linear, "WEIGHT_DECAYS", decays)
+    monkeypatch.setattr(linear, "fit", fit)
+    monkeypatch.setattr(linear, "accuracy", accuracy)
+    epochs: list[float] = []
+    result = probe(data.vectors(0), data, advance=epochs.append)
+    assert tried == list(decays[:n_tried])
+    n_chosen = decays.index(chosen) + 1
+    edges = {1e-2: "largest", 1e-7: "smallest"}
+    assert result == ProbeResult(
+        dev=on_dev[n_chosen - 1],
+        test=100 - n_chosen,
+        unseen_words=None,
+        weight_decay=chosen,
+        weight_decay_edge=edges.get(chosen),
+    )
+    assert sum(epochs) == linear.EPOCHS * len(decays)  # with those that are left out
+
+
+def test_weight_decays_are_tried_from_the_largest_down() -> None:
+    assert list(WEIGHT_DECAYS) == sorted(WEIGHT_DECAYS, reverse=True)
 
 
 def test_vectors_are_standardised_by_train_in_place() -> None:

@@ -80,6 +80,7 @@ def best_on_dev(inputs: dict[str, np.ndarray], labels: dict[str, list[str]]) -> 
             test=percentages["test"],
             unseen_words=None,
             weight_decay=decay,
+            weight_decay_edge="largest" if decay == DECAYS[0] else "smallest",
         )
         results.append(result)
     return max(results, key=lambda result: result.dev)
@@ -89,6 +90,7 @@ def check_accuracy(found: ProbeResult, expected: ProbeResult) -> None:
     assert found.dev == pytest.approx(expected.dev)
     assert found.test == pytest.approx(expected.test)
     assert found.weight_decay == expected.weight_decay
+    assert found.weight_decay_edge == expected.weight_decay_edge
 
 
 @pytest.mark.parametrize("layer", [0, 1])

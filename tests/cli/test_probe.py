@@ -36,7 +36,7 @@ SHOWN = {  # fields of a layer in the order of the columns, and their formats
     "test": ".2f",
     "dev": ".2f",
     "unseen_words": ".2f",
-    "weight_decay": ".0e",
+    "weight_decay": ".0e",  # and which end of the weight decays it is
     "control": ".2f",
     "selectivity": ".2f",
     "code_length": ",.0f",
@@ -137,6 +137,7 @@ def test_table_shows_what_json_contains() -> None:
         assert layer["selectivity"] == layer["test"] - layer["control"]["test"]
         facts = {**layer, **layer["mdl"], "control": layer["control"]["test"]}
         cells = [format(facts[name], how) for name, how in SHOWN.items()]
+        cells[3] += f" ({layer['weight_decay_edge']})"  # the only weight decay is the largest
         assert row == [f"layer {number}", *cells]
     counts = f"train {n_tokens('train')}, dev {n_tokens('dev')}, test {n_tokens('test')}"
     notes = [line for line in done.err.splitlines() if " epochs of " not in line]  # progress
