@@ -60,6 +60,7 @@ class Inputs:
         self.sentences = sentences
         self._read_layers = read_layers
         self._words = words
+        self._character_ids = _CharacterIds()
         self.device = torch.device(device)
 
     def batch(self, numbers: Sequence[int]) -> SentenceBatch:
@@ -74,10 +75,9 @@ class Inputs:
         rows = {token: row for row, token in enumerate(dict.fromkeys(tokens), 1)}
         types = np.zeros(mask.shape, np.int64)
         types[mask] = [rows[token] for token in tokens]
+        ids = b"".join(map(self._character_ids.__getitem__, rows))
         characters = np.zeros((len(rows) + 1, _MAX_BYTES), np.int64)
-        for token, row in rows.items():
-            ids = character_ids(token)
-            characters[row, : len(ids)] = ids
+        characters[1:] = np.frombuffer(ids, np.uint16).reshape(-1, _MAX_BYTES)
         return SentenceBatch(
             layers=self._layers(numbers, mask.shape[1]),
             lengths=self._to_device(lengths),
@@ -105,6 +105,17 @@ def character_ids(token: str) -> list[int]:
     """Return the ids of the first bytes of a token, between begin and end; 0 is padding."""
     first_bytes = token.encode()[: _MAX_BYTES - 2]
     return [_BEGIN, *(byte + 1 for byte in first_bytes), _END]
+
+
+class _CharacterIds(dict[str, bytes]):
+    """The padded character ids of each token, as uint16, computed when a token is first needed."""
+
+    def __missing__(self, token: str) -> bytes:
+        ids = character_ids(token)
+        padded = np.zeros(_MAX_BYTES, np.uint16)
+        padded[: len(ids)] = ids
+        self[token] = padded.tobytes()
+        return self[token]
 
 
 class MixedLayers(nn.Module):
@@ -201,11 +212,19 @@ class TokenRepresentation(nn.Module):
         of_types = torch.relu(convolved.amax(1))  # (type, filter)
         return nn.functional.embedding(batch.types, of_types)
 
-    def at_output(self, states: Tensor, batch: SentenceBatch) -> Tensor:
-        """Append ELMo, if it is used there, to the states (batch, token, dim) of a biLSTM."""
+    def at_output(self, states: Tensor, batch: SentenceBatch, rows: Tensor | None = None) -> Tensor:
+        """Append ELMo, if it is used there, to the states of a biLSTM.
+
+        Args:
+            states: (batch, token, dim), or (row, token, dim) with `rows`.
+            rows: (row,) the sentence of the batch that each row of the states belongs to.
+        """
         if self.output_mix is None:
             return states
-        return torch.cat([states, self.output_mix(batch)], -1)
+        mixed = self.output_mix(batch)
+        if rows is not None:
+            mixed = mixed[rows]
+        return torch.cat([states, mixed], -1)
 
     @property
     def mixes(self) -> dict[str, ElmoMix]:

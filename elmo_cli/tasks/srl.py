@@ -107,19 +107,28 @@ class RoleTagger(TaskModel):
         return [tuple(self.names[number] for number in path) for path in paths]
 
     def _scores(self, frames: Sequence[Frame], inputs: Inputs) -> tuple[Tensor, Tensor]:
-        """Return the label scores, (batch, token, label), and the token mask."""
-        batch = inputs.batch([frame.sentences[0] for frame in frames])
-        positions = [[frame.predicate] for frame in frames]
-        predicates = torch.tensor(positions, device=batch.mask.device)  # (batch, 1)
-        is_predicate = torch.zeros_like(batch.words).scatter(1, predicates, 1)
-        marked = torch.cat([self.representation(batch), self.mark(is_predicate)], -1)
-        states = self.dropout(self.encoder(marked, batch.lengths))  # (batch, token, dim)
+        """Return the label scores, (frame, token, label), and the token mask.
+
+        The vectors of a sentence are computed once and repeated for its frames, which therefore
+        have the same dropout mask.
+        """
+        numbers = [frame.sentences[0] for frame in frames]
+        row_of_sentence = {number: row for row, number in enumerate(dict.fromkeys(numbers))}
+        batch = inputs.batch(list(row_of_sentence))
+        device = batch.mask.device
+        rows = torch.tensor([row_of_sentence[number] for number in numbers], device=device)
+        predicates = torch.tensor([[frame.predicate] for frame in frames], device=device)
+        mask = batch.mask[rows]  # (frame, token)
+        is_predicate = torch.zeros_like(mask, dtype=torch.int64).scatter(1, predicates, 1)
+        vectors = self.representation(batch)[rows]  # (frame, token, dim)
+        marked = torch.cat([vectors, self.mark(is_predicate)], -1)
+        states = self.dropout(self.encoder(marked, batch.lengths[rows]))
         if self.pair is not None:
-            at_predicate = states.take_along_dim(predicates[..., None], 1)  # (batch, 1, dim)
+            at_predicate = states.take_along_dim(predicates[..., None], 1)  # (frame, 1, dim)
             pairs = torch.cat([states, at_predicate.expand_as(states)], -1)
             states = torch.relu(self.pair(pairs))
-        scores = self.output(self.representation.at_output(states, batch))
-        return scores, batch.mask
+        scores = self.output(self.representation.at_output(states, batch, rows))
+        return scores, mask
 
 
 class SrlTask(Task):

@@ -41,6 +41,21 @@ def test_a_batch_is_padded() -> None:
     assert batch.layers[:, 0, 1:].count_nonzero() == 0
 
 
+def test_character_ids_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[str] = []
+
+    def counted(token: str) -> list[int]:
+        computed.append(token)
+        return character_ids(token)
+
+    monkeypatch.setattr("elmo_cli.tasks.inputs.character_ids", counted)
+    inputs = Inputs(SENTENCES, None, None)
+    first = inputs.batch([0, 1])
+    again = inputs.batch([1, 0])
+    assert computed == ["The", "cat", "sat", "Paris"]
+    assert torch.equal(again.characters[again.types[1]], first.characters[first.types[0]])
+
+
 def test_the_sum_of_layers_is_that_of_equation_1() -> None:
     settings = TaskSettings(elmo_projection=0, elmo_l2=0.5, char_filters=0)
     representation = TokenRepresentation(settings, None, 3, 4).eval()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 from tiny_models import assert_refused, build, read, train_on
 
 from elmo_cli.tasks.data_fit import fit_of_test_data
+from elmo_cli.tasks.inputs import SentenceBatch
 from elmo_cli.tasks.layers import AlternatingLSTM
 from elmo_cli.tasks.readers import Split
 from elmo_cli.tasks.srl import Frame, SrlTask
@@ -152,6 +154,32 @@ def test_the_predicate_decides(encoder: str, has_mark: bool) -> None:
         torch.nn.init.zeros_(model.mark.weight).requires_grad_(False)
     train_on(model, BOTH.examples, inputs, steps=40)
     assert [" ".join(labels) for labels in model.predict(BOTH.examples, inputs)] == TAGS
+
+
+@pytest.mark.parametrize("where", ["input", "output", "both"])
+def test_a_sentence_is_read_once_for_its_frames(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loss is still the mean over the tokens of all frames, computed one by one."""
+    frames = [*BOTH.examples, Frame((1,), "line 3", ("B-V", "B-ARG1", "O"), 0)]
+    split = Split("made", [TOKENS, ("Go", "home", "!")], frames, keys=[0, 1])
+    model, inputs = build(SrlTask(), split, **{"elmo.where": where})
+    model.eval()
+    alternating = [frames[0], frames[2], frames[1]]
+    total = sum(model.loss([frame], inputs) * len(frame.target) for frame in frames)
+    expected = total / sum(len(frame.target) for frame in frames)
+    of_each = [model.predict([frame], inputs)[0] for frame in alternating]
+    read: list[int] = []
+    batch = inputs.batch
+
+    def counted(numbers: Sequence[int]) -> SentenceBatch:
+        read.extend(numbers)
+        return batch(numbers)
+
+    monkeypatch.setattr(inputs, "batch", counted)
+    assert torch.allclose(model.loss(alternating, inputs), expected, atol=1e-6)
+    assert read == [0, 1]
+    assert model.predict(alternating, inputs) == of_each
 
 
 @pytest.mark.parametrize("encoder", ["bilstm", "alternating"])
