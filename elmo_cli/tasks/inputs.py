@@ -60,7 +60,7 @@ class Inputs:
         self.sentences = sentences
         self._read_layers = read_layers
         self._words = words
-        self._character_ids = _CharacterIds()
+        self._character_ids = _TypeCharacters()
         self.device = torch.device(device)
 
     def batch(self, numbers: Sequence[int]) -> SentenceBatch:
@@ -107,7 +107,7 @@ def character_ids(token: str) -> list[int]:
     return [_BEGIN, *(byte + 1 for byte in first_bytes), _END]
 
 
-class _CharacterIds(dict[str, bytes]):
+class _TypeCharacters(dict[str, bytes]):
     """The padded character ids of each token, as uint16, computed when a token is first needed."""
 
     def __missing__(self, token: str) -> bytes:
