@@ -27,6 +27,7 @@ myst_heading_anchors = 3  # [text](page.md#heading), as on GitHub
 html_math_renderer = "mathml"
 
 nb_execution_mode = "cache"
+nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
 
@@ -41,6 +42,7 @@ html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_search_summary = False  # it fetches pages, which a browser refuses from the disk
+html_search_scorer = "_ext/scorer.js"
 
 copybutton_prompt_text = r"\$ "
 copybutton_prompt_is_regexp = True

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 _MODEL = "biLM of the embeddings.  [default: that of the files, else $ELMO_MODEL or elmo-en]"
 _FORMAT = (
-    "Format of the predictions: conll, json or jsonl; docs/guides/train.md lists those of each "
-    "task.  [default: depends on the task]"
+    "Format of the predictions: conll, json or jsonl; docs/reference/data-formats.md lists those "
+    "of each task.  [default: depends on the task]"
 )
 model_option: Option = value("Data", "-m, --model NAME|PATH", _MODEL, type=MODEL_OR_FILE)
 format_option: Option = value("Output", "--output-format FORMAT", _FORMAT)

@@ -151,7 +151,7 @@ class Task(ABC):
     @property
     def format_hint(self) -> str:
         """The hint for errors in a data file."""
-        return f"docs/guides/train.md describes the data format of {self.name}"
+        return f"docs/reference/data-formats.md describes the data format of {self.name}"
 
     @abstractmethod
     def fill(self, split: Split, *, labelled: bool) -> Iterator[None]:

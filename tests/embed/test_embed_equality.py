@@ -1,7 +1,6 @@
 """One sentence, one vector: whatever stands around it, and however the work is cut.
 
-Without these the definition of equality in docs/contributing/architecture.md would be a promise
-only.
+Without these the definition of equality in docs/explanation/determinism.md would be a promise only.
 """
 
 from __future__ import annotations

@@ -40,6 +40,12 @@ REASONS |= {"is an example of the help"}
 BLOCK = re.compile(r"(?:<!-- not run: ([^\n]*) -->\n)?^```([^\n]*)\n(.*?)^```$", re.S | re.M)
 FILE = re.compile(r"<!-- file: ([^\n]*) -->\n```text\n(.*?)^```$", re.S | re.M)
 LANGUAGES = {"sh", "console", "python", "text", "json", "ini"}
+EARLIER_FILES = {
+    "flat.hdf5": "embed docs/sample.txt -o flat.hdf5 --layout flat",
+    "mine.hdf5": "embed mine.txt --tokenize -o mine.hdf5",
+    "sample.hdf5": "embed docs/sample.txt -o sample.hdf5",
+    "surprisals.tsv": "score keys.txt -o surprisals.tsv",
+}
 WORDS = "The cat sat on the mat .\nI play a play .\nIt slept .\n"
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 MEASURED = re.compile(r"\d+ threads?|in [\d.]+ s \([\d,]+ tokens/s\)")
@@ -246,6 +252,7 @@ def test_commands_print_what_is_shown(
 ) -> None:
     """With the bundled model; rates, times and the layout of tables may differ."""
     monkeypatch.delenv("ELMO_MODEL")
+    write_earlier_files(block)
     for part in re.split(r"^\$ ", block.code, flags=re.M)[1:]:
         command, *shown = part.splitlines()
         (command_line,) = command_lines(command)
@@ -257,6 +264,13 @@ def test_commands_print_what_is_shown(
             assert matching, (shown_line, left)
             left.remove(matching[0])
         assert not left
+
+
+def write_earlier_files(block: CodeBlock) -> None:
+    """Write the files that an earlier block of the page writes and this one reads."""
+    for name, command in EARLIER_FILES.items():
+        if name in block.code and f"-o {name}" not in block.code:
+            made(*command.split(), "-q", "-m", "elmo-en")
 
 
 def python_blocks() -> list[tuple[CodeBlock, str]]:
@@ -279,10 +293,7 @@ def python_blocks() -> list[tuple[CodeBlock, str]]:
     [pytest.param(block, shown, id=block.name) for block, shown in python_blocks()],
 )
 def test_programs_print_what_is_shown(block: CodeBlock, shown: str, scene: None) -> None:
-    if "sample.hdf5" in block.code:
-        made("embed", "docs/sample.txt", "-o", "sample.hdf5", "-q", "-m", "elmo-en")
-    if "surprisals.tsv" in block.code:
-        made("score", "keys.txt", "-o", "surprisals.tsv", "-q", "-m", "elmo-en")
+    write_earlier_files(block)
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(compile(block.code, block.name, "exec"), {"__name__": "__main__"})
     if shown:
