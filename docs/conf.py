@@ -5,7 +5,8 @@ from pathlib import Path
 
 from elmo_cli import __version__
 
-sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+_EXTENSIONS = Path(__file__).parent / "_ext"
+sys.path.insert(0, str(_EXTENSIONS))
 
 project = author = copyright = "elmo"
 release = __version__
@@ -42,7 +43,7 @@ html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_search_summary = False  # it fetches pages, which a browser refuses from the disk
-html_search_scorer = "_ext/scorer.js"
+html_search_scorer = str(_EXTENSIONS / "scorer.js")
 
 copybutton_prompt_text = r"\$ "
 copybutton_prompt_is_regexp = True

@@ -1,6 +1,6 @@
 // How the search ranks pages: those that explain come before those that record what changed.
 const PAGE_SCORES = [
-  ["reference/commands/", 2],
+  ["reference/commands/", 3],
   ["guides/", 2],
   ["contributing/", -3],
   ["changelog", -3],
