@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
@@ -12,6 +14,7 @@ import pytest
 from chromium import CHROMIUM, NO_CHROMIUM, Chromium
 
 pytestmark = pytest.mark.browser
+NOTEBOOK = Path(__file__).resolve().parents[2] / "docs" / "tutorials" / "word-senses.ipynb"
 MOST_BYTES = 6_000_000
 VIEWS = ((1280, "light"), (390, "dark"))
 # What is typed into the search, and the beginning of the address of the page that explains it.
@@ -95,6 +98,19 @@ def test_pages_load_nothing_from_the_network(pages: dict[Path, PageParser]) -> N
     for page, parsed in pages.items():
         for address in parsed.loaded:
             assert not address.startswith(("http:", "https:", "//")), (page, address)
+
+
+def test_the_notebook_shows_what_the_build_computes(site: Path) -> None:
+    """On GitHub, a notebook shows its stored output; on the site, that of the build."""
+    notebook = json.loads(NOTEBOOK.read_text("utf-8"))
+    page = unescape((site / "tutorials" / "word-senses.html").read_text("utf-8"))
+    n_outputs = 0
+    for cell in notebook["cells"]:
+        for output in cell.get("outputs", ()):
+            if output["output_type"] == "stream":
+                assert "".join(output["text"]) in page
+                n_outputs += 1
+    assert n_outputs > 3
 
 
 def test_pages_open_without_errors_and_fit_the_window(
