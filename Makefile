@@ -103,7 +103,7 @@ fuzz: DAMAGES = 500
 fuzz: install  ## read DAMAGES=500 damaged files of each kind [ARGS="-k 'options or merge'"]
 	ELMO_DAMAGES=$(DAMAGES) $(BIN)/python -m pytest -q tests/fuzz/test_fuzz_readers.py $(ARGS)
 
-PYTHON_FILES := elmo_cli tests benchmarks docs/conf.py docs/_ext docs/pictures
+PYTHON_FILES := elmo_cli tests benchmarks docs/conf.py docs/_ext docs/pictures examples
 check: install  ## format, lint, types, pages of the commands
 	$(BIN)/ruff format --check $(PYTHON_FILES)
 	$(BIN)/ruff check $(PYTHON_FILES)

@@ -29,11 +29,12 @@ PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
     ROOT / "elmo_cli" / "store" / "SCHEMA.md",
+    ROOT / "examples" / "README.md",
     ROOT / "weights" / "elmo-en" / "README.md",
 ]
 # What needs another program runs in the tests of `tests/interop`.
 REASONS = {"downloads", "installs", "starts Ray", "trains for an hour", "takes minutes"}
-REASONS |= {"needs spaCy", "needs pyarrow"}
+REASONS |= {"needs spaCy", "needs pyarrow", "is run by tests/examples"}
 # The pages that `docs/_ext/command_pages.py` writes have the examples of the help.
 COMMAND_PAGES = ROOT / "docs" / "reference" / "commands"
 REASONS |= {"is an example of the help"}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import configparser
 import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from command_line import documented
 
@@ -42,3 +44,32 @@ def test_the_tour_names_files_and_folders_that_exist() -> None:
     assert len(named) > 20
     missing = [name for name in named if not (ROOT / name).exists()]
     assert missing == ["elmo_cli/cli/NAME.py"]
+
+
+def test_the_conda_recipe_has_the_version_and_the_requirements_of_the_package() -> None:
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    required = set()
+    for line in setup["options"]["install_requires"].split():
+        name, least = line.split(">=")
+        name = "pytorch" if name == "torch" else name
+        required.add(f"{name} >={least}")
+    recipe = parsed("packaging/recipe.yaml")
+    assert recipe["package"]["version"] == __version__
+    python = f"python {setup['options']['python_requires']}"
+    assert set(recipe["requirements"]["run"]) == required | {"__unix", python}
+    assert recipe["about"]["license"] == setup["metadata"]["license"]
+    assert all((ROOT / name).is_file() for name in recipe["about"]["license_file"])
+
+
+@pytest.mark.parametrize("name", ["Dockerfile", "recipe.yaml"])
+def test_what_nobody_has_built_says_so(name: str) -> None:
+    first_line = (ROOT / "packaging" / name).read_text(encoding="utf-8").partition("\n")[0]
+    assert first_line.endswith("Nobody has built it yet: not run.")
+
+
+def test_the_image_is_built_from_files_that_exist() -> None:
+    """Everything else is left out of what Docker reads, also what another build has left."""
+    ignored = (ROOT / "packaging" / "Dockerfile.dockerignore").read_text(encoding="utf-8").split()
+    assert ignored[0] == "*"
+    assert all((ROOT / name.removeprefix("!")).exists() for name in ignored[1:])
