@@ -16,7 +16,7 @@ from elmo_cli.messages import format_bytes, plural
 
 if TYPE_CHECKING:
     from elmo_cli.embed.verify_sample import RecomputedSentence
-    from elmo_cli.store.inspection import SentenceSample
+    from elmo_cli.store.sentence_sample import SentenceSample
     from elmo_cli.text.input import InputSettings
     from elmo_cli.text.residue_counts import ResidueCounts
     from elmo_cli.text.sentence import Sentence
@@ -145,7 +145,7 @@ class _Inspection:
 
 def _read(chosen: InspectOptions, settings: InputSettings) -> _Inspection:
     """Read what the options ask for."""
-    from elmo_cli.store import inspection
+    from elmo_cli.store import inspection, sentence_sample
     from elmo_cli.text.input import InputReport, read_sentences, with_recorded_rows
 
     facts = inspection.describe(chosen.file)
@@ -173,7 +173,7 @@ def _read(chosen: InspectOptions, settings: InputSettings) -> _Inspection:
         checks.append(inspection.compare_with_text(chosen.file, text))
     sample = None
     if chosen.recompute:
-        sample = inspection.take_sample(chosen.file, chosen.recompute, sentences)
+        sample = sentence_sample.take_sample(chosen.file, chosen.recompute, sentences)
     return _Inspection(
         facts=facts,
         problems=[problem for check in checks for problem in check.listed],

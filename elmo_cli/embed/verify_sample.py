@@ -12,8 +12,8 @@ from elmo_cli.arrays import FloatArray
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.model.bilm import BiLM
-from elmo_cli.store.inspection import SentenceSample
 from elmo_cli.store.layouts import Key
+from elmo_cli.store.sentence_sample import SentenceSample
 
 ATOL = 5e-5  # other batches, threads or machines sum in another order
 _LOW_PRECISION = 0.02  # of the largest value of a vector, which may be rounded to the next step

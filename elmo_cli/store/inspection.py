@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -18,7 +18,7 @@ from elmo_cli.hdf5 import open_hdf5, reading
 from elmo_cli.messages import plural
 from elmo_cli.store.digests import tokens_digest
 from elmo_cli.store.half_precision import all_finite
-from elmo_cli.store.layouts import Handle, Key
+from elmo_cli.store.layouts import Handle
 from elmo_cli.store.log_lines import read_log
 from elmo_cli.store.reader import Embeddings, is_intact
 from elmo_cli.store.shards import sentences_of_shard
@@ -183,14 +183,13 @@ def _check_sentences(embeddings: Embeddings, problems: Problems) -> None:
     """Read all sentences; add what is wrong with them or their number of tokens, which is kept."""
     # Which checksum belongs to which sentence is not known if one of them is missing.
     has_checksums = len(embeddings.attributes.get("sentence_crc32", ())) == len(embeddings)
-    has_token_axis = embeddings.unit == "tokens"
-    can_count = embeddings.unit != "sentences"
-    n_tokens = 0
-    axes: tuple[int, ...] | None = None  # that all arrays share
+    counted = _CountedAxes(embeddings)
     for run in embeddings.runs():
-        if has_checksums:  # which include the tokens
-            run.read_infos()
-        checksums = embeddings.checksums_of(run) if has_checksums else None
+        checksums = None
+        if has_checksums:
+            checksums = embeddings.checksums_of(run)
+            run.read_infos()  # which the checksums include
+        are_finite = run.has_only_finite_values()
         for number in range(len(run)):
             try:
                 values, scales = run.stored(number)
@@ -198,45 +197,62 @@ def _check_sentences(embeddings: Embeddings, problems: Problems) -> None:
                 matches_checksum = is_intact(run, number, values, scales, checksums)
             except EmbeddingsFileError as error:
                 problems.add(f"{embeddings.name_of(run.handles[number])}: {error.problem}")
-                can_count = False
+                counted.can_count = False
                 continue
-
-            for problem in _problems_of_values(values if scales is None else scales):
-                problems.add(f"{embeddings.name_of(run.handles[number])}: {problem}")
+            found = []
+            if not are_finite:
+                found += _problems_of_values(values if scales is None else scales)
             if not matches_checksum:
-                name = embeddings.name_of(run.handles[number])
-                problems.add(
-                    f"{name}: corrupt: its key, tokens or values do not match their checksum"
-                )
+                found.append("corrupt: its key, tokens or values do not match their checksum")
+            found += counted.add(shape)
+            for problem in found:
+                problems.add(f"{embeddings.name_of(run.handles[number])}: {problem}")
 
-            if not has_token_axis:
-                n_tokens += 1
-            elif len(shape) > 1:
-                n_tokens += shape[-2]
-            else:
-                can_count = False
-
-            own_axes = (*shape[:-2], shape[-1]) if has_token_axis else shape
-            if axes is None:
-                axes = own_axes
-            if own_axes != axes:
-                expected = " and ".join(map(str, axes))
-                name = embeddings.name_of(run.handles[number])
-                problems.add(f"{name}: shape {shape}, others have axes of {expected}")
-
-    if can_count:
-        problems.tokens = n_tokens
-        n_recorded = embeddings.attributes.get("tokens", n_tokens)
-        if not np.array_equal(n_recorded, n_tokens):
-            problems.add(f"it has {plural(n_tokens, 'token')}, its attribute says {n_recorded}")
+    if counted.can_count:
+        problems.tokens = counted.n_tokens
+        n_recorded = embeddings.attributes.get("tokens", counted.n_tokens)
+        if not np.array_equal(n_recorded, counted.n_tokens):
+            found_tokens = plural(counted.n_tokens, "token")
+            problems.add(f"it has {found_tokens}, its attribute says {n_recorded}")
 
 
-def _problems_of_values(floats: AnyArray) -> Iterator[str]:
+def _problems_of_values(floats: AnyArray) -> list[str]:
     """How many values are not finite, if any."""
     if all_finite(floats):
-        return
+        return []
     n_not_finite = int(floats.size - np.isfinite(floats).sum())
-    yield f"not finite: {n_not_finite} of {plural(floats.size, 'value')}"
+    return [f"not finite: {n_not_finite} of {plural(floats.size, 'value')}"]
+
+
+class _CountedAxes:
+    """The axes of arrays: tokens are counted, and the others have to agree.
+
+    Attributes:
+        n_tokens: of all sentences so far.
+        can_count: whether this is their number.
+    """
+
+    def __init__(self, embeddings: Embeddings) -> None:
+        self.n_tokens = 0
+        self.can_count = embeddings.unit != "sentences"
+        self._has_token_axis = embeddings.unit == "tokens"
+        self._others: tuple[int, ...] | None = None  # of the first sentence
+
+    def add(self, shape: tuple[int, ...]) -> list[str]:
+        """Add the shape of a sentence; what is wrong with it, if anything."""
+        if not self._has_token_axis:
+            self.n_tokens += 1
+        elif len(shape) > 1:
+            self.n_tokens += shape[-2]
+        else:
+            self.can_count = False
+        others = (*shape[:-2], shape[-1]) if self._has_token_axis else shape
+        if self._others is None:
+            self._others = others
+        if others == self._others:
+            return []
+        expected = " and ".join(map(str, self._others))
+        return [f"shape {shape}, others have axes of {expected}"]
 
 
 def compare_with_text(path: StrPath, sentences: Iterable[Sentence]) -> Problems:
@@ -317,76 +333,3 @@ def _first_difference(tokens: Tokens, expected: Tokens) -> str:
         if token != in_text:
             return f": token {number} is `{token}`, not `{in_text}`"
     return ""  # one of them is the beginning of the other
-
-
-@dataclass(frozen=True)
-class SentenceSample:
-    """Key, tokens and array of some sentences of a file, with what is needed to recompute them.
-
-    Sentences whose tokens the file does not record are passed over and counted.
-    """
-
-    path: str
-    attributes: dict[str, Any]
-    dtype: str
-    sentences: list[tuple[Key, Tokens, AnyArray]]
-    passed_over: int = 0
-
-
-def take_sample(path: StrPath, n: int, text: Sequence[Sentence] = ()) -> SentenceSample:
-    """Read `n` sentences of a file, evenly spread.
-
-    Args:
-        text: all sentences of the whole text, for files that do not record tokens;
-            `compare_with_text` reports how the two differ.
-    Raises:
-        EmbeddingsFileError: the file is corrupt.
-        UsageError: the tokens are not known, or each vector depends on the text before it.
-    """
-    with Embeddings(path) as embeddings:
-        _check_recomputable(embeddings)
-        if text:
-            own = sentences_of_shard(embeddings, text)
-            tokens_in_text = {embeddings.key_of(sentence): sentence.tokens for sentence in own}
-            keys = [key for key in tokens_in_text if key in embeddings]
-        else:
-            tokens_in_text = {}
-            keys = list(embeddings)
-        sentences: list[tuple[Key, Tokens, AnyArray]] = []
-        n_passed_over = 0
-        for key in _evenly_spread(keys, n):
-            tokens = tokens_in_text[key] if text else embeddings.tokens(key)
-            if tokens is None:
-                n_passed_over += 1
-            else:
-                sentences.append((key, tokens, embeddings[key]))
-        if n_passed_over and not sentences:
-            problem = "does not record the tokens of its sentences"
-            hint = "give the text of the file with `text`, and the same input settings"
-            raise UsageError(problem, hint, where=path)
-        return SentenceSample(
-            path=os.fspath(path),
-            attributes=embeddings.attributes,
-            dtype=str(embeddings.stored_dtype),
-            sentences=sentences,
-            passed_over=n_passed_over,
-        )
-
-
-def _check_recomputable(embeddings: Embeddings) -> None:
-    """Check that a vector depends on its sentence alone."""
-    state = embeddings.attributes.get("state", "zero")
-    if embeddings.unit == "types":
-        problem = "holds types, not sentences"
-    elif state not in ("zero", "warm"):
-        problem = f"made with `state={state}`, where a vector depends on the text before it"
-    else:
-        return
-    hint = "embed again with the same settings and compare the two files"
-    raise UsageError(problem, hint, where=embeddings.path)
-
-
-def _evenly_spread(keys: Sequence[Key], n: int) -> list[Key]:
-    """At most `n` of the keys, from the first to the last."""
-    positions = np.linspace(0, len(keys) - 1, min(n, len(keys))).round().astype(int)
-    return [keys[position] for position in positions]

@@ -21,7 +21,7 @@ from elmo_cli.embed import blocks
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.messages import format_bytes
 from elmo_cli.model.bilm import BiLM
-from elmo_cli.store import inspection
+from elmo_cli.store import sentence_sample
 from elmo_cli.version import __version__
 
 # Different sentences without a slash, so that every layout takes them.
@@ -222,7 +222,7 @@ def test_a_sample_on_which_hdf5_crashes(monkeypatch: pytest.MonkeyPatch) -> None
     def crash(*args: object) -> None:
         os.kill(os.getpid(), signal.SIGSEGV)
 
-    monkeypatch.setattr(inspection, "take_sample", crash)
+    monkeypatch.setattr(sentence_sample, "take_sample", crash)
     embedded("allennlp")
     done = elmo("inspect", "a.hdf5", "--no-verify", "--recompute", "2")
     refused(done, 1, "a.hdf5: its reader crashed (SIGSEGV)", "get it again")

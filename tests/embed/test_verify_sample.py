@@ -15,7 +15,7 @@ from elmo_cli.embed.run import embed_file
 from elmo_cli.embed.verify_sample import RecomputedSentence, recompute_sample
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.store.convert import convert
-from elmo_cli.store.inspection import take_sample
+from elmo_cli.store.sentence_sample import take_sample
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.input import read_sentences
 

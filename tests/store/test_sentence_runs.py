@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from embedding_files import PROTEINS, documents, lines, write
 
+from elmo_cli import hdf5
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.store.half_precision import all_finite, to_float32
 from elmo_cli.store.inspection import verify
@@ -71,14 +72,41 @@ def test_a_run_gives_what_its_sentences_give(tmp_path, monkeypatch, case, n_rows
 
 
 @pytest.mark.parametrize("case", ["flat", "flat int8", "flat without layers", "flat pooled"])
-def test_flat_is_read_by_runs_and_arrays_outlive_their_file(tmp_path, monkeypatch, case):
+def test_flat_is_read_by_runs(tmp_path, monkeypatch, case):
     reads = []
     read = Rows.read
     monkeypatch.setattr(Rows, "read", lambda *args: reads.append(args) or read(*args))
     with opened(tmp_path, case) as embeddings:
         reads.clear()
+        n_sentences = len(list(embeddings.sentences()))
+        assert len(reads) < n_sentences
+
+
+@pytest.mark.parametrize("case", ["allennlp", "e2e-coref", "manylangs", "seqvec"])
+def test_values_of_contiguous_data_sets_are_not_read_by_hdf5(tmp_path, monkeypatch, case):
+    with opened(tmp_path, case) as embeddings:
+        expected = list(embeddings.sentences())
+        monkeypatch.setattr(hdf5, "mapped_file", lambda file: None)
+    with open_embeddings(tmp_path / "a.hdf5") as embeddings:
+        unmapped = list(embeddings.sentences())
+        monkeypatch.undo()
+    read = hdf5.read_dataset
+    sizes = []
+    monkeypatch.setattr(
+        hdf5, "read_dataset", lambda dataset, *args: sizes.append(dataset.size) or read(dataset)
+    )
+    with open_embeddings(tmp_path / "a.hdf5") as embeddings:
+        mapped = [embeddings[key] for key in embeddings]
+    assert not any(sizes)  # of blank lines
+    for (_, array), (_, other), another in zip(expected, unmapped, mapped, strict=True):
+        assert np.array_equal(array, other)
+        assert np.array_equal(array, another)
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_arrays_outlive_their_file(tmp_path, case):
+    with opened(tmp_path, case) as embeddings:
         together = [array for _, array in embeddings.sentences()]
-        assert len(reads) < len(embeddings)
         singly = [embeddings[key] for key in embeddings]
     (tmp_path / "a.hdf5").write_bytes(b"")  # a view of the file would now end the process
     for array, single in zip(together, singly, strict=True):
@@ -100,6 +128,11 @@ def break_a_token(file: h5py.File) -> None:
     file["token_bytes"][int(file["token_ends"][10])] = 0xFF
 
 
+def write_nan(file: h5py.File) -> None:
+    file["vectors"][7, 0, 1] = np.nan
+    file["vectors"][8, 1, 2] = np.inf
+
+
 def shorten_the_keys(file: h5py.File) -> None:
     keys = file["keys"][:-3]
     del file["keys"]
@@ -107,7 +140,7 @@ def shorten_the_keys(file: h5py.File) -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", [lower_an_offset, raise_an_offset, break_a_token, shorten_the_keys]
+    "damage", [lower_an_offset, raise_an_offset, break_a_token, shorten_the_keys, write_nan]
 )
 def test_damage_is_reported_for_its_sentence(tmp_path, monkeypatch, damage):
     with opened(tmp_path, "flat") as embeddings:

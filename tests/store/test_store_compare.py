@@ -12,7 +12,8 @@ import pytest
 from embedding_files import BARE, DIM, FILES, ONE, array, foreign, lines, made, write, write_types
 
 from elmo_cli.errors import EmbeddingsFileError, UsageError
-from elmo_cli.store.inspection import compare_with_text, take_sample
+from elmo_cli.store.inspection import compare_with_text
+from elmo_cli.store.sentence_sample import take_sample
 from elmo_cli.text.sentence import Sentence
 
 COMPARED = [name for name in FILES if name not in ("bilm-types", "bilm, a shard")]

@@ -254,6 +254,10 @@ class SentenceRun:
         """A sentence as it was written; `n_tokens` is its number of tokens as far as known."""
         return self.reader.sentence(self.handles[number], key, n_tokens)
 
+    def has_only_finite_values(self) -> bool:
+        """Whether all values, or scales, are finite; False if that is not known at once."""
+        return False
+
     def rows(self, layer: int | None) -> tuple[AnyArray, Int64Array] | None:
         """The vectors of a layer of all sentences in one array, and where each sentence ends there.
 

@@ -94,7 +94,7 @@ class SequenceReader(DatasetReader):
 
     def _original_id(self, name: str) -> str:
         """The id of the sequence of a data set."""
-        dataset = self._dataset(name)
+        dataset = self._dataset(name).values.dataset
         with self._reading(f"sentence {name!r}"):
             original_id: Any = dataset.attrs.get(_ORIGINAL_ID)
         if not isinstance(original_id, str):

@@ -13,6 +13,7 @@ import numpy as np
 
 from elmo_cli.arrays import AnyArray, Int64Array
 from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.store.half_precision import all_finite
 from elmo_cli.store.layouts.base import (
     Handle,
     Key,
@@ -27,7 +28,7 @@ from elmo_cli.store.layouts.rows import Rows
 from elmo_cli.store.quantization import INT8
 from elmo_cli.text.sentence import Sentence, Tokens
 
-RUN_ROWS = 4096  # of vectors that are read together
+RUN_ROWS = 2048  # of vectors that are read together
 _PLAIN_SENTENCES = 256  # read one by one where something is corrupt
 
 
@@ -273,6 +274,9 @@ class FlatRun(SentenceRun):
 
     def sentence(self, number: int, key: int, n_tokens: int) -> Sentence:
         return self.info(number).sentence(key, n_tokens, self.reader.path)
+
+    def has_only_finite_values(self) -> bool:
+        return all_finite(self._values if self._scales is None else self._scales)
 
     def rows(self, layer: int | None) -> tuple[AnyArray, Int64Array] | None:
         if self._scales is not None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import h5py
 import numpy as np
@@ -136,6 +136,11 @@ class DatasetWriter(SentenceWriter):
         return group
 
 
+class _OpenedSentence(NamedTuple):
+    values: hdf5.StoredValues
+    dtype: np.dtype[Any]
+
+
 class DatasetReader(SentenceReader):
     """The sentences of such a file; handles are names of data sets."""
 
@@ -146,7 +151,8 @@ class DatasetReader(SentenceReader):
         self.is_own = bool(attributes)  # written by elmo
         self.has_map = SENTENCE_MAP in file
         self._by_number = layout.keyed_by == "number"
-        self._last: tuple[str, h5py.Dataset] | None = None  # opened, with its name
+        self._last: tuple[str, _OpenedSentence] | None = None  # with its name
+        self._last_type: tuple[Any, np.dtype[Any]] | None = None  # as HDF5 and NumPy describe it
 
     def __len__(self) -> int:
         if not self.is_own or not self._by_number:
@@ -168,21 +174,38 @@ class DatasetReader(SentenceReader):
         return self.layout.names_for(key)
 
     def array_type(self, handle: Handle) -> tuple[tuple[int, ...], np.dtype[Any]]:
-        dataset = self._dataset(str(handle))
-        shape: tuple[int, ...] = dataset.shape
+        opened = self._dataset(str(handle))
+        shape = opened.values.shape
         if self.layout.layers_last:
             n_layers = shape[-1]
             shape = shape[:-1] if n_layers == 1 else (n_layers, *shape[:-1])
-        return shape, dataset.dtype
+        return shape, opened.dtype
 
     def stored(self, handle: Handle, layer: int | None = None) -> tuple[AnyArray, None]:
-        dataset = self._dataset(str(handle))
+        opened = self._dataset(str(handle))
         selection: Any = ()
         if layer is not None:
             selected = slice(layer, layer + 1)
             selection = (..., selected) if self.layout.layers_last else selected
+        mapped = self._mapped(opened)
+        if mapped is not None:
+            return mapped[selection], None
         with self._reading(f"sentence {handle!r}"):
-            return hdf5.read_dataset(dataset, selection), None
+            return hdf5.read_dataset(opened.values.dataset, selection), None
+
+    def _mapped(self, opened: _OpenedSentence) -> AnyArray | None:
+        """The values as a view of the file in memory; None where they cannot be mapped."""
+        offset = opened.values.offset
+        content = self._content
+        if offset is None or content is None:
+            return None
+        with suppress(TypeError):  # they would end after the file
+            return np.ndarray(opened.values.shape, opened.dtype, content.data, offset)
+        return None
+
+    @cached_property
+    def _content(self) -> AnyArray | None:
+        return hdf5.mapped_file(self.file)
 
     @cached_property
     def handles(self) -> list[str]:
@@ -247,32 +270,41 @@ class DatasetReader(SentenceReader):
         position = number - first if isinstance(first, int) else number
         return self.handles[position] if 0 <= position < len(self) else None
 
-    def _dataset(self, name: str) -> h5py.Dataset:
+    def _dataset(self, name: str) -> _OpenedSentence:
         """The data set of a sentence that the file lists."""
-        dataset = self._opened(name)
-        if dataset is None:
+        opened = self._opened(name)
+        if opened is None:
             raise self.corrupt(f"sentence {name!r} is not a data set")
-        return dataset
+        return opened
 
-    def _opened(self, name: str) -> h5py.Dataset | None:
+    def _opened(self, name: str) -> _OpenedSentence | None:
         """A data set of floats with 1 to 3 axes; None where no data set has this name."""
         last = self._last  # which another thread may replace
         if last is not None and last[0] == name:
             return last[1]
         try:
             with self._reading(f"sentence {name!r}"):
-                dataset = hdf5.open_dataset(self.file, name)
-                kind = dataset.dtype.kind
-                n_axes = len(dataset.shape or ())
+                values = hdf5.open_values(self.file, name)
+                dtype = self._dtype(values.dtype_id)
         except hdf5.NoSuchNameError:
             return None
-        if kind != "f" or not 1 <= n_axes <= 3:
-            content = f"{dataset.dtype} in shape {dataset.shape}"
+        if dtype.kind != "f" or not 1 <= len(values.shape) <= 3:
+            content = f"{dtype} in shape {values.dataset.shape}"
             raise self.corrupt(
                 f"sentence {name!r} holds {content}, expected floats with 1 to 3 axes"
             )
-        self._last = (name, dataset)
-        return dataset
+        opened = _OpenedSentence(values, dtype)
+        self._last = (name, opened)
+        return opened
+
+    def _dtype(self, dtype_id: Any) -> np.dtype[Any]:
+        """The dtype that HDF5 describes, which is nearly always that of the sentence before."""
+        last = self._last_type
+        if last is not None and last[0] == dtype_id:
+            return last[1]
+        dtype: np.dtype[Any] = dtype_id.dtype
+        self._last_type = (dtype_id, dtype)
+        return dtype
 
     def _reading(self, part: str = "") -> AbstractContextManager[None]:
         return hdf5.reading(self._path, EmbeddingsFileError, part)
