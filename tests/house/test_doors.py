@@ -14,6 +14,7 @@ from command_line import commands, elmo, made
 
 import elmo_cli
 from elmo_cli import errors
+from elmo_cli.cli.main import cli
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -49,7 +50,8 @@ def test_the_tree_of_errors_shows_all_of_them():
 def test_help_of_every_command(words):
     command = commands()[words]
     name = " ".join(("elmo", *words))
-    text = command.get_help(click.Context(command, info_name=name))
+    parent = click.Context(cli, **cli.context_settings)  # its names of the help option hold
+    text = command.get_help(click.Context(command, parent=parent, info_name=name))
     assert f"Usage: {name} " in text
     for parameter in command.params:
         if isinstance(parameter, click.Option):

@@ -96,6 +96,7 @@ PRINTED_BY: dict[str, set[str] | None] = {
     "store/inspection.py": {"inspect"},
     "store/layers.py": {"convert", "embed", "usages"},
     "store/layouts/": {"convert", "embed"},
+    "store/sentence_sample.py": {"inspect"},
     "store/shards.py": {"embed", "merge"},
     "tasks/": {"evaluate", "predict", "train"},
     "tasks/classification.py": {"predict"},
@@ -154,7 +155,7 @@ EXCEPTIONS = {
     ("text/lines.py", "max_tokens"): OnlyBy(EMBED, "only `embed` can lower the limit"),
     ("text/row_groups.py", "max_tokens"): OnlyBy(EMBED, "only `embed` can lower the limit"),
     ("text/conll.py", "max_tokens"): OnlyBy(EMBED, "only `embed` can lower the limit"),
-    ("store/inspection.py", "state"): OnlyBy(set(), "names what a file states"),
+    ("store/sentence_sample.py", "state"): OnlyBy(set(), "names what a file states"),
     ("tasks/word_vectors.py", "words"): OnlyBy(set(), "an array of the file, no option"),
 }
 
