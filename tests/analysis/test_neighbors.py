@@ -16,8 +16,8 @@ from elmo_cli.analysis.neighbors import embed_queries, nearest, read_queries
 from elmo_cli.analysis.query import phrase_occurrences
 from elmo_cli.analysis.vectors import LayerView
 from elmo_cli.errors import EmbeddingsFileError, ModelError, UsageError
-from elmo_cli.hdf5 import read_dataset
 from elmo_cli.pretrained.load import load
+from elmo_cli.store.layouts.sentence_datasets import DatasetReader
 from elmo_cli.store.reader import open_embeddings
 
 FILES = [
@@ -129,26 +129,25 @@ def test_same_word_in_any_case(tmp_path, monkeypatch, layout, chunk):
 
 def test_only_vectors_that_are_compared_are_read(tmp_path, monkeypatch):
     """Of the default layout, where each sentence has a data set of its own."""
-    sizes = {}  # of the values that are read, by data set
+    sizes = {}  # of the vectors that are read, by data set
+    stored = DatasetReader.stored
 
-    def read_and_note(dataset, selection=()):
-        values = read_dataset(dataset, selection)
+    def stored_and_noted(reader, handle, layer=None):
+        values, scales = stored(reader, handle, layer)
         if values.size:
-            sizes[dataset.name] = values.size
-        return values
+            sizes[handle] = values.size
+        return values, scales
 
-    monkeypatch.setattr("elmo_cli.hdf5.read_dataset", read_and_note)
+    monkeypatch.setattr(DatasetReader, "stored", stored_and_noted)
     sentences = make_sentences(REPEATED)
     with open_embeddings(write(tmp_path / "a.hdf5", sentences, layout="allennlp")) as embeddings:
         view = LayerView(embeddings, 1)
         assert len(list(phrase_occurrences(view, "play"))) == 7
         assert list(phrase_occurrences(view, "not here")) == []
-        assert sizes.keys() == {"/sentence_to_index"}
-        sizes.clear()
+        assert sizes == {}
         search(view, "2:Play", same_word=True)
-        sizes.pop("/sentence_to_index", None)  # of the file of the queries, opened again
         assert sizes == {
-            f"/{sentence.key}": DIM * len(sentence.tokens)
+            str(sentence.key): DIM * len(sentence.tokens)
             for sentence in sentences
             if "play" in sentence.text.lower()
         }
