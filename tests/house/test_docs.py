@@ -134,6 +134,7 @@ def files(tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> Path:
     (folder / "glove.6B.50d.txt").write_text("it 0.5 -0.1\ncat 0.1 0.2\n")
     (folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
     shutil.copytree(ROOT / "docs", folder / "docs", ignore=shutil.ignore_patterns("*.md"))
+    shutil.copytree(ROOT / "examples", folder / "examples")
     checkpoint("full", folder / "checkpoint")
     for source, name in (("corpus.txt", "corpus"), ("train.conllu", "train")):
         output = folder / f"{name}.hdf5"
