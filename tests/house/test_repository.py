@@ -73,3 +73,27 @@ def test_the_image_is_built_from_files_that_exist() -> None:
     ignored = (ROOT / "packaging" / "Dockerfile.dockerignore").read_text(encoding="utf-8").split()
     assert ignored[0] == "*"
     assert all((ROOT / name.removeprefix("!")).exists() for name in ignored[1:])
+
+
+def reader_pages() -> list[Path]:
+    folder = ROOT / "docs" / "guides" / "readers"
+    return sorted(path for path in folder.glob("*.md") if path.name != "index.md")
+
+
+@pytest.mark.parametrize("page", reader_pages(), ids=lambda page: page.name)
+def test_the_page_of_a_reader_is_short_and_shows_the_code_of_its_example(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 60
+    assert "| what goes wrong |" in text
+    (example,) = re.findall(r"\]\(\.\./\.\./\.\./(examples/readers/\w+\.py)\)", text)
+    shown = re.findall(r"is run by tests/examples -->\n```python\n(.*?)```", text, re.S)
+    assert len(shown) == 1
+    assert shown[0] in (ROOT / example).read_text(encoding="utf-8")
+
+
+def test_the_pages_of_questions_and_words_have_as_many_as_they_should() -> None:
+    docs = ROOT / "docs"
+    pairs = re.findall(r"^\|(?! wrong|---).*\|$", (docs / "faq.md").read_text("utf-8"), re.M)
+    assert len(pairs) >= 15
+    words = re.findall(r"^\|(?! word|---).*\|$", (docs / "glossary.md").read_text("utf-8"), re.M)
+    assert 5 <= len(words) <= 10

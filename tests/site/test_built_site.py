@@ -18,12 +18,12 @@ NOTEBOOK = Path(__file__).resolve().parents[2] / "docs" / "tutorials" / "word-se
 MOST_BYTES = 6_000_000
 VIEWS = ((1280, "light"), (390, "dark"))
 # What is typed into the search, and the beginning of the address of the page that explains it.
-SEARCHES: dict[str, str | tuple[str, ...]] = {
+SEARCHES = {
     "silhouette": "guides/plots",
     "checksum": "reference/file-format",
     "--forget-sentences": "reference/commands/embed",
     "ElmoMix": "reference/python",
-    "NeuroX": ("guides/probing-programs", "guides/readers/"),
+    "NeuroX": "guides/readers/",
 }
 RESULTS = (
     "[...document.querySelectorAll('#search-results li > a')].map(a => a.getAttribute('href'))"
