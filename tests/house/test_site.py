@@ -62,6 +62,16 @@ def test_the_page_of_python_has_every_public_name() -> None:
     assert documented == public
 
 
+def test_the_page_of_the_environment_has_every_variable() -> None:
+    page = (DOCS / "reference" / "environment.md").read_text("utf-8")
+    read = set()
+    for path in (ROOT / "elmo_cli").rglob("*.py"):
+        read |= set(re.findall(r"environ(?:\.get\(|\[)[\"'](\w+)", path.read_text("utf-8")))
+    assert {"ELMO_HOME", "RAY_ADDRESS"} <= read
+    for name in sorted(read):
+        assert f"`{name}`" in page or f"${name}" in page, name
+
+
 class TestCommandPages:
     def test_equal_the_help(self, command_pages) -> None:
         assert command_pages.main(["--check"]) == 0
