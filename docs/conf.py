@@ -57,5 +57,6 @@ repository_pages = {
     "contributing/speed-notes": "benchmarks/speed/NOTES.md",
     "reference/attribution": "weights/elmo-en/ATTRIBUTION.md",
     "reference/file-format": "elmo_cli/store/SCHEMA.md",
+    "reference/model-history": "weights/elmo-en/HISTORY.md",
     "reference/model-card": "weights/elmo-en/README.md",
 }

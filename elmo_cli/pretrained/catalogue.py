@@ -152,7 +152,7 @@ CATALOGUE: tuple[Model, ...] = (
         aliases=("bundled",),
         n_parameters=10_609_536,
         dim=1024,
-        note="installed with elmo; its model card README.md describes training and evaluation",
+        note="installed with elmo; its model card README.md says what it is good and bad at",
     ),
     Model(
         name="small",

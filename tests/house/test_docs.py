@@ -31,6 +31,7 @@ PAGES = [
     ROOT / "elmo_cli" / "store" / "SCHEMA.md",
     ROOT / "examples" / "README.md",
     ROOT / "weights" / "elmo-en" / "README.md",
+    ROOT / "weights" / "elmo-en" / "HISTORY.md",
 ]
 # What needs another program runs in the tests of `tests/interop`.
 REASONS = {"downloads", "installs", "starts Ray", "trains for an hour", "takes minutes"}

@@ -97,3 +97,17 @@ def test_the_pages_of_questions_and_words_have_as_many_as_they_should() -> None:
     assert len(pairs) >= 15
     words = re.findall(r"^\|(?! word|---).*\|$", (docs / "glossary.md").read_text("utf-8"), re.M)
     assert 5 <= len(words) <= 10
+
+
+def test_the_figures_of_the_model_card_are_those_of_its_measurements() -> None:
+    """Some are rounded to fewer digits."""
+    folder = ROOT / "weights" / "elmo-en"
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    table = card.split("## How good it is")[1].split("\n\n")[1]
+    decimal = re.compile(r"\d+\.\d+")
+    measured = set(decimal.findall((folder / "HISTORY.md").read_text(encoding="utf-8")))
+    figures = decimal.findall(table)
+    assert len(figures) > 15
+    for figure in figures:
+        digits = len(figure.partition(".")[2])
+        assert figure in measured | {f"{float(number):.{digits}f}" for number in measured}, figure
