@@ -74,16 +74,52 @@ class Target:
             error = raised
         if error is None:
             return "read"
-        assert error.message
-        assert error.hint, error.message
+        _check(error)
         assert self.in_child or not isinstance(error, _CrashError), error.message
         return "crashed" if isinstance(error, _CrashError) else "refused"
+
+    def faces_each(self, folder: Path, contents: Sequence[bytes]) -> list[str]:
+        """Read several files, each in a folder of its own, as `faces` does.
+
+        One child reads all, with the time and memory that elmo says is enough for the smallest. If
+        it does not come to the end, the file that stopped it is unknown: a child reads each.
+        """
+        path = folder / "size"
+        path.write_bytes(min(contents, key=len))
+        try:
+            outcomes = run_isolated(partial(self._outcomes, folder, contents), [path], _CrashError)
+        except Exception:  # whatever it is, it is raised again by the file that it comes from
+            outcomes = []
+            for number, content in enumerate(contents):
+                alone = folder / f"alone-{number}"
+                alone.mkdir()
+                outcomes.append(self.faces(alone, content))
+        return outcomes
+
+    def _outcomes(self, folder: Path, contents: Sequence[bytes]) -> list[str]:
+        """Whether each file is read or refused."""
+        outcomes = []
+        for number, content in enumerate(contents):
+            own = folder / str(number)
+            own.mkdir()
+            try:
+                self.read(own, content)
+                outcomes.append("read")
+            except ElmoError as error:
+                _check(error)
+                outcomes.append("refused")
+        return outcomes
 
     def damaged(self, random: Random) -> bytes:
         """A seed with damage."""
         damage = random.choice((mutated, self.signed))
         seed = random.choice(self.seeds())
         return damage(seed, random)
+
+
+def _check(error: ElmoError) -> None:
+    assert error.message
+    assert error.hint, error.message
 
 
 class _CrashError(ElmoError):
