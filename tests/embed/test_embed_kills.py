@@ -18,21 +18,18 @@ import torch
 
 import elmo_cli.cli.embed_jobs  # noqa: F401  (imported once here rather than in every child)
 from elmo_cli.cli.main import main
-from elmo_cli.embed.blocks import SENTENCES
+from elmo_cli.embed import blocks
 from elmo_cli.errors import ResumeError
 from elmo_cli.store.log_lines import read_log
 
-N_SENTENCES = 3300
+N_BLOCKS = 3.3
 WORDS = ["the", "of", "and", "river", "bank", "3,000", "naïve", "do", "n't", "北京", "x"]
 
 
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
+def write_corpus(path, n_sentences):
     made = random.Random(5)
-    lines = [" ".join(made.choices(WORDS, k=made.randint(0, 9))) for _ in range(N_SENTENCES)]
-    path = tmp_path_factory.mktemp("kills") / "corpus.txt"
+    lines = [" ".join(made.choices(WORDS, k=made.randint(0, 9))) for _ in range(n_sentences)]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
 
 
 class Run:
@@ -92,27 +89,31 @@ def until_committed(out, n_sentences: int) -> float:
     return until(lambda: committed(out) >= n_sentences or out.exists())
 
 
-def undisturbed(args, out):
+def undisturbed(args, out, n_sentences):
     """Run without a kill; its digest, seconds of a block, seconds of its closing."""
     run = Run([*args, "-o", str(out)])
     first = until_started(out)
-    last = until_committed(out, N_SENTENCES)
+    last = until_committed(out, n_sentences)
     assert run.wait() == 0
     end = time.monotonic()
-    return digest(out), (last - first) * SENTENCES / N_SENTENCES, end - last
+    return digest(out), (last - first) / N_BLOCKS, end - last
 
 
 @pytest.mark.parametrize(
-    ("layout", "n_kills"),
+    ("layout", "n_kills", "n_of_a_block"),
     [
-        ("allennlp", 5),
-        pytest.param("allennlp", 20, marks=pytest.mark.slow),
-        pytest.param("flat", 20, marks=pytest.mark.slow),
+        ("allennlp", 5, 150),
+        pytest.param("allennlp", 20, 1000, marks=pytest.mark.slow),
+        pytest.param("flat", 20, 1000, marks=pytest.mark.slow),
     ],
 )
-def test_killed_anywhere_and_resumed(corpus, tiny, tmp_path, layout, n_kills):
+def test_killed_anywhere_and_resumed(tiny, tmp_path, monkeypatch, layout, n_kills, n_of_a_block):
+    monkeypatch.setattr(blocks, "SENTENCES", n_of_a_block)
+    n_sentences = round(N_BLOCKS * n_of_a_block)
+    corpus = tmp_path / "corpus.txt"
+    write_corpus(corpus, n_sentences)
     args = [str(corpus), "-m", str(tiny), "--layout", layout, "--threads", "1", "--quiet"]
-    wanted, block, closing = undisturbed(args, tmp_path / "whole.hdf5")
+    wanted, block, closing = undisturbed(args, tmp_path / "whole.hdf5", n_sentences)
     chance = random.Random(len(layout) + n_kills)
     hit = closed = n = 0
     while n < n_kills or hit < n_kills // 2:  # a kill that comes after the end tests nothing
@@ -120,11 +121,11 @@ def test_killed_anywhere_and_resumed(corpus, tiny, tmp_path, layout, n_kills):
         out = tmp_path / f"{n}.hdf5"
         run = Run([*args, "-o", str(out)])
         if n % 5 == 0:  # while it closes and renames
-            until_committed(out, N_SENTENCES)
+            until_committed(out, n_sentences)
             time.sleep(chance.uniform(0, closing))
             closed += 1
         else:
-            until_committed(out, chance.randrange(N_SENTENCES))
+            until_committed(out, chance.randrange(n_sentences))
             time.sleep(chance.uniform(0, block))
         hit += run.kill() == -signal.SIGKILL
         assert Run([*args, "-o", str(out), "--resume"]).wait() == 0

@@ -125,7 +125,7 @@ def test_making_the_map_takes_a_few_bytes_per_sentence(
     """A list of entries or a dict of lines takes some hundred; the JSON is on the disk."""
     monkeypatch.setattr(module, "_MAX_PENDING", 1 << 12)
     monkeypatch.setattr(spool, "_CHUNK_BYTES", 1 << 12)
-    sizes = (2_000, 10_000)
+    sizes = (500, 2_500)
     peaks = []
     for n in sizes:
         lines = kind(n)
