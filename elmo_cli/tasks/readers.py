@@ -18,7 +18,7 @@ from elmo_cli.text.input import check_inputs, format_of
 from elmo_cli.text.input_report import InputReport
 from elmo_cli.text.input_settings import InputSettings
 from elmo_cli.text.lines import LineReader
-from elmo_cli.text.row_groups import Row, read_row_groups
+from elmo_cli.text.row_groups import read_row_groups
 from elmo_cli.text.sentence import Tokens, token_problem
 from elmo_cli.text.tokenizer import EnglishTokenizer
 from elmo_cli.text.white_space import BLANK, is_blank
@@ -171,14 +171,17 @@ class Split:
                     heading = self.path
                 if line.startswith(BEGIN):
                     heading = line.removeprefix(BEGIN).strip()
-            if group.rows:
-                sentences.append([self._columns_row(row) for row in group.rows])
+            rows = []
+            for line, cells in zip(group.rows.lines, group.rows.cells, strict=True):
+                rows.append(self._columns_row(line, cells))
+            if rows:
+                sentences.append(rows)
         if sentences:
             yield ColumnsDocument(heading, sentences)
 
-    def _columns_row(self, row: Row) -> ColumnsRow:
-        self.where = self._reader.where(row.line)
-        return ColumnsRow(self.where, [cell.strip(BLANK) for cell in row.cells])
+    def _columns_row(self, line: int, cells: list[str]) -> ColumnsRow:
+        self.where = self._reader.where(line)
+        return ColumnsRow(self.where, [cell.strip(BLANK) for cell in cells])
 
 
 def _check_tokens(tokens: Sequence[str]) -> None:

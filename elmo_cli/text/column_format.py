@@ -17,9 +17,24 @@ _BOUNDARIES = ("-DOCSTART-", "#begin document", "#end document")
 _NUMBER = re.compile(r"[0-9]{1,9}(?:[-.][0-9]+)?")  # also a range or an empty node of CoNLL-U
 _SPACES = re.compile(r"[ \t]+")
 
-# The lines of a sentence with their numbers; None for a line that was refused.
-SentenceLines = list[tuple[int, str | None]]
 NumberedLines = list[tuple[int, str]]
+
+
+class SentenceLines(NamedTuple):
+    """The lines of a sentence, which follow one another in the file.
+
+    Attributes:
+        first: the number of the first line, from 1.
+        texts: None for a line that was refused.
+    """
+
+    first: int
+    texts: list[str | None]
+
+    def readable(self) -> NumberedLines:
+        """The lines that were not refused, with their numbers."""
+        numbered = enumerate(self.texts, self.first)
+        return [(number, text) for number, text in numbered if text is not None]
 
 
 class Column(NamedTuple):
@@ -75,7 +90,7 @@ def detect_format(reader: LineReader, head: Sequence[SentenceLines]) -> ColumnFo
     Raises:
         InputError: something else separates them, or the first row names them.
     """
-    lines = [(number, line) for group in head for number, line in group if line is not None]
+    lines = [line for group in head for line in group.readable()]
     rows = [(number, line) for number, line in lines if is_row(line)]
     column_format = ColumnFormat(has_tabs=_has_tabs(rows), width=1)
     sentences = _cells_by_sentence(column_format, head)  # does not depend on the width
@@ -113,7 +128,7 @@ def detect_token_column(
     """
     if column_format.width == 1:
         return 1
-    lines = [(number, line) for group in head for number, line in group if line is not None]
+    lines = [line for group in head for line in group.readable()]
     sentences = _cells_by_sentence(column_format, head)
     has_document_line = any(line.startswith("#begin document") for _, line in lines)
     if has_document_line and _is_numbered_by_column_3(sentences):
@@ -155,7 +170,7 @@ def _cells_by_sentence(
     sentences = []
     for group in head:
         cells_of_rows = []
-        for _, line in group:
+        for line in group.texts:
             if line and is_row(line):
                 cells_of_rows.append(column_format.split(line))
         if cells_of_rows:

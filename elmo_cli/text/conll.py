@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from functools import partial
 
@@ -12,7 +12,6 @@ from elmo_cli.messages import plural, shortened
 from elmo_cli.text.column_format import (
     Column,
     Columns,
-    NumberedLines,
     SentenceLines,
     detect_format,
     detect_token_column,
@@ -20,8 +19,8 @@ from elmo_cli.text.column_format import (
 from elmo_cli.text.lines import LineError, LineReader
 from elmo_cli.text.row_groups import (
     DocumentStart,
-    Row,
     RowGroup,
+    Rows,
     key_or_none,
     read_conll_groups,
     read_groups,
@@ -37,6 +36,7 @@ DEFAULT_LABEL_COLUMNS = {"conllu": "xpos", "conll": "-1"}  # by format
 _OTHER_COLUMNS = re.compile(r"#\s*global\.columns\s*=(?!\s*\S+\s+FORM(?!\S))")  # CoNLL-U Plus
 _CONLLU_ID = re.compile(r"(?P<word>\d+)(?:-(?P<end>\d+)|\.(?P<empty_node>\d+))?")
 _CONLLU_DOCUMENT = re.compile(r"#\s*newdoc\b(?:\s+id\s*=(?P<id>.*))?")
+_WORD_IDS = [str(number) for number in range(1, 1001)]  # of a sentence that is read fast
 _DOCSTART = "-DOCSTART-"
 _RANGE_HINT = "a range such as `3-4` is above the rows of its words; correct it"
 
@@ -156,10 +156,9 @@ def _read_sentences(
     next_line = 1  # after the lines read so far
     other_lines: list[OtherLine] = []  # since the last sentence
     for group in groups:
-        first_line = group.lines[0][0]
-        n_blank_lines = first_line - next_line  # these are in no group
+        n_blank_lines = group.lines.first - next_line  # these are in no group
         other_lines += [OtherLine(0, "")] * n_blank_lines
-        next_line = group.lines[-1][0] + 1
+        next_line = group.lines.first + len(group.lines.texts)
         for start in group.starts:
             documents.start(start.key)
         rows = group.rows
@@ -172,13 +171,13 @@ def _read_sentences(
             except LineError as error:
                 reader.reject(error.line, error.problem, error.hint, error.parameters)
                 is_refused = True
-                rows = []
+                rows = Rows()
         if is_refused:  # it takes a key and a position, so that those of later sentences stay
             documents.advance(yielded=False)
             key += 1
         if tokens == [_DOCSTART]:  # in another column than the first
             documents.start(None)
-            rows = []
+            rows = Rows()
         other_lines += _other_lines(group.lines, rows)
         if rows:
             yield documents.sentence(
@@ -186,7 +185,7 @@ def _read_sentences(
                 key=key,
                 text=" ".join(tokens),
                 source=reader.name,
-                line=rows[0].line,
+                line=rows.lines[0],
                 labels=labels,
                 other_lines=other_lines,
             )
@@ -198,17 +197,17 @@ def _read_sentences(
 
 
 def _read_columns_of_rows(
-    rows: list[Row], columns: Columns, max_tokens: int
+    rows: Rows, columns: Columns, max_tokens: int
 ) -> tuple[list[str], list[str]]:
     """The tokens and the labels of a sentence; no labels if none are wanted."""
-    first_line = rows[0].line
+    first_line = rows.lines[0]
     if len(rows) > max_tokens:
         problem = f"a sentence of more than {plural(max_tokens, 'token')}"
         raise too_long(problem, first_line, max_tokens)
     tokens = _cells(rows, columns.tokens)
     if columns.labels is None:
         return tokens, []
-    n_columns = len(rows[0].cells)
+    n_columns = len(rows.cells[0])
     if _index(columns.labels, n_columns) == _index(columns.tokens, n_columns):
         name = columns.labels.parameter
         setting = f"`{name}={columns.labels.number}`"
@@ -221,22 +220,22 @@ def _read_columns_of_rows(
     return tokens, _cells(rows, columns.labels)
 
 
-def _other_lines(lines: SentenceLines, rows: Sequence[Row]) -> Iterator[OtherLine]:
-    """Yield the lines of a group that are not rows with tokens."""
-    n_others = len(lines) - len(rows)
+def _other_lines(lines: SentenceLines, rows: Rows) -> list[OtherLine]:
+    """The lines of a group that are not rows with tokens."""
+    n_others = len(lines.texts) - len(rows)
     if n_others == 0:
-        return
-    if rows and rows[0].line == lines[n_others][0]:  # nearly always: all are above the rows
-        for _, line in lines[:n_others]:
-            yield OtherLine(0, line or "")
-        return
-    lines_of_rows = {row.line for row in rows}
+        return []
+    if rows and rows.lines[0] == lines.first + n_others:  # nearly always: all are above the rows
+        return [OtherLine(0, line or "") for line in lines.texts[:n_others]]
+    lines_of_rows = set(rows.lines)
     position = 0
-    for number, line in lines:
+    others = []
+    for number, line in enumerate(lines.texts, lines.first):
         if number in lines_of_rows:
             position += 1
         else:
-            yield OtherLine(position, line or "")
+            others.append(OtherLine(position, line or ""))
+    return others
 
 
 def _conllu_document_start(line: str) -> DocumentStart | None:
@@ -263,11 +262,16 @@ def _max_splits(columns: Columns) -> int:
 
 
 def _read_conllu_rows(
-    reader: LineReader, columns: Columns, max_splits: int, lines: NumberedLines
-) -> list[Row]:
+    reader: LineReader, columns: Columns, max_splits: int, sentence_lines: SentenceLines
+) -> Rows:
     """The rows of a tree that `reader.settings.rows` chooses."""
     chosen = reader.settings.rows
-    rows = []
+    words = _read_words(reader, sentence_lines, max_splits)
+    if words is not None:
+        return words
+    lines = sentence_lines.readable()
+    numbers = []  # of the lines of rows
+    cells_of_rows = []
     n_words = 0
     n_other_rows = 0  # ranges of words and empty nodes
     range_end = 0  # the last word of the last range that stands for its words
@@ -283,7 +287,8 @@ def _read_conllu_rows(
         is_next_word = cells[0] == str(n_words + 1) and len(cells) > 1
         if is_next_word and n_words >= range_end:  # nearly all rows, without the regex
             n_words += 1
-            rows.append(Row(number, cells))
+            numbers.append(number)
+            cells_of_rows.append(cells)
             continue
         conllu_id = _CONLLU_ID.fullmatch(cells[0])
         if len(cells) == 1 or conllu_id is None:
@@ -299,11 +304,13 @@ def _read_conllu_rows(
                 if conllu_id["empty_node"]:
                     continue
                 range_end = _range_end(conllu_id, number, first_word=max(n_words, range_end) + 1)
-            rows.append(Row(number, cells))
+            numbers.append(number)
+            cells_of_rows.append(cells)
             continue
         n_words += 1
         if chosen != "tokens" or n_words > range_end:
-            rows.append(Row(number, cells))
+            numbers.append(number)
+            cells_of_rows.append(cells)
         if conllu_id["word"] != str(n_words):
             found = shortened(cells[0])
             problem = f"ID {found!r} instead of {n_words}; is a blank line missing?"
@@ -319,7 +326,36 @@ def _read_conllu_rows(
         raise LineError(problem, _RANGE_HINT, line=lines[-1][0])
     if chosen == "words":
         reader.report.rows_left_out += n_other_rows
-    return rows
+    return Rows(numbers, cells_of_rows)
+
+
+def _read_words(reader: LineReader, lines: SentenceLines, max_splits: int) -> Rows | None:
+    """The rows of the words of a tree, read without looking at each row by itself.
+
+    Returns:
+        None for a tree with other rows that are to be read, and for one that may be invalid.
+    """
+    texts = [text for text in lines.texts if text is not None]
+    n_comments = 0
+    while n_comments < len(texts) and texts[n_comments][0] == "#":
+        n_comments += 1
+    if "global.columns" in "\n".join(texts[:n_comments]):  # perhaps CoNLL-U Plus
+        return None
+    cells = [line.split("\t", max_splits) for line in texts[n_comments:]]
+    if not cells or min(map(len, cells)) == 1:
+        return None
+    first_line = lines.first + n_comments
+    ids = [cells_of_row[0] for cells_of_row in cells]
+    if ids == _WORD_IDS[: len(ids)]:  # most trees
+        return Rows(range(first_line, first_line + len(cells)), cells)
+    words = [number for number, row_id in enumerate(ids) if row_id.isdigit()]
+    others = [row_id for row_id in ids if not row_id.isdigit()]  # ranges and empty nodes
+    if reader.settings.rows != "words" or not all(map(_CONLLU_ID.fullmatch, others)):
+        return None
+    if not words or [ids[number] for number in words] != _WORD_IDS[: len(words)]:
+        return None
+    reader.report.rows_left_out += len(others)
+    return Rows([first_line + number for number in words], [cells[number] for number in words])
 
 
 def _range_end(conllu_id: re.Match[str], line: int, *, first_word: int) -> int:
@@ -338,28 +374,29 @@ def _index(column: Column, n_columns: int) -> int:
     return number - 1 if number > 0 else n_columns + number
 
 
-def _cells(rows: list[Row], column: Column) -> list[str]:
+def _cells(rows: Rows, column: Column) -> list[str]:
     """The contents of a column of a sentence; a LineError if a row lacks it."""
     number = column.number or 1
     index = number - 1 if number > 0 else number
     with suppress(IndexError):  # of a row with fewer columns
-        contents = [row.cells[index].strip(BLANK) for row in rows]
+        contents = [cells[index].strip(BLANK) for cells in rows.cells]
         if all(contents):
             return contents
-    return [_cell(row, column) for row in rows]  # raises the LineError
+    numbered = zip(rows.lines, rows.cells, strict=True)
+    return [_cell(line, cells, column) for line, cells in numbered]  # raises the LineError
 
 
-def _cell(row: Row, column: Column) -> str:
+def _cell(line: int, cells: list[str], column: Column) -> str:
     """The content of a column of a row; a LineError if the row lacks it."""
     name = column.parameter
-    n_columns = len(row.cells)
+    n_columns = len(cells)
     index = _index(column, n_columns)
     if 0 <= index < n_columns:
-        content = row.cells[index].strip(BLANK)
+        content = cells[index].strip(BLANK)
         if content:
             return content
         problem = f"column {column.number} is empty"
     else:
         problem = f"`{name}={column.number}` is missing: the number of columns is {n_columns}"
     hint = f"`{name}` chooses another; -1 is the last"
-    raise LineError(problem, hint, line=row.line, parameters=(name,))
+    raise LineError(problem, hint, line=line, parameters=(name,))

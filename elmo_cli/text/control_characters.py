@@ -11,6 +11,16 @@ NEXT_LINE = "\x85"  # whitespace in Unicode, but another character in encodings 
 _REFUSED = "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufeff"
 _REFUSED_IN_LINE = re.compile(f"[{_REFUSED}\r]")
 _REFUSED_IN_LINE_OF_BYTES = re.compile(f"[{_REFUSED}\r{NEXT_LINE}]")
+# The same characters in UTF-8: those of one byte, and the others.
+_REFUSED_BYTES = bytes([*range(0x09), 0x0D, *range(0x0E, 0x1C), 0x7F])
+_REFUSED_SEQUENCES = re.compile(b"\xc2[\x80-\x84\x86-\x9f]|\xef\xbb\xbf")
+
+
+def is_refused_in_utf8(text: bytes) -> bool:
+    """Whether UTF-8 has a character that a line may not contain, without decoding it."""
+    if len(text.translate(None, _REFUSED_BYTES)) < len(text):
+        return True
+    return not text.isascii() and _REFUSED_SEQUENCES.search(text) is not None
 
 
 def pattern_for_lines(*, is_one_byte: bool) -> re.Pattern[str]:

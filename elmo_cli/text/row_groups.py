@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import NamedTuple
@@ -12,7 +13,6 @@ from elmo_cli.errors import InputError
 from elmo_cli.messages import plural, shortened
 from elmo_cli.text.column_format import (
     ColumnFormat,
-    NumberedLines,
     SentenceLines,
     detect_format,
     is_boundary,
@@ -38,11 +38,20 @@ _MAX_COMMENTS = 10_000  # lines of a sentence besides its tokens
 _N_DETECTED = 2_000  # lines that are enough to detect columns
 
 
-class Row(NamedTuple):
-    """A row of a sentence: the number of its line, from 1, and its cells."""
+@dataclass(slots=True)
+class Rows:
+    """The rows of a sentence.
 
-    line: int
-    cells: list[str]
+    Attributes:
+        lines: the numbers of their lines, from 1.
+        cells: those of each row.
+    """
+
+    lines: Sequence[int] = ()
+    cells: Sequence[list[str]] = ()
+
+    def __len__(self) -> int:
+        return len(self.lines)
 
 
 class DocumentStart(NamedTuple):
@@ -52,15 +61,14 @@ class DocumentStart(NamedTuple):
 
 
 DocumentStartReader = Callable[[str], DocumentStart | None]  # None: the line does not start one
-RowReader = Callable[[NumberedLines], list[Row]]
+RowReader = Callable[[SentenceLines], Rows]  # of lines that were not refused
 
 
 class RowGroup(NamedTuple):
     """The rows of a sentence, and the lines before them that start documents.
 
     Attributes:
-        lines: all lines of the group with their numbers, also comments; None for one that can't be
-            read.
+        lines: all lines of the group, also comments.
         headings: the lines `-DOCSTART-`, `#begin document` and `#end document`.
         starts: one for each line that starts a document.
         rows: none if the group is refused, or contains only comments and headings.
@@ -70,7 +78,7 @@ class RowGroup(NamedTuple):
     lines: SentenceLines
     headings: list[str]
     starts: list[DocumentStart]
-    rows: list[Row]
+    rows: Rows
     is_refused: bool
 
 
@@ -92,7 +100,7 @@ def split_head(reader: LineReader) -> tuple[list[SentenceLines], Iterator[Senten
     n_lines = 0
     for lines in line_groups:
         head.append(lines)
-        n_lines += len(lines)
+        n_lines += len(lines.texts)
         if n_lines >= _N_DETECTED:
             break
     return head, chain(head, line_groups)
@@ -113,19 +121,19 @@ def read_groups(
     document_start: DocumentStartReader,
 ) -> Iterator[RowGroup]:
     """Yield the rows of each group of lines; a group with an unreadable line has none."""
-    for line_group in line_groups:
-        lines = [(number, line) for number, line in line_group if line is not None]
+    for lines in line_groups:
         headings = []
         starts = []
-        for _, line in lines:
-            if line[0] in "#-":  # a faster test than the pattern
+        marked = [text for text in lines.texts if text is not None and text[0] in "#-"]
+        if _may_start_documents(marked):  # nearly all comments do not
+            for line in marked:
                 start = document_start(line)
                 if start is not None:
                     starts.append(start)
                 if is_boundary(line):
                     headings.append(line)
-        rows: list[Row] = []
-        is_refused = len(lines) < len(line_group)
+        rows = Rows()
+        is_refused = None in lines.texts
         if not is_refused:
             try:
                 rows = read_rows(lines)
@@ -133,12 +141,18 @@ def read_groups(
                 reader.reject(error.line, error.problem, error.hint, error.parameters)
                 is_refused = True
         yield RowGroup(
-            lines=line_group,
+            lines=lines,
             headings=headings,
             starts=starts,
             rows=rows,
             is_refused=is_refused,
         )
+
+
+def _may_start_documents(lines: list[str]) -> bool:
+    """Whether one of the lines may be a heading, or start a document."""
+    joined = "\n".join(lines)
+    return "doc" in joined or "-DOCSTART-" in joined  # newdoc, #begin and #end document
 
 
 def split_into_sentences(
@@ -153,14 +167,15 @@ def split_into_sentences(
         InputError: a sentence has more lines than its tokens and `_MAX_COMMENTS` comments may take.
             It cannot be skipped: its end has not been read, and its lines must not fill the memory.
     """
-    lines: SentenceLines = []
+    lines: list[str | None] = []
     max_tokens = reader.settings.max_tokens
     max_lines = max_tokens + _MAX_COMMENTS
+    number = 0
     for number, line in enumerate(reader.lines(), 1):
         # `line[:1]` of an empty line is "", which is in every string.
         if line is not None and line[:1] in _BOUNDARY_STARTS and ends_sentence(line):
             if lines:
-                yield lines
+                yield SentenceLines(number - len(lines), lines)
             lines = []
             if is_blank(line):
                 continue
@@ -168,12 +183,12 @@ def split_into_sentences(
             n_tokens = plural(max_tokens, "token")
             n_lines = plural(len(lines), "line")
             problem = f"a sentence of more than {n_tokens}, with comments {n_lines}"
-            error = too_long(problem, lines[0][0], max_tokens)
+            error = too_long(problem, number - len(lines), max_tokens)
             where = reader.where(error.line)
             raise InputError(error.problem, error.hint, where=where, parameters=error.parameters)
-        lines.append((number, line))
+        lines.append(line)
     if lines:
-        yield lines
+        yield SentenceLines(number + 1 - len(lines), lines)
 
 
 def too_long(problem: str, line: int, max_tokens: int) -> LineError:
@@ -203,44 +218,48 @@ def key_or_none(name: str | None) -> str | None:
 
 
 def _read_conll_rows(
-    reader: LineReader, column_format: ColumnFormat, lines: NumberedLines
-) -> list[Row]:
+    reader: LineReader, column_format: ColumnFormat, sentence_lines: SentenceLines
+) -> Rows:
     """The rows of a sentence without comments; warn of a row that may be a comment.
 
     Raises:
         LineError: a row has another number of columns than the others.
     """
+    lines = sentence_lines.readable()
     if lines and is_boundary(lines[0][1]):  # only the first line of a group may be a boundary
         lines = lines[1:]
-    rows = [Row(number, column_format.split(line)) for number, line in lines]
+    numbers = [number for number, _ in lines]
+    all_cells = [column_format.split(line) for _, line in lines]
     widths = []
-    for row, (_, line) in zip(rows, lines, strict=True):
+    for cells, (_, line) in zip(all_cells, lines, strict=True):
         if line[0] != "#":
-            widths.append(len(row.cells))
+            widths.append(len(cells))
     # The widest row is right: a row that lost a separator is likelier than one that gained some.
     width = max(widths, default=column_format.width)
-    if len(widths) == len(rows) and min(widths, default=width) == width:
-        return rows
-    kept = []
-    for row, (_, line) in zip(rows, lines, strict=True):
+    if len(widths) == len(lines) and min(widths, default=width) == width:
+        return Rows(numbers, all_cells)
+    kept_numbers = []
+    kept_cells = []
+    for cells, (number, line) in zip(all_cells, lines, strict=True):
         is_hash = line[0] == "#"
-        is_ragged = len(row.cells) != width
+        is_ragged = len(cells) != width
         if is_hash and _is_comment(line, is_ragged=is_ragged):
             continue
         if is_ragged:
             problem = (
-                f"{shortened(line)!r}: the number of columns is {len(row.cells)}, not {width} as "
+                f"{shortened(line)!r}: the number of columns is {len(cells)}, not {width} as "
                 "in the rows next to it"
             )
-            raise LineError(problem, _RAGGED_HINT, line=row.line, parameters=("format",))
+            raise LineError(problem, _RAGGED_HINT, line=number, parameters=("format",))
         # In a row such as `#tag<TAB>O` the hash is certainly a part of the token.
         is_token_and_tab = column_format.has_tabs and line[1:2] != " "
         if is_hash and width > 1 and not is_token_and_tab:
             problem = "is read as a row, not as a comment; delete it if it is one"
-            message = f"{reader.where(row.line)}: {shortened(line)!r} {problem}"
+            message = f"{reader.where(number)}: {shortened(line)!r} {problem}"
             reader.report.warn("hash", message)
-        kept.append(row)
-    return kept
+        kept_numbers.append(number)
+        kept_cells.append(cells)
+    return Rows(kept_numbers, kept_cells)
 
 
 def _is_comment(line: str, *, is_ragged: bool) -> bool:
