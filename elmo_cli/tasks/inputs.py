@@ -129,11 +129,19 @@ class MixedLayers(nn.Module):
         has_projection = bool(settings.elmo_projection)
         self.projection = nn.Linear(dim, self.dim, bias=False) if has_projection else nn.Identity()
 
-    def forward(self, batch: SentenceBatch) -> Tensor:
+    def forward(self, batch: SentenceBatch, rows: Tensor | None = None) -> Tensor:
+        """Return (batch, token, dim), or (row, token, dim) with `rows`."""
         assert batch.layers is not None
         mixed = self.mix(batch.layers, batch.mask)  # (batch, token, dim)
+        if self.training:  # each row has its own dropout mask
+            mixed = _repeated(mixed, rows)
         projected: Tensor = self.projection(self.dropout(mixed))
-        return projected
+        return projected if self.training else _repeated(projected, rows)
+
+
+def _repeated(vectors: Tensor, rows: Tensor | None) -> Tensor:
+    """Return the vectors of the sentence of each row, (row, …), from those of a batch."""
+    return vectors if rows is None else vectors[rows]
 
 
 class TokenRepresentation(nn.Module):
@@ -186,17 +194,22 @@ class TokenRepresentation(nn.Module):
                 "give `word_vectors`, or the setting char_filters a value above 0",
             )
 
-    def forward(self, batch: SentenceBatch) -> Tensor:
-        """Return the token vectors, (batch, token, dim)."""
+    def forward(self, batch: SentenceBatch, rows: Tensor | None = None) -> Tensor:
+        """Return the token vectors, (batch, token, dim).
+
+        Args:
+            rows: (row,) sentences of the batch, perhaps several times; the token vectors are then
+                those of each row, with a dropout mask of its own, (row, token, dim).
+        """
         vectors = []
         if self.words is not None:
             vectors.append(self.words(batch.words))
         if self.characters is not None:
             vectors.append(self._character_vectors(batch))
         if vectors:
-            vectors = [self.dropout(torch.cat(vectors, -1))]
+            vectors = [self.dropout(_repeated(torch.cat(vectors, -1), rows))]
         if self.input_mix is not None:
-            vectors.append(self.input_mix(batch))
+            vectors.append(self.input_mix(batch, rows))
         return torch.cat(vectors, -1)
 
     def _character_vectors(self, batch: SentenceBatch) -> Tensor:
@@ -221,10 +234,7 @@ class TokenRepresentation(nn.Module):
         """
         if self.output_mix is None:
             return states
-        mixed = self.output_mix(batch)
-        if rows is not None:
-            mixed = mixed[rows]
-        return torch.cat([states, mixed], -1)
+        return torch.cat([states, self.output_mix(batch, rows)], -1)
 
     @property
     def mixes(self) -> dict[str, ElmoMix]:

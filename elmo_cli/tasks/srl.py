@@ -109,8 +109,7 @@ class RoleTagger(TaskModel):
     def _scores(self, frames: Sequence[Frame], inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Return the label scores, (frame, token, label), and the token mask.
 
-        The vectors of a sentence are computed once and repeated for its frames, which therefore
-        have the same dropout mask.
+        A sentence is read and its layers are mixed once for all of its frames.
         """
         numbers = [frame.sentences[0] for frame in frames]
         row_of_sentence = {number: row for row, number in enumerate(dict.fromkeys(numbers))}
@@ -120,7 +119,7 @@ class RoleTagger(TaskModel):
         predicates = torch.tensor([[frame.predicate] for frame in frames], device=device)
         mask = batch.mask[rows]  # (frame, token)
         is_predicate = torch.zeros_like(mask, dtype=torch.int64).scatter(1, predicates, 1)
-        vectors = self.representation(batch)[rows]  # (frame, token, dim)
+        vectors = self.representation(batch, rows)  # (frame, token, dim)
         marked = torch.cat([vectors, self.mark(is_predicate)], -1)
         states = self.dropout(self.encoder(marked, batch.lengths[rows]))
         if self.pair is not None:

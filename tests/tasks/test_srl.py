@@ -182,6 +182,21 @@ def test_a_sentence_is_read_once_for_its_frames(
     assert model.predict(alternating, inputs) == of_each
 
 
+@pytest.mark.parametrize("where", ["input", "both"])
+def test_each_frame_has_its_own_dropout(where: str) -> None:
+    """The frames of one sentence have the loss of frames of two equal sentences."""
+    copies = [BOTH.examples[0], Frame((1,), "line 2", BOTH.examples[1].target, 3)]
+    split = Split("made", [TOKENS, TOKENS], copies, keys=[0, 1])
+    options = {"elmo.where": where, "elmo.dropout": 0.5, "dropout": 0.5}
+    model, inputs = build(SrlTask(), split, **options)
+    inputs._read_layers = lambda number, read=inputs._read_layers: read(0)
+    losses = []
+    for frames in (BOTH.examples, copies):
+        torch.manual_seed(0)
+        losses.append(model.train().loss(frames, inputs).item())
+    assert losses[0] == pytest.approx(losses[1])
+
+
 @pytest.mark.parametrize("encoder", ["bilstm", "alternating"])
 def test_the_encoder_has_its_own_dropout(encoder: str) -> None:
     model, _ = build(SrlTask(), BOTH, encoder=encoder, dropout=0.1, encoder_dropout=0.3)
