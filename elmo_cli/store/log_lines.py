@@ -1,6 +1,6 @@
 """The lines of the log of an unfinished embeddings file: the settings, then one per block.
 
-A line is JSON in ASCII, a space, and the CRC-32 of the JSON in hexadecimal.
+A line is JSON, a space, and the CRC-32 of the JSON in hexadecimal.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import orjson
 
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import ResumeError
@@ -213,16 +214,22 @@ def encode_block(
 ) -> bytes:
     """The line of a block, after which `progress` is committed."""
     record = {
-        "sentences": sentences,
+        "sentences": list(map(list, sentences)),
         "token_digests": _to_base64(token_digests),
         "text_sha256": progress.text_sha256,
         "state": _to_base64(progress.state),
     }
-    return _encode_line(record)
+    try:
+        return _with_crc32(orjson.dumps(record))
+    except TypeError:  # half a surrogate pair, which UTF-8 cannot represent
+        return _encode_line(record)
 
 
 def _encode_line(record: Mapping[str, Any]) -> bytes:
-    content = json.dumps(record, separators=(",", ":")).encode("ascii")
+    return _with_crc32(json.dumps(record, separators=(",", ":")).encode("ascii"))
+
+
+def _with_crc32(content: bytes) -> bytes:
     return b"%s %08x\n" % (content, zlib.crc32(content))
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -23,7 +25,8 @@ class TypeNumbers:
     def __init__(self, token_ids: TokenIds) -> None:
         self._begin = token_ids.begin
         self._end = token_ids.end
-        self._index: dict[str, int] = {}
+        self._index: defaultdict[str, int] = defaultdict()
+        self._index.default_factory = self._index.__len__  # a new type gets the next number
 
     def __len__(self) -> int:
         return len(self._index)
@@ -35,9 +38,9 @@ class TypeNumbers:
 
     def numbers_of(self, tokens: Sequence[str]) -> Int64Array:
         """Numbers of a sentence's tokens and its two boundaries, (token + 2,); adds new types."""
-        index = self._index
         wrapped = (self._begin, *tokens, self._end)
-        return np.fromiter((index.setdefault(t, len(index)) for t in wrapped), np.int64)
+        numbers = map(self._index.__getitem__, wrapped)
+        return np.fromiter(numbers, np.int64, len(wrapped))
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Batch:
     rows: tuple[Int64Array, ...]  # for each row the numbers of its types
     source_rows: Int64Array  # for each row its index in the list of sentences, (batch,)
 
-    @property
+    @cached_property
     def lengths(self) -> Int64Array:
         """Tokens of each row, (batch,)."""
         return np.array([len(row) for row in self.rows], np.int64)
