@@ -7,8 +7,9 @@
 
 In the command, `forward` only lays out the batch in both directions and returns values that are
 ready, in the dtype of the output. Type vectors are zeros, after the look-up of types and character
-ids. The check and the cast of values are left out, because a GPU does them. The options `--layers`,
-`--state` and `--device` keep their defaults. OUT is best in /dev/shm; its vectors are worthless.
+ids. Checking, casting and sorting values are left out, because a GPU does them. The options
+`--layers`, `--state` and `--device` keep their defaults. OUT is best in /dev/shm; its vectors are
+worthless.
 
 Printed are tokens per second of wall time, from the first block to the closed file, and
 microseconds of CPU time per token: of all threads together; of the main thread ("main") without
@@ -35,6 +36,7 @@ import torch
 from torch import Tensor
 
 from elmo_cli.__main__ import command
+from elmo_cli.embed import embedder as embedder_module
 from elmo_cli.embed.embed_run import EmbedRun
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.output_reduction import OutputReduction
@@ -162,7 +164,13 @@ def main() -> None:
     if given.profile:
         work[given.profile] = partial(profile.runcall, work[given.profile])
 
+    # A GPU also sorts vectors, in code that sorts them there.
+    embedder_module.sort_vectors = (  # type: ignore[attr-defined]
+        lambda vectors, sizes, tokens_first: vectors.view(-1, vectors.shape[-1])
+    )
+
     def write(run: EmbedRun, blocks: Any) -> Any:
+        run._embedder.sorts_vectors = True
         values = ReadyValues(run._embedder, given.dim)
         FastEngine.forward = stopwatch.timed(  # type: ignore[method-assign]
             "forward",

@@ -244,7 +244,8 @@ class EmbedRun:
         if self._job.layout.unit == "types":
             types = [type_of(sentence) for sentence in block.sentences]
             return list(self._embedder.embed_types(types)), None
-        return self._embedder.embed_block(block.sentences, state)
+        tokens_first = self._job.layout.tokens_first
+        return self._embedder.embed_block(block.sentences, state, None, tokens_first)
 
     def _commit(
         self, writer: EmbeddingsWriter, block: Block, arrays: list[FloatArray], state: State | None

@@ -17,6 +17,7 @@ from elmo_cli.arrays import FloatArray, Int64Array
 from elmo_cli.embed.blocks import CARRY_BATCH_SIZE, positions_by_document, split_into_blocks
 from elmo_cli.embed.output_reduction import OutputReduction
 from elmo_cli.embed.settings import EmbedderSettings
+from elmo_cli.embed.vector_order import sort_vectors, split_vectors
 from elmo_cli.engine.engines import WeightsGuard, make_engine
 from elmo_cli.engine.runtime import (
     DeviceTuning,
@@ -48,6 +49,7 @@ class Embedder:
         settings, state, precision, bilm, engine, batch_size, device: what it computes with.
         output: how layers become arrays.
         start: the initial state of every sentence with state "warm" (one row), else None.
+        sorts_vectors: whether the vectors of a sentence are next to each other in memory.
     Raises:
         UsageError, DeviceError: a setting is impossible here, or for this model and its dtype.
         TypeError: `bilm` is no `BiLM`, such as a name, which `load` takes.
@@ -69,6 +71,7 @@ class Embedder:
         self.state = self.settings.state
         self.precision = self.settings.precision
         self.device = select_device(self.settings.device)
+        self.sorts_vectors = self.device.type != "cpu"  # there, the writer thread does
         self.batch_size = self.settings.batch_size or self._default_batch_size()
         n_layers = 1 + bilm.options.n_layers
         self.output = OutputReduction.of(self.settings, n_layers)
@@ -140,10 +143,17 @@ class Embedder:
         return [array.copy() for array in arrays], final
 
     def embed_block(
-        self, sentences: Sequence[Sentence], state: State | None, batch_size: int | None = None
+        self,
+        sentences: Sequence[Sentence],
+        state: State | None,
+        batch_size: int | None = None,
+        tokens_first: bool = False,
     ) -> tuple[list[FloatArray], State | None]:
         """Compute a block.
 
+        Args:
+            tokens_first: whether a GPU, which sorts vectors, puts the layers of a token next to
+                each other in memory, or the tokens of a layer.
         Returns:
             The arrays of its sentences, views of those of its batches, and the state for the next
             block ("carry" and "document").
@@ -159,6 +169,7 @@ class Embedder:
                 type_vectors=self.engine.embed_types(types.types),
                 arrays=[self._empty] * len(rows),
                 batch_size=batch_size or self.batch_size,
+                tokens_first=tokens_first,
             )
             if self._is_independent:
                 self._compute_independent(block)
@@ -319,11 +330,21 @@ class Embedder:
         self._check_values(selected, n_tokens, lambda row: block.sentences[positions[row]].where)
         if self.output.pool is None:
             selected = self.output.cast(selected)
-        pieces = torch.split(copy_to_cpu(selected), n_tokens, -2)
+        pieces = self._move_to_cpu(selected, n_tokens, tokens_first=block.tokens_first)
         for position, piece in zip(positions, pieces, strict=True):
             if piece.shape[-2]:
                 block.arrays[position] = self.output.to_array(piece)
         return final
+
+    def _move_to_cpu(
+        self, selected: Tensor, sizes: list[int], *, tokens_first: bool
+    ) -> Sequence[Tensor]:
+        """The values of each sentence, as views of those of the batch."""
+        has_layers = selected.dim() == 3
+        if not self.sorts_vectors or not has_layers or self.output.pool is not None:
+            return torch.split(copy_to_cpu(selected), sizes, -2)
+        vectors = copy_to_cpu(sort_vectors(selected, sizes, tokens_first=tokens_first))
+        return split_vectors(vectors, sizes, len(selected), tokens_first=tokens_first)
 
     def _check_values(self, values: Tensor, sizes: list[int], where: Callable[[int], str]) -> None:
         """Raise an OutputError that says where the first value that does not fit is."""
@@ -343,3 +364,4 @@ class _BlockInWork:
     type_vectors: Tensor  # (type, projection_dim)
     arrays: list[FloatArray]  # of each sentence; at first without tokens
     batch_size: int
+    tokens_first: bool  # whether the layers of a token are next to each other in memory

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +25,15 @@ import numpy as np
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import ResumeError
 from elmo_cli.files import StrPath, lock_own, not_ours, output_errors, publish
+from elmo_cli.store.block_values import write_block
 from elmo_cli.store.digests import DIGEST_BYTES, checksum
 from elmo_cli.store.file_formats import format_of_output
-from elmo_cli.store.layouts import LineCheck, StoredSentence, ValueSink, layout_of_spec
+from elmo_cli.store.layouts import LineCheck, ValueSink, layout_of_spec
 from elmo_cli.store.log_lines import (
     INVALID,
     MAGIC,
     CommittedProgress,
     LoggedBlock,
-    LoggedSentence,
     encode_block,
     encode_header,
     read_blocks,
@@ -43,7 +44,6 @@ from elmo_cli.store.output_file import (
     new_output_file,
     shortened_file,
     write_at,
-    write_values,
 )
 from elmo_cli.store.spec import DTYPES, FileSpec
 from elmo_cli.store.unfinished import log_path, part_path
@@ -122,29 +122,29 @@ class BlockLog:
             os.ftruncate(self._part_descriptor, self._values_end)
 
     def append(
-        self, stored: Iterable[StoredSentence], token_digests: bytes, text_sha256: str, state: bytes
+        self,
+        sentences: Sequence[Sentence],
+        arrays: Sequence[AnyArray],
+        token_digests: bytes,
+        text_sha256: str,
+        state: bytes,
     ) -> None:
-        """Commit a block: the sentences to store, and the digests of all handed over.
-
-        The values of a sentence are written before the next one is taken from `stored`, so that
-        they are still in the processor's cache, and no second copy of the block is in memory.
-        """
-        logged: list[LoggedSentence] = []
-        lengths: list[int] = []
-        n_rows = self.n_rows
-        values_end = self._values_end
+        """Commit a block: the sentences to store, and the digests of all handed over."""
         with output_errors(self.name, resumable=self.progress.blocks > 0):
-            for sentence in stored:
-                logged.append(LoggedSentence.pack(sentence))
-                lengths.append(len(sentence.sentence.tokens))
-                n_rows += len(sentence.values)
-                values_end = write_values(self._part_descriptor, sentence.values, values_end)
+            logged, values_end = write_block(
+                sentences,
+                arrays,
+                partial(self._layout.store, spec=self.spec),
+                self._part_descriptor,
+                self._values_end,
+            )
             n_all = len(token_digests) // DIGEST_BYTES
+            lengths = [len(sentence.tokens) for sentence in sentences]
             progress = self.progress.after(n_all, lengths, text_sha256, state)
             line = encode_block(logged, token_digests, progress)
             log_end = write_at(self._lock.descriptor, line, self._log_end)
             self._sync_if_due()
-        self.n_rows = n_rows
+        self.n_rows += sum(entry.shape[0] for entry in logged)
         self.progress = progress
         self._values_end = values_end
         self._log_end = log_end

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from elmo_cli.messages import plural
 from elmo_cli.store.block_log import BlockLog
 from elmo_cli.store.digests import tokens_digest
 from elmo_cli.store.file_formats import format_of_output
-from elmo_cli.store.layouts import StoredSentence, UniqueNames, layout_of_spec
+from elmo_cli.store.layouts import UniqueNames, layout_of_spec
 from elmo_cli.store.log_lines import CommittedProgress, read_log
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.spec import FileSpec, difference
@@ -116,7 +116,13 @@ class EmbeddingsWriter:
         n_checked = len(self._is_stored)
         self.check_names(sentences[n_checked:])
         token_digests = b"".join(tokens_digest(sentence.tokens) for sentence in sentences)
-        log.append(self._stored(sentences, arrays), token_digests, text_sha256, state)
+        stored_sentences = []
+        stored_arrays = []
+        for sentence, array in zip(sentences, arrays, strict=True):
+            if self._is_stored.popleft():
+                stored_sentences.append(sentence)
+                stored_arrays.append(array)
+        log.append(stored_sentences, stored_arrays, token_digests, text_sha256, state)
         self.progress = log.progress
 
     def finish(self, attributes: Mapping[str, Any]) -> None:
@@ -149,14 +155,6 @@ class EmbeddingsWriter:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _stored(
-        self, sentences: Sequence[Sentence], arrays: Sequence[np.ndarray]
-    ) -> Iterator[StoredSentence]:
-        """The checked sentences as the file holds them, without those that are left out."""
-        for sentence, array in zip(sentences, arrays, strict=True):
-            if self._is_stored.popleft():
-                yield self._layout.store(sentence, array, self._spec)
 
     def _start(self, log: BlockLog, *, overwrite: bool) -> None:
         """Begin the output, unless this would destroy a finished or an unfinished one."""

@@ -6,6 +6,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -22,6 +23,8 @@ from elmo_cli.model.bilm import BiLM
 from elmo_cli.pretrained.load import ModelSource
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.store.spec import FileSpec
+from elmo_cli.store.writer import EmbeddingsWriter
+from elmo_cli.text.sentence import sentences_of
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
@@ -53,6 +56,55 @@ def test_content_of_the_file(job: EmbedJob, tiny_bilm: BiLM) -> None:
     assert list(dones) == sorted(dones)
     assert calls[-1] == (n_tokens, n_tokens)
     assert all(isinstance(total, int) for total in totals)
+
+
+@pytest.mark.parametrize("tokens_first", [True, False])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"dtype": "float16", "layers": "0,2"},
+        {"state": "carry", "batch_size": 3},
+        {"layers": "top"},
+        {"layers": "sum", "dtype": "float16"},
+        {"pool": "mean"},
+    ],
+    ids=str,
+)
+def test_vectors_that_are_sorted_on_the_device_are_the_same(
+    settings: dict[str, Any], tokens_first: bool, tiny_bilm: BiLM
+) -> None:
+    """As on a GPU; one in the wrong order would be that of another token or layer."""
+    embedder = Embedder(tiny_bilm, device="cpu", **settings)
+    lines = ["a b c", "", "d", "e f g h i", "a b", "j k l m", "n"]
+    sentences = list(sentences_of(line.split() for line in lines))
+    expected, _ = embedder.embed_block(sentences, None)
+    embedder.sorts_vectors = True
+    arrays, _ = embedder.embed_block(sentences, None, None, tokens_first)
+    assert len(arrays) == len(lines)
+    for found, wanted in zip(arrays, expected, strict=True):
+        np.testing.assert_array_equal(found, wanted, strict=True)
+
+
+@pytest.mark.parametrize("layout", ["flat", "allennlp"])
+def test_sorted_vectors_are_written_as_they_are(
+    layout: str, job: EmbedJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the writer would copy what was sorted for it."""
+    job = changed(job, layout=layout)
+    Path(job.inputs[0]).write_text("a b c\nd e\n")
+    embedder = make_embedder(job)
+    embedder.sorts_vectors = True
+    are_shared: list[bool] = []
+
+    def append(writer: EmbeddingsWriter, sentences: Any, arrays: Any, **facts: Any) -> None:
+        for sentence, array in zip(sentences, arrays, strict=True):
+            stored = job.layout.store(sentence, array, job.file)
+            are_shared.append(np.shares_memory(stored.values, array))
+
+    monkeypatch.setattr(EmbeddingsWriter, "append_block", append)
+    run_job(replace(job, inputs=job.inputs[:1]), embedder=embedder)
+    assert are_shared == [True, True]
 
 
 def test_token_vectors_of_a_vocabulary(job: EmbedJob, tiny_bilm: BiLM, tmp_path: Path) -> None:

@@ -21,10 +21,11 @@ import writer_runs
 from h5py import h5f
 
 from elmo_cli.errors import OutputError
+from elmo_cli.store import block_values
 from elmo_cli.store.log_lines import read_log
 
 # Whatever the writer asks of the system that changes something; HDF5 asks for more by itself.
-CALLS = ("open", "pwrite", "ftruncate", "truncate", "replace", "unlink", "fsync")
+CALLS = ("open", "pwrite", "pwritev", "ftruncate", "truncate", "replace", "unlink", "fsync")
 REAL = {name: getattr(os, name) for name in CALLS}
 HERE = str(Path(__file__).parent)
 
@@ -49,6 +50,9 @@ class Fault:
         if self.half and len(self.calls) == self.n + 1 and name == "pwrite":
             descriptor, content, offset = args
             REAL[name](descriptor, content[: len(content) // 2], offset)
+        if self.half and len(self.calls) == self.n + 1 and name == "pwritev":
+            descriptor, buffers, offset = args
+            REAL["pwrite"](descriptor, buffers[0][: len(buffers[0]) // 2], offset)
         raise self.error
 
 
@@ -127,6 +131,17 @@ def test_death_before_each_call_to_the_system(
         undisturbed.check(out, n)
 
 
+def test_death_while_a_chunk_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread writes it; a block is committed when all of its chunks are written."""
+    monkeypatch.setattr(block_values, "_CHUNK_BYTES", 1)
+    undisturbed = Undisturbed(tmp_path, monkeypatch, "allennlp")
+    for n in range(len(undisturbed.calls)):
+        out = undisturbed.new(n)
+        with faulty(monkeypatch, Fault(n, Death(), half=True)), pytest.raises(Death):
+            writer_runs.run(out, "allennlp")
+        undisturbed.check(out, n)
+
+
 @pytest.mark.parametrize("way", ["dygie", "flat"])
 def test_death_while_it_is_resumed(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -202,7 +217,11 @@ def test_writes_that_take_less_than_was_given(
     def short(descriptor: int, content: memoryview, offset: int) -> int:
         return REAL["pwrite"](descriptor, content[:most], offset)
 
+    def short_of_several(descriptor: int, buffers: list[memoryview], offset: int) -> int:
+        return REAL["pwrite"](descriptor, b"".join(buffers)[:most], offset)
+
     monkeypatch.setattr(os, "pwrite", short)
+    monkeypatch.setattr(os, "pwritev", short_of_several)
     writer_runs.run(tmp_path / "found.hdf5", "allennlp")
     assert (tmp_path / "found.hdf5").read_bytes() == (tmp_path / "expected.hdf5").read_bytes()
 

@@ -16,7 +16,7 @@ from writer_runs import SETTINGS, WAYS, append, array, attributes, names, run, s
 
 from elmo_cli import hdf5
 from elmo_cli.errors import InputError, OutputError, ResumeError
-from elmo_cli.store import block_log, log_lines, output_file, recorded_facts
+from elmo_cli.store import block_log, block_values, log_lines, output_file, recorded_facts
 from elmo_cli.store.derived_file import write_derived_file
 from elmo_cli.store.layouts import StoredSentence, ValueSink, flat, layout_of_spec
 from elmo_cli.store.layouts.base import SENTENCE_MAP
@@ -148,6 +148,49 @@ def test_an_unfinished_output_of_an_earlier_version_is_resumed(
     writer = run(old, way, resume=True)
     assert writer.warnings == []
     assert old.read_bytes() == expected
+
+
+@pytest.mark.parametrize("way", ["allennlp", "manylangs", "flat", "int8", "pooled"])
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [("_CHUNK_BYTES", 100), ("_CHUNK_BYTES", 1), ("_MAX_CHUNK_ARRAYS", 1), ("pwritev", None)],
+)
+def test_blocks_written_in_chunks_have_the_same_bytes(
+    name: str, most: int | None, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread writes chunks; a wrong position would overwrite another chunk."""
+    run(tmp_path / "one.hdf5", way, n=13, block=13)
+    if most is None:
+        monkeypatch.delattr(os, name)  # as on some systems
+    else:
+        monkeypatch.setattr(block_values, name, most)
+    run(tmp_path / "chunks.hdf5", way, n=13, block=13)
+    assert (tmp_path / "chunks.hdf5").read_bytes() == (tmp_path / "one.hdf5").read_bytes()
+
+
+def test_an_error_in_a_chunk_commits_nothing_of_its_block(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(block_values, "_CHUNK_BYTES", 1)
+    block = sentences(9)
+    arrays = [array(sentence) for sentence in block]
+    arrays[5] = arrays[5] * 1e30
+    with EmbeddingsWriter.open(out, spec("flat", dtype="float16")) as writer:
+        writer.append_block(block[:3], arrays[:3], text_sha256="")
+        with pytest.raises(OutputError, match=r"in\.txt, line 6: a value is beyond the range"):
+            writer.append_block(block[3:], arrays[3:], text_sha256="")
+        assert writer.progress.sentences == 3
+
+
+@pytest.mark.parametrize("way", ["allennlp", "flat"])
+def test_half_a_surrogate_pair_is_stored(way: str, out: Path) -> None:
+    """JSON can contain it, UTF-8 cannot."""
+    sentence = Sentence(("a\ud800", "b"), 0)
+    with EmbeddingsWriter.open(out, spec(way, forget_sentences=way == "allennlp")) as writer:
+        writer.append_block([sentence], [array(sentence)], text_sha256="")
+        writer.finish({})
+    with open_embeddings(out) as embeddings:
+        np.testing.assert_array_equal(embeddings[0], array(sentence))
 
 
 @pytest.mark.parametrize("way", ["allennlp", "manylangs", "flat", "int8"])

@@ -291,6 +291,7 @@ class Layout(ABC):
     noun: ClassVar[str] = "sentence"  # one of them
     hint: ClassVar[str] = "number each sentence once, in rising order"  # for refused names
     alignment: ClassVar[int] = 1  # of the objects in its files, in bytes
+    tokens_first: ClassVar[bool] = False  # whether the layers of a token are next to each other
     data_start: ClassVar[int]  # where HDF5 is expected to put the first value, in bytes
     metadata_bytes: ClassVar[tuple[int, int]] = (412, 0)  # about, per sentence and per token
 

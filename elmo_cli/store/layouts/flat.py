@@ -69,6 +69,7 @@ class Flat(RowLayout):
     reader = FlatReader
     needs = frozenset({"tokens", "text order"})
     supports_int8 = True
+    tokens_first = True
     metadata_bytes = (36, 14)
     rows_name = "vectors"
 

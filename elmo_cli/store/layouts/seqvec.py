@@ -102,6 +102,7 @@ class SeqVec(NameLayout):
     reader = SideBySideReader
     needs = frozenset({"document"})
     records = frozenset({"document"})
+    tokens_first = True
     hint = "give each sequence an id of its own; `elmo embed --fasta-id` chooses what is the id"
 
     def dataset_name(self, sentence: Sentence) -> str:
