@@ -24,6 +24,8 @@ def _use_file(app: Any, page_name: str, content: list[str]) -> None:
     if page_name in files:
         source = PurePosixPath(files[page_name])
         content[0] = (_ROOT / source).read_text("utf-8")
+        # Otherwise Sphinx would not read the page again when the file changes.
+        app.env.note_dependency(str(_ROOT / source), docname=page_name)
 
     def relative_link(link: re.Match[str]) -> str:
         target = os.path.normpath(source.parent / link[1])
