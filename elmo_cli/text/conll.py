@@ -20,7 +20,7 @@ from elmo_cli.text.lines import LineError, LineReader
 from elmo_cli.text.row_groups import (
     DocumentStart,
     RowGroup,
-    Rows,
+    SentenceRows,
     key_or_none,
     read_conll_groups,
     read_groups,
@@ -171,13 +171,13 @@ def _read_sentences(
             except LineError as error:
                 reader.reject(error.line, error.problem, error.hint, error.parameters)
                 is_refused = True
-                rows = Rows()
+                rows = SentenceRows()
         if is_refused:  # it takes a key and a position, so that those of later sentences stay
             documents.advance(yielded=False)
             key += 1
         if tokens == [_DOCSTART]:  # in another column than the first
             documents.start(None)
-            rows = Rows()
+            rows = SentenceRows()
         other_lines += _other_lines(group.lines, rows)
         if rows:
             yield documents.sentence(
@@ -197,7 +197,7 @@ def _read_sentences(
 
 
 def _read_columns_of_rows(
-    rows: Rows, columns: Columns, max_tokens: int
+    rows: SentenceRows, columns: Columns, max_tokens: int
 ) -> tuple[list[str], list[str]]:
     """The tokens and the labels of a sentence; no labels if none are wanted."""
     first_line = rows.lines[0]
@@ -220,7 +220,7 @@ def _read_columns_of_rows(
     return tokens, _cells(rows, columns.labels)
 
 
-def _other_lines(lines: SentenceLines, rows: Rows) -> list[OtherLine]:
+def _other_lines(lines: SentenceLines, rows: SentenceRows) -> list[OtherLine]:
     """The lines of a group that are not rows with tokens."""
     n_others = len(lines.texts) - len(rows)
     if n_others == 0:
@@ -263,7 +263,7 @@ def _max_splits(columns: Columns) -> int:
 
 def _read_conllu_rows(
     reader: LineReader, columns: Columns, max_splits: int, sentence_lines: SentenceLines
-) -> Rows:
+) -> SentenceRows:
     """The rows of a tree that `reader.settings.rows` chooses."""
     chosen = reader.settings.rows
     words = _read_words(reader, sentence_lines, max_splits)
@@ -326,10 +326,10 @@ def _read_conllu_rows(
         raise LineError(problem, _RANGE_HINT, line=lines[-1][0])
     if chosen == "words":
         reader.report.rows_left_out += n_other_rows
-    return Rows(numbers, cells_of_rows)
+    return SentenceRows(numbers, cells_of_rows)
 
 
-def _read_words(reader: LineReader, lines: SentenceLines, max_splits: int) -> Rows | None:
+def _read_words(reader: LineReader, lines: SentenceLines, max_splits: int) -> SentenceRows | None:
     """The rows of the words of a tree, read without looking at each row by itself.
 
     Returns:
@@ -347,7 +347,7 @@ def _read_words(reader: LineReader, lines: SentenceLines, max_splits: int) -> Ro
     first_line = lines.first + n_comments
     ids = [cells_of_row[0] for cells_of_row in cells]
     if ids == _WORD_IDS[: len(ids)]:  # most trees
-        return Rows(range(first_line, first_line + len(cells)), cells)
+        return SentenceRows(range(first_line, first_line + len(cells)), cells)
     words = [number for number, row_id in enumerate(ids) if row_id.isdigit()]
     others = [row_id for row_id in ids if not row_id.isdigit()]  # ranges and empty nodes
     if reader.settings.rows != "words" or not all(map(_CONLLU_ID.fullmatch, others)):
@@ -355,7 +355,9 @@ def _read_words(reader: LineReader, lines: SentenceLines, max_splits: int) -> Ro
     if not words or [ids[number] for number in words] != _WORD_IDS[: len(words)]:
         return None
     reader.report.rows_left_out += len(others)
-    return Rows([first_line + number for number in words], [cells[number] for number in words])
+    return SentenceRows(
+        [first_line + number for number in words], [cells[number] for number in words]
+    )
 
 
 def _range_end(conllu_id: re.Match[str], line: int, *, first_word: int) -> int:
@@ -374,7 +376,7 @@ def _index(column: Column, n_columns: int) -> int:
     return number - 1 if number > 0 else n_columns + number
 
 
-def _cells(rows: Rows, column: Column) -> list[str]:
+def _cells(rows: SentenceRows, column: Column) -> list[str]:
     """The contents of a column of a sentence; a LineError if a row lacks it."""
     number = column.number or 1
     index = number - 1 if number > 0 else number

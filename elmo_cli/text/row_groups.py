@@ -39,7 +39,7 @@ _N_DETECTED = 2_000  # lines that are enough to detect columns
 
 
 @dataclass(slots=True)
-class Rows:
+class SentenceRows:
     """The rows of a sentence.
 
     Attributes:
@@ -61,7 +61,7 @@ class DocumentStart(NamedTuple):
 
 
 DocumentStartReader = Callable[[str], DocumentStart | None]  # None: the line does not start one
-RowReader = Callable[[SentenceLines], Rows]  # of lines that were not refused
+RowReader = Callable[[SentenceLines], SentenceRows]  # of lines that were not refused
 
 
 class RowGroup(NamedTuple):
@@ -78,7 +78,7 @@ class RowGroup(NamedTuple):
     lines: SentenceLines
     headings: list[str]
     starts: list[DocumentStart]
-    rows: Rows
+    rows: SentenceRows
     is_refused: bool
 
 
@@ -132,7 +132,7 @@ def read_groups(
                     starts.append(start)
                 if is_boundary(line):
                     headings.append(line)
-        rows = Rows()
+        rows = SentenceRows()
         is_refused = None in lines.texts
         if not is_refused:
             try:
@@ -219,7 +219,7 @@ def key_or_none(name: str | None) -> str | None:
 
 def _read_conll_rows(
     reader: LineReader, column_format: ColumnFormat, sentence_lines: SentenceLines
-) -> Rows:
+) -> SentenceRows:
     """The rows of a sentence without comments; warn of a row that may be a comment.
 
     Raises:
@@ -237,7 +237,7 @@ def _read_conll_rows(
     # The widest row is right: a row that lost a separator is likelier than one that gained some.
     width = max(widths, default=column_format.width)
     if len(widths) == len(lines) and min(widths, default=width) == width:
-        return Rows(numbers, all_cells)
+        return SentenceRows(numbers, all_cells)
     kept_numbers = []
     kept_cells = []
     for cells, (number, line) in zip(all_cells, lines, strict=True):
@@ -259,7 +259,7 @@ def _read_conll_rows(
             reader.report.warn("hash", message)
         kept_numbers.append(number)
         kept_cells.append(cells)
-    return Rows(kept_numbers, kept_cells)
+    return SentenceRows(kept_numbers, kept_cells)
 
 
 def _is_comment(line: str, *, is_ragged: bool) -> bool:
