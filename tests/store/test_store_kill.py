@@ -124,7 +124,9 @@ def test_death_before_each_call_to_the_system(
 ) -> None:
     """A wrong order of data, log, end mark, renaming and removal leaves other bytes."""
     undisturbed = Undisturbed(tmp_path, monkeypatch, way)
-    for n in range(len(undisturbed.calls)):
+    for n, call in enumerate(undisturbed.calls):
+        if half and call != "pwrite":  # no half of it is done
+            continue
         out = undisturbed.new(n)
         with faulty(monkeypatch, Fault(n, Death(), half=half)), pytest.raises(Death):
             writer_runs.run(out, way)
