@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -64,13 +65,19 @@ Text = tuple[str, ...] | tuple[dict[str, Any], ...]
 Reader = Iterator[tuple[Iterable[str], Vectors]]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def alone(tiny_bilm: BiLM) -> Alone:
-    """The array of tokens by themselves, (layer, token, dim)."""
+    """The array of tokens by themselves, (layer, token, dim), computed once."""
     embedder = Embedder(tiny_bilm, device="cpu")
 
+    @cache
+    def vectors(tokens: tuple[str, ...]) -> Vectors:
+        array = embedder.embed(list(tokens))
+        array.flags.writeable = False
+        return array
+
     def embed_alone(tokens: Iterable[str]) -> Vectors:
-        return embedder.embed(list(tokens))
+        return vectors(tuple(tokens))
 
     return embed_alone
 
