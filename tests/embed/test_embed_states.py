@@ -54,7 +54,7 @@ def test_a_sentence_does_not_depend_on_the_others(
 ) -> None:
     """Not on their order, their number or the batch size."""
     embedder = embedder_of(odd_bilm, state, engine=engine)
-    batch = lines[:24]
+    batch = [tokens[: 2 + number % 8] for number, tokens in enumerate(lines[:16])]
     arrays, _ = embedder.embed_batch(batch)
     alone = [embedder.embed(tokens) for tokens in batch[:8]]
     close(alone, arrays[:8])
@@ -86,7 +86,7 @@ def test_documents_do_not_depend_on_the_batch_size(engine: str, odd_bilm: BiLM) 
 def test_a_block_has_the_same_bits_whatever_came_before(
     state: str, engine: str, odd_bilm: BiLM, lines: list[list[str]]
 ) -> None:
-    block = [Sentence(tuple(tokens), key) for key, tokens in enumerate(lines[:16])]
+    block = [Sentence(tuple(tokens[:9]), key) for key, tokens in enumerate(lines[:16])]
     fresh, left = embedder_of(odd_bilm, state, engine=engine).embed_block(block, None)
     used = embedder_of(odd_bilm, state, engine=engine)
     used.embed_block(block[8:], None)

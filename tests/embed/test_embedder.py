@@ -320,8 +320,8 @@ class SmallMemory:
 def test_batches_are_halved_where_memory_ends(
     state: str, n_rows: int, odd_bilm: BiLM, lines: list[list[str]]
 ) -> None:
-    sentences = numbered(lines[:30], document=4)
-    embedder = embedder_of(odd_bilm, state=state, batch_size=16)
+    sentences = numbered([line[:4] for line in lines[:12]], document=2)
+    embedder = embedder_of(odd_bilm, state=state, batch_size=8)
     expected, expected_final = embedder.embed_block(sentences, None)
     small = embedder.engine = SmallMemory(embedder.engine, n_rows)
     arrays, final = embedder.embed_block(sentences, None)
@@ -383,7 +383,7 @@ def test_a_sentence_that_does_not_fit_is_named(
 
 @pytest.mark.parametrize("n_threads", [1, 2])
 def test_threads_of_a_program_may_share_an_embedder(n_threads: int, tiny_bilm: BiLM) -> None:
-    sentences = [[f"word{n * k % 91}" for k in range(1, 12)] for n in range(60)]
+    sentences = [[f"word{n * k % 91}" for k in range(1, 12)] for n in range(24)]
     expected = embedder_of(tiny_bilm).embed_batch(sentences)[0]
     before = torch.get_num_threads()
     torch.set_num_threads(n_threads)

@@ -19,7 +19,7 @@ from elmo_cli.store.sentence_sample import take_sample
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.input import read_sentences
 
-N_SENTENCES = 12
+N_SENTENCES = 6
 INT8 = {"dtype": "int8"}
 FLOAT16 = {"dtype": "float16"}
 # Layout, settings of the embedder, conversions one after the other.
@@ -43,10 +43,10 @@ FILES: list[tuple[str, dict[str, Any], tuple[dict[str, str], ...]]] = [
 
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
-    """Three documents of four sentences of three tokens."""
+    """Three documents of two sentences of three tokens."""
     path = tmp_path / "text.jsonl"
     lines = [[f"w{k}", f"x{k % 7}", f"y{k % 11}"] for k in range(N_SENTENCES)]
-    rows = [{"doc_key": f"d_{k}", "sentences": lines[k : k + 4]} for k in (0, 4, 8)]
+    rows = [{"doc_key": f"d_{k}", "sentences": lines[k : k + 2]} for k in (0, 2, 4)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
