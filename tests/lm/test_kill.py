@@ -55,7 +55,7 @@ def curve(folder: Path) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("n_kills", "n_steps", "negative_samples"),
     [
-        (2, 30, "12"),
+        (2, 18, "12"),
         pytest.param(10, 120, "12", marks=pytest.mark.slow),
         pytest.param(10, 120, "0", marks=pytest.mark.slow),
     ],

@@ -15,7 +15,7 @@ from tiny_run import write_texts
 
 MODEL = ("options.json", "vocab.txt", "weights.hdf5", "softmax.hdf5", "state.hdf5", "parts.json")
 SIZES = ("--options-file", "sizes.json", "--batch-size", 2, "--bptt", 5)
-EVALUATIONS = ("--max-steps", 3, "--eval-steps", 2, "--keep-best", "--log-steps", 1)
+EVALUATIONS = ("--eval-steps", 2, "--keep-best", "--log-steps", 1)
 MACHINE = ("--threads", 1, "-q")
 
 
@@ -47,11 +47,13 @@ def test_killed_pretraining_ends_as_if_undisturbed(
 ) -> None:
     """A run that is replaced has another seed; a run that is resumed has no checkpoint yet.
 
-    After its first checkpoint, a resumed run has the files of a new run, and the same command
-    repeats both. Therefore the quick test does not kill it later.
+    Once its recipe is written, a resumed run has the files of a new run, which is then repeated
+    with `--resume` too. Therefore the quick test does not kill it later. The slow test goes on
+    after the second evaluation, to an end between two evaluations.
     """
     texts = ("text.txt", "--heldout", "dev.txt")
     words = ("pretrain", *texts, "-o", "out", *SIZES, *EVALUATIONS, *MACHINE)
+    words = (*words, "--max-steps", 3 if is_exhaustive else 2)
     earlier = tmp_path / "earlier"
     if option:
         seed = 7 if option == "--overwrite" else 0
@@ -70,7 +72,7 @@ def test_killed_pretraining_ends_as_if_undisturbed(
     n_runs = KilledCommand(words, prepare, trained).check(
         tmp_path,
         is_exhaustive=is_exhaustive,
-        last_call="os.rename out/checkpoint.pt" if is_cut else "",
+        last_call="os.rename out/recipe.json" if is_cut else "",
     )
     print(f"pretrain {option}: {n_runs} runs killed")
 
