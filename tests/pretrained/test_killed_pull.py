@@ -17,19 +17,27 @@ def pulled(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in paths}
 
 
-@pytest.mark.parametrize("option", [(), ("--overwrite",)])
+@pytest.mark.parametrize(
+    ("option", "is_exhaustive"),
+    [
+        ((), True),
+        (("--overwrite",), False),
+        pytest.param(("--overwrite",), True, marks=pytest.mark.slow),
+    ],
+)
 def test_killed_download_ends_as_if_undisturbed(
     option: tuple[str, ...],
+    is_exhaustive: bool,
     server: LocalServer,
     model: Model,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    """All points: a download of a tiny model is short."""
+    """All points of a download into an empty home; with the option it goes the same way."""
     monkeypatch.setenv("ELMO_HOME", "home")  # in the folder of each run
     words = ("models", "pull", model.name, "-q", *option)
     command = KilledCommand(words, lambda folder: None, pulled)
-    n_runs = command.check(tmp_path, is_exhaustive=True)
+    n_runs = command.check(tmp_path, is_exhaustive=is_exhaustive)
     print(f"models pull: {n_runs} runs killed")
 
 
