@@ -155,7 +155,8 @@ def measure_geometry(
     """Measure the geometry of the layers of embeddings files on a sample of their tokens.
 
     Only sentences with drawn tokens are read, in file order. Memory holds the vectors of the random
-    tokens, at most 64 MiB of vectors of words at once, and 4 bytes for each token.
+    tokens, those of words in groups of at most 64 MiB, and 4 bytes for each token. The vectors of a
+    single word are read together, also if they take more.
 
     Args:
         paths: files with vectors of tokens that store their tokens.

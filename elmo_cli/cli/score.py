@@ -130,9 +130,9 @@ def _lines(table: SurprisalTable) -> Iterator[str]:
 
 
 def _shown(cell: Cell) -> str:
-    """Return the text of a cell; a surprisal has eight significant digits."""
+    """Return the text of a cell; nine digits of a surprisal give its float32 back."""
     if isinstance(cell, float):
-        return f"{cell:.8g}"
+        return f"{cell:.9g}"
     if cell is None:
         return ""
     return str(cell)

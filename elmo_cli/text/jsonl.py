@@ -55,7 +55,7 @@ def read_jsonl(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
         try:
             sentences, document = _read_object(line, number, reader, split)
         except LineError as error:
-            reader.reject(number, error.problem, _EXPECTED)
+            reader.reject(number, error.problem, error.hint or _EXPECTED)
             key += 1
             continue
         if document is not None:
@@ -80,8 +80,8 @@ def _read_object(
     """The sentences of a line, and the document that they are, if they are one.
 
     Raises:
-        LineError: the line is not such an object. The number of the line and the hint are the same
-            for all errors, so the caller adds them.
+        LineError: the line is not such an object. The caller adds the number of the line, and the
+            hint if there is none.
     """
     members = read_members(line)
     if "sentences" in members:
@@ -98,9 +98,12 @@ def _read_object(
         if not text.isprintable():
             warn_of_hidden_separator(text, reader.where(number), reader.report)
         return split(text), None
+    hint = ""  # that of all other lines
+    if "sentence_good" in members and "sentence_bad" in members:
+        hint = "a minimal pair, as in BLiMP; `elmo score --pairs` reads such lines"
     first_names = [repr(shortened(name)) for name in list(members)[:5]]
     names = ", ".join(first_names) if first_names else "no members"
-    raise LineError(f'no "tokens", "text" or "sentences"; the object has {names}')
+    raise LineError(f'no "tokens", "text" or "sentences"; the object has {names}', hint)
 
 
 def read_members(line: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from command_line import documented, elmo, made, refused
 
@@ -72,6 +73,18 @@ def test_the_table_per_token() -> None:
     ]
     is_empty = [(row["surprisal"] == "", row["backward_surprisal"] == "") for row in rows]
     assert is_empty == [(True, False), *[(False, False)] * 3, (False, True)]
+
+
+def test_the_digits_of_the_table_give_each_float32_back() -> None:
+    facts = json.loads(made("score", "-m", "model", "text", "--json", "--unit", "nats").out)
+    shown = scored("text", "--unit", "nats")
+    n_compared = 0
+    for row, exact in zip(shown, facts["scores"], strict=True):
+        for column in ("surprisal", "backward_surprisal"):
+            if exact[column] is not None:
+                assert np.float32(row[column]) == np.float32(exact[column])
+                n_compared += 1
+    assert n_compared > 100
 
 
 def test_tokens_with_control_characters_and_quotes_stay_in_one_row() -> None:

@@ -149,6 +149,16 @@ BAD_LINES = {
 }
 
 
+def test_pairs_without_the_option_are_recognized() -> None:
+    """By both fields, by every command that reads JSON lines."""
+    write_objects([PAIRS[0]])
+    for command in ("score", "perplexity"):
+        done = elmo(command, "pairs.jsonl", "-m", "model")
+        refused(done, 1, 'pairs.jsonl, line 1: no "tokens"', "`elmo score --pairs` reads such")
+    write_objects([{"sentence_good": "the tree"}])
+    refused(elmo("score", "pairs.jsonl", "-m", "model"), 1, "", "each line is an object with")
+
+
 @pytest.mark.parametrize("name", BAD_LINES)
 def test_bad_lines_are_refused_or_skipped(name: str) -> None:
     content, problem = BAD_LINES[name]
