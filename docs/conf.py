@@ -55,6 +55,7 @@ repository_pages = {
     "contributing/contributing": "CONTRIBUTING.md",
     "contributing/report-a-vulnerability": "SECURITY.md",
     "contributing/speed-notes": "benchmarks/speed/NOTES.md",
+    "tutorials/examples": "examples/README.md",
     "reference/attribution": "weights/elmo-en/ATTRIBUTION.md",
     "reference/file-format": "elmo_cli/store/SCHEMA.md",
     "reference/model-history": "weights/elmo-en/HISTORY.md",

@@ -45,6 +45,11 @@ OneSentence = Callable[[str], AnyArray]
 
 @pytest.fixture
 def alone(tiny_bilm: BiLM) -> OneSentence:
+SentenceVectors = Callable[[str], AnyArray]
+
+
+@pytest.fixture
+def alone(tiny_bilm: BiLM) -> SentenceVectors:
     """The array of a sentence by itself, (layer, token, dim)."""
     embedder = Embedder(tiny_bilm, device="cpu")
     return lambda sentence: embedder.embed(sentence.split())
@@ -97,6 +102,7 @@ def test_names_the_lines_of_a_version_of_the_program_and_prints_shapes(
 
 def test_readers_of_lines_find_the_vectors_of_each_line(
     runs: dict[str, ReaderRun], alone: OneSentence
+    runs: dict[str, ReaderRun], alone: SentenceVectors
 ) -> None:
     def read(name: str, *arguments: Any) -> Any:
         run = runs[f"{name}.py"]
@@ -117,6 +123,7 @@ def test_readers_of_lines_find_the_vectors_of_each_line(
 
 def test_the_reader_of_types_has_a_row_of_zeros_for_padding(
     runs: dict[str, ReaderRun], alone: OneSentence, tmp_path: Path, tiny: Path
+    runs: dict[str, ReaderRun], alone: SentenceVectors, tmp_path: Path, tiny: Path
 ) -> None:
     (tmp_path / "types.txt").write_text("play\nThe\n")
     output = tmp_path / "types.hdf5"
@@ -128,6 +135,7 @@ def test_the_reader_of_types_has_a_row_of_zeros_for_padding(
 
 def test_readers_of_documents_find_the_vectors_of_each_sentence(
     runs: dict[str, ReaderRun], alone: OneSentence
+    runs: dict[str, ReaderRun], alone: SentenceVectors
 ) -> None:
     sentences = [" ".join(words) for document in DOCUMENTS for words in document["sentences"]]
     expected = [alone(sentence).transpose(1, 2, 0) for sentence in sentences]
