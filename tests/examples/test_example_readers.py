@@ -40,11 +40,6 @@ PRINTED = {  # with a model of DIM dimensions
     "structural_probes.py": "12 trees, the first (8, 16)",
 }
 
-OneSentence = Callable[[str], AnyArray]
-
-
-@pytest.fixture
-def alone(tiny_bilm: BiLM) -> OneSentence:
 SentenceVectors = Callable[[str], AnyArray]
 
 
@@ -101,7 +96,6 @@ def test_names_the_lines_of_a_version_of_the_program_and_prints_shapes(
 
 
 def test_readers_of_lines_find_the_vectors_of_each_line(
-    runs: dict[str, ReaderRun], alone: OneSentence
     runs: dict[str, ReaderRun], alone: SentenceVectors
 ) -> None:
     def read(name: str, *arguments: Any) -> Any:
@@ -122,7 +116,6 @@ def test_readers_of_lines_find_the_vectors_of_each_line(
 
 
 def test_the_reader_of_types_has_a_row_of_zeros_for_padding(
-    runs: dict[str, ReaderRun], alone: OneSentence, tmp_path: Path, tiny: Path
     runs: dict[str, ReaderRun], alone: SentenceVectors, tmp_path: Path, tiny: Path
 ) -> None:
     (tmp_path / "types.txt").write_text("play\nThe\n")
@@ -134,7 +127,6 @@ def test_the_reader_of_types_has_a_row_of_zeros_for_padding(
 
 
 def test_readers_of_documents_find_the_vectors_of_each_sentence(
-    runs: dict[str, ReaderRun], alone: OneSentence
     runs: dict[str, ReaderRun], alone: SentenceVectors
 ) -> None:
     sentences = [" ".join(words) for document in DOCUMENTS for words in document["sentences"]]
