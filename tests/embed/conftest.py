@@ -28,7 +28,7 @@ def corpus(tmp_path: Path, lines: list[list[str]]) -> tuple[str, ...]:
     """Two files of 56 lines in all: short sentences, blank lines, repeated sentences."""
     numbers = random.Random(3)
     refused = pattern_for_lines(is_one_byte=False)
-    short = [line for line in lines if len(line) < 8 and not refused.search("".join(line))]
+    short = [line for line in lines if len(line) < 6 and not refused.search("".join(line))]
     made = [" ".join(numbers.choice(short)) if numbers.random() < 0.9 else "" for _ in range(56)]
     paths = (tmp_path / "first.txt", tmp_path / "second.txt")
     for path, part in zip(paths, (made[:30], made[30:]), strict=True):
