@@ -143,6 +143,16 @@ def files(tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def results(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with files that commands on other pages write, with the bundled model."""
+    folder = tmp_path_factory.mktemp("results")
+    with contextlib.chdir(files):
+        made("embed", "docs/sample.txt", "-o", folder / "sample.hdf5", "-q", "-m", "elmo-en")
+        made("score", "keys.txt", "-o", folder / "surprisals.tsv", "-q", "-m", "elmo-en")
+    return folder
+
+
 @pytest.fixture
 def scene(files: Path, tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy of these files as the working folder, and a small model as the default."""
@@ -297,6 +307,13 @@ def python_blocks() -> list[tuple[CodeBlock, str]]:
 )
 def test_programs_print_what_is_shown(block: CodeBlock, shown: str, scene: None) -> None:
     write_earlier_files(block)
+def test_programs_print_what_is_shown(
+    block: CodeBlock, shown: str, scene: None, request: pytest.FixtureRequest
+) -> None:
+    for name in ("sample.hdf5", "surprisals.tsv"):
+        if name in block.code:
+            results = request.getfixturevalue("results")
+            shutil.copy(results / name, name)
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(compile(block.code, block.name, "exec"), {"__name__": "__main__"})
     if shown:
