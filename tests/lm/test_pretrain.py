@@ -284,7 +284,7 @@ def test_a_run_can_start_from_a_model(text: Path, dev: Path, tmp_path: Path) -> 
     """With its weights, its softmax and its vocabulary, and it stays as it is."""
     first = tmp_path / "first"
     second = tmp_path / "second"
-    words = ("--max-steps", 30, "--learning-rate", 0.02, "--heldout", dev)
+    words = ("--max-steps", 6, "--learning-rate", 0.02, "--heldout", dev)
     made("pretrain", text, "-o", first, *words, *SIZES)
     before = {path.name: path.read_bytes() for path in first.iterdir()}
     start = ("--init-from", first, "--heldout", dev, *FEW)
