@@ -93,6 +93,8 @@ def here(stock: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(stock)
     monkeypatch.setattr(linear, "WEIGHT_DECAYS", (1e-3,))
     monkeypatch.setattr(linear, "EPOCHS", 1)
+    monkeypatch.setattr(linear, "PATH_DECAYS", (1.0,))
+    monkeypatch.setattr(linear, "TOLERANCE", 1e-2)
 
 
 def probe(labels: str = "conllu", splits: Sequence[str] = tuple(N_SENTENCES)) -> list[str]:
