@@ -172,8 +172,8 @@ class Split:
                 if line.startswith(BEGIN):
                     heading = line.removeprefix(BEGIN).strip()
             rows = []
-            for line, cells in zip(group.rows.lines, group.rows.cells, strict=True):
-                rows.append(self._columns_row(line, cells))
+            for number, cells in zip(group.rows.lines, group.rows.cells, strict=True):
+                rows.append(self._columns_row(number, cells))
             if rows:
                 sentences.append(rows)
         if sentences:
