@@ -332,17 +332,15 @@ def _read_conllu_rows(
 def _read_words(reader: LineReader, lines: SentenceLines, max_splits: int) -> SentenceRows | None:
     """The rows of the words of a tree, read without looking at each row by itself.
 
-    Returns:
-        None for a tree with other rows that are to be read, and for one that may be invalid.
+    None for a tree with other rows that are to be read, and for one that may be invalid.
     """
     texts = [text for text in lines.texts if text is not None]
     n_comments = 0
     while n_comments < len(texts) and texts[n_comments][0] == "#":
         n_comments += 1
-    if "global.columns" in "\n".join(texts[:n_comments]):  # perhaps CoNLL-U Plus
-        return None
+    may_have_other_columns = "global.columns" in "\n".join(texts[:n_comments])
     cells = [line.split("\t", max_splits) for line in texts[n_comments:]]
-    if not cells or min(map(len, cells)) == 1:
+    if may_have_other_columns or not cells or min(map(len, cells)) == 1:
         return None
     first_line = lines.first + n_comments
     ids = [cells_of_row[0] for cells_of_row in cells]
