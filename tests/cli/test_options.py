@@ -79,7 +79,7 @@ def test_no_value_is_empty() -> None:
 
 def test_the_help_ends_with_the_general_options_and_shows_defaults() -> None:
     embed = commands()["embed",]
-    text = embed.get_help(click.Context(embed, max_content_width=100))
+    text = embed.get_help(click.Context(embed, **cli.context_settings))
     headings = [line for line in text.splitlines() if line.endswith(":") and line[0] != " "]
     assert headings == ["Output:", "Model:", "Compute:", "Input:", "Cluster:", "General:"]
     words = " ".join(text.split())
