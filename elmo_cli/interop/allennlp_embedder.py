@@ -18,6 +18,7 @@ from elmo_cli.interop.allennlp_bilm import _ElmoBiLm
 from elmo_cli.interop.allennlp_ids import ConfigurationError, ElmoTokenIndexer, batch_to_ids
 from elmo_cli.interop.allennlp_mix import remove_sentence_boundaries
 from elmo_cli.store.derived_file import write_derived_file
+from elmo_cli.store.intact_sentence import IntactSentence
 from elmo_cli.store.layers import LayerSelection
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence
@@ -163,7 +164,7 @@ class ElmoEmbedder:
         write_derived_file(
             output_file_path,
             spec,
-            zip(sentences, map(selection.apply, arrays), strict=True),
+            map(IntactSentence, sentences, map(selection.apply, arrays)),
             attributes,
             n_rows=sum(len(sentence.tokens) for sentence in sentences),
             overwrite=True,

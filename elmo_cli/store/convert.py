@@ -14,6 +14,7 @@ from elmo_cli.files import StrPath, check_distinct
 from elmo_cli.messages import CORRUPT_HINT, plural
 from elmo_cli.store.derived_file import write_derived_file
 from elmo_cli.store.file_formats import FileFormat, format_of_output
+from elmo_cli.store.intact_sentence import IntactSentence
 from elmo_cli.store.layers import LayerSelection, stored_layers
 from elmo_cli.store.layouts import Layout, layout_of_spec
 from elmo_cli.store.layouts.base import to_dtype
@@ -212,17 +213,23 @@ def _attributes(source: Embeddings, target: Layout, spec: FileSpec) -> dict[str,
 
 def _converted_sentences(
     source: Embeddings, target: Layout, selection: LayerSelection | None
-) -> Iterator[tuple[Sentence, AnyArray]]:
+) -> Iterator[IntactSentence]:
     """The sentences with what is kept of their arrays."""
     # A layer selected by its number has an axis in the layouts that can hold several layers.
     is_numbered_layer = source.n_layers is None and bool(stored_layers(source))
     needs_layer_axis = is_numbered_layer and "one layer" not in target.needs
-    for sentence, array in source.sentences():
+    for read in source.intact_sentences():
+        sentence = read.sentence
+        array = read.array
         _check_axes(source, sentence, array)
         if selection is not None:
-            yield sentence, _selected(selection, sentence, array)
+            yield IntactSentence(sentence, _selected(selection, sentence, array))
+        elif needs_layer_axis:
+            yield IntactSentence(sentence, array[np.newaxis])
+        elif target.name == source.layout:
+            yield read
         else:
-            yield sentence, array[np.newaxis] if needs_layer_axis else array
+            yield IntactSentence(sentence, array)
 
 
 def _check_axes(source: Embeddings, sentence: Sentence, array: AnyArray) -> None:
@@ -248,8 +255,11 @@ def selected_sentences(
     """
     source_layout = layout_of_spec(FileSpec(layout=source.layout))
     selection = _layer_selection(source, source_layout, layers)
-    for sentence, array in _converted_sentences(source, source_layout, selection):
-        yield array if dtype is None else to_dtype(sentence, array, DTYPES[dtype])[0]
+    for read in _converted_sentences(source, source_layout, selection):
+        if dtype is None:
+            yield np.ascontiguousarray(read.array)
+        else:
+            yield to_dtype(read.sentence, read.array, DTYPES[dtype])[0]
 
 
 def _selected(selection: LayerSelection, sentence: Sentence, array: AnyArray) -> AnyArray:

@@ -16,21 +16,21 @@ from elmo_cli.arrays import AnyArray
 from elmo_cli.files import StrPath, check_output_path, lock_own, output_errors, publish, resolve
 from elmo_cli.store.digests import tokens_digest
 from elmo_cli.store.file_formats import NewFile, format_of_output
-from elmo_cli.store.layouts import UniqueNames, ValueSink, has_layers, layout_of_spec
+from elmo_cli.store.intact_sentence import IntactSentence
+from elmo_cli.store.layouts import Layout, UniqueNames, ValueSink, has_layers, layout_of_spec
 from elmo_cli.store.output_file import new_output_file, write_values
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.spec import DTYPES, FileSpec
-from elmo_cli.text.sentence import Sentence
 
 
 def write_derived_file(
     out: StrPath,
     spec: FileSpec,
-    sentences: Iterable[tuple[Sentence, AnyArray]],
+    sentences: Iterable[IntactSentence],
     attributes: Mapping[str, Any],
     *,
     n_rows: int,
-    preview: Iterable[tuple[Sentence, AnyArray]] = (),
+    preview: Iterable[IntactSentence] = (),
     overwrite: bool = False,
     compression: str = "none",
 ) -> dict[str, Any]:
@@ -89,14 +89,14 @@ def write_derived_file(
 
 
 def _peek(
-    sentences: Iterable[tuple[Sentence, AnyArray]],
-) -> tuple[AnyArray | None, Iterable[tuple[Sentence, AnyArray]]]:
+    sentences: Iterable[IntactSentence],
+) -> tuple[AnyArray | None, Iterable[IntactSentence]]:
     """The first array, None if there is none; and all sentences, the first one included."""
     iterator = iter(sentences)
     first = next(iterator, None)
     if first is None:
         return None, iterator
-    return first[1], chain([first], iterator)
+    return first.array, chain([first], iterator)
 
 
 def _value_bytes(array: AnyArray, n_rows: int, spec: FileSpec) -> int:
@@ -106,26 +106,39 @@ def _value_bytes(array: AnyArray, n_rows: int, spec: FileSpec) -> int:
     return n_rows * n_layers * dim * DTYPES[spec.dtype].itemsize
 
 
-def _count_bytes(preview: Iterable[tuple[Sentence, AnyArray]], spec: FileSpec) -> int:
+def _count_bytes(preview: Iterable[IntactSentence], spec: FileSpec) -> int:
     """The bytes of the values of those sentences that are stored."""
     names = UniqueNames(layout_of_spec(spec))
     n_values = 0
-    for sentence, array in preview:
-        if names.add(sentence):
-            n_values += array.size
+    for read in preview:
+        if names.add(read.sentence):
+            n_values += read.array.size
     return n_values * DTYPES[spec.dtype].itemsize
 
 
 def _write(
     output: NewFile,
     spec: FileSpec,
-    sentences: Iterable[tuple[Sentence, AnyArray]],
+    sentences: Iterable[IntactSentence],
     attributes: Mapping[str, Any],
 ) -> None:
     layout = layout_of_spec(spec)
     names = UniqueNames(layout)
-    for sentence, array in sentences:
-        output.add_token_digests(tokens_digest(sentence.tokens))
+    # The digests that a file has of its own count the sentences that it leaves out.
+    has_digests = "token_digests" in attributes and not layout.keeps_first
+    for read in sentences:
+        sentence = read.sentence
+        if not has_digests:
+            output.add_token_digests(tokens_digest(sentence.tokens))
         if names.add(sentence):
-            output.add(layout.store(sentence, array, spec))
+            is_as_stored = _is_as_stored(read, layout, spec)
+            stored = read.stored if is_as_stored else None
+            output.add(stored or layout.store(sentence, read.array, spec))
     output.finish(attributes)
+
+
+def _is_as_stored(read: IntactSentence, layout: Layout, spec: FileSpec) -> bool:
+    """Whether the file holds a sentence as the file that it comes from, which is not converted."""
+    if read.stored is None or read.stored.values.dtype != DTYPES[spec.dtype]:
+        return False
+    return layout.holds(read.array, len(read.sentence.tokens), pooled=spec.pooled)

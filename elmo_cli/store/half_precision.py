@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from elmo_cli.arrays import AnyArray, Float32Array
@@ -49,6 +51,12 @@ def finite_to_float32(values: AnyArray, buffer: Float32Array | None = None) -> F
     floats: Float32Array = bits.view(np.float32)
     np.multiply(floats, _BIAS, out=floats)
     return floats
+
+
+def as_contiguous(values: AnyArray, dtype: np.dtype[Any]) -> AnyArray:
+    """The values in a dtype and C-contiguous, as `np.ascontiguousarray` returns them."""
+    is_widened = values.dtype == _HALF and dtype == np.float32
+    return np.ascontiguousarray(to_float32(values) if is_widened else values, dtype)
 
 
 def all_finite(values: AnyArray) -> bool:

@@ -18,9 +18,10 @@ from elmo_cli.hdf5 import open_hdf5, reading
 from elmo_cli.messages import plural
 from elmo_cli.store.digests import tokens_digest
 from elmo_cli.store.half_precision import all_finite
+from elmo_cli.store.intact_sentence import is_intact
 from elmo_cli.store.layouts import Handle
 from elmo_cli.store.log_lines import read_log
-from elmo_cli.store.reader import Embeddings, is_intact
+from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.shards import sentences_of_shard
 from elmo_cli.store.unfinished import is_unfinished
 from elmo_cli.text.sentence import Sentence, Tokens

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +15,16 @@ from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import EmbeddingsFileError, UnfinishedError, UsageError
 from elmo_cli.messages import CORRUPT_HINT, plural
 from elmo_cli.regular_files import is_regular
-from elmo_cli.store.digests import checksum, tokens_sha256
+from elmo_cli.store.digests import tokens_sha256
 from elmo_cli.store.file_formats import HDF5, format_of_file
+from elmo_cli.store.intact_sentence import IntactSentence, is_intact, own_array
 from elmo_cli.store.layouts import (
     Handle,
     Key,
     SentenceInfo,
     SentenceReader,
     SentenceRun,
+    StoredSentence,
     is_number,
 )
 from elmo_cli.store.open_file import OpenFile, OpenHdf5
@@ -219,6 +221,11 @@ class Embeddings(Mapping[Key, AnyArray]):
         Tokens that are not recorded are empty ones, as many as there are vectors. A sentence that
         does not match its checksum is an EmbeddingsFileError.
         """
+        for read in self.intact_sentences():
+            yield read.sentence, own_array(read.array)
+
+    def intact_sentences(self) -> Iterator[IntactSentence]:
+        """What `sentences` yields, without a copy of the arrays, and as the file holds it."""
         is_numbered = self.unit != "types" and not self.is_keyed_by_name
         for run in self.runs():
             run.read_infos()
@@ -228,10 +235,14 @@ class Embeddings(Mapping[Key, AnyArray]):
                 if not is_intact(run, number, values, scales, checksums):
                     name = self.name_of(run.handles[number])
                     raise self.reader.corrupt(f"{name} is corrupt (checksum)")
-                array = self.array_of(values, scales)
+                array = self._view(values, scales)
                 position = run.begin + number
                 key = int(run.key(number)) if is_numbered else self.first_sentence + position
-                yield run.sentence(number, key, self._n_tokens(array)), array
+                sentence = run.sentence(number, key, self._n_tokens(array))
+                stored = None
+                if checksums is not None and scales is None and run.reader.keeps_identity:
+                    stored = StoredSentence(sentence, values, None, checksums[number])
+                yield IntactSentence(sentence, array, stored)
 
     def _n_tokens(self, array: AnyArray) -> int:
         """The number of tokens as far as an array shows it."""
@@ -280,10 +291,12 @@ class Embeddings(Mapping[Key, AnyArray]):
 
     def array_of(self, values: AnyArray, scales: AnyArray | None) -> AnyArray:
         """The array of a sentence from its stored values; a copy of what refers to the file."""
+        return own_array(self._view(values, scales))
+
+    def _view(self, values: AnyArray, scales: AnyArray | None) -> AnyArray:
+        """The array of a sentence, which may refer to the file."""
         floats = values if scales is None else dequantize(values, scales)
-        array = self._layout.from_file(floats, pooled=self.reader.pooled)
-        # Of a view of the file in memory, which is read-only, this is the only copy.
-        return np.require(array, requirements=("C_CONTIGUOUS", "WRITEABLE"))
+        return self._layout.from_file(floats, pooled=self.reader.pooled)
 
     @property
     def order_is_known(self) -> bool:
@@ -349,25 +362,6 @@ class Embeddings(Mapping[Key, AnyArray]):
     # Compared as open files are, not by all their values.
     __eq__ = object.__eq__
     __hash__ = object.__hash__
-
-
-def is_intact(
-    run: SentenceRun,
-    number: int,
-    values: AnyArray,
-    scales: AnyArray | None,
-    checksums: Sequence[Any] | None,
-) -> bool:
-    """Whether a sentence of a run matches its checksum.
-
-    Args:
-        values, scales: what `run.stored` gave for it.
-        checksums: of the run, which may be too few; None if the file has none.
-    """
-    if checksums is None:
-        return True
-    is_listed = number < len(checksums)
-    return is_listed and checksums[number] == checksum(run.identity(number), values, scales)
 
 
 def open_embeddings(path: str | os.PathLike[str]) -> Embeddings:

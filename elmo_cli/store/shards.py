@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.files import StrPath, check_distinct
 from elmo_cli.messages import plural
 from elmo_cli.store.derived_file import write_derived_file
+from elmo_cli.store.intact_sentence import IntactSentence
 from elmo_cli.store.layouts import layout_of_spec
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.spec import FileSpec, other_attributes
@@ -215,14 +215,14 @@ def _merged_attributes(shards: list[_Shard], *, keeps_first: bool) -> dict[str, 
     return attributes
 
 
-def _sentences(shards: list[_Shard]) -> Iterator[tuple[Sentence, AnyArray]]:
+def _sentences(shards: list[_Shard]) -> Iterator[IntactSentence]:
     """All sentences, each compared with its checksum, and the tokens of each shard counted."""
     for shard in shards:
         n_tokens = 0
         with Embeddings(shard.path) as embeddings:
-            for sentence, array in embeddings.sentences():
-                n_tokens += len(sentence.tokens)
-                yield sentence, array
+            for read in embeddings.intact_sentences():
+                n_tokens += len(read.sentence.tokens)
+                yield read
             if embeddings.unit == "tokens" and n_tokens != shard.n_tokens:
                 problem = f"it has {plural(n_tokens, 'token')}, not {shard.n_tokens}"
                 raise EmbeddingsFileError(problem, _AGAIN, where=shard.path)

@@ -13,9 +13,11 @@ from embedding_files import PROTEINS, documents, lines, write
 
 from elmo_cli import hdf5
 from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.store import digests, intact_sentence
+from elmo_cli.store.convert import convert
 from elmo_cli.store.half_precision import all_finite, to_float32
 from elmo_cli.store.inspection import verify
-from elmo_cli.store.layouts import SentenceReader, flat_reader
+from elmo_cli.store.layouts import SentenceReader, base, flat_reader
 from elmo_cli.store.layouts.flat_reader import FlatReader
 from elmo_cli.store.layouts.rows import Rows
 from elmo_cli.store.reader import Embeddings, open_embeddings
@@ -101,6 +103,33 @@ def test_values_of_contiguous_data_sets_are_not_read_by_hdf5(tmp_path, monkeypat
     for (_, array), (_, other), another in zip(expected, unmapped, mapped, strict=True):
         assert np.array_equal(array, other)
         assert np.array_equal(array, another)
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_a_sentence_that_does_not_change_is_compared_with_its_checksum_once(
+    tmp_path, monkeypatch, case
+):
+    with opened(tmp_path, case) as source:
+        n_sentences = len(source)
+        can_be_copied = source.stored_dtype != np.int8 and not source.is_keyed_by_name
+    computed = []
+
+    def counted(*args):
+        computed.append(args)
+        return digests.checksum(*args)
+
+    monkeypatch.setattr(intact_sentence, "checksum", counted)
+    monkeypatch.setattr(base, "checksum", counted)
+    convert(tmp_path / "a.hdf5", tmp_path / "b.hdf5")
+    assert (len(computed) == n_sentences) == can_be_copied
+    with h5py.File(tmp_path / "a.hdf5") as old, h5py.File(tmp_path / "b.hdf5") as new:
+        names = list(old)
+        assert list(new) == names
+        for name in names:
+            if isinstance(old[name], h5py.Dataset):
+                assert np.array_equal(old[name][()], new[name][()])
+        assert np.array_equal(old.attrs["sentence_crc32"], new.attrs["sentence_crc32"])
+        assert old.attrs["tokens_sha256"] == new.attrs["tokens_sha256"]
 
 
 @pytest.mark.parametrize("case", FILES)

@@ -16,6 +16,7 @@ from elmo_cli.errors import ElmoError, EmbeddingsFileError, OutputError, UsageEr
 from elmo_cli.store.convert import convert
 from elmo_cli.store.derived_file import write_derived_file
 from elmo_cli.store.inspection import verify
+from elmo_cli.store.intact_sentence import IntactSentence
 from elmo_cli.store.layouts import LAYOUTS
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.store.spec import FileSpec
@@ -268,10 +269,13 @@ def test_rows_of_different_shapes_or_of_another_number(
 ) -> None:
     """Values of a sentence would be read as those of its neighbor."""
     first, second = lines()[:2]
-    pairs = [(first, array(first, layers=3)), (second, array(second, layers=n_layers))]
+    read = [
+        IntactSentence(first, array(first, layers=3)),
+        IntactSentence(second, array(second, layers=n_layers)),
+    ]
     problem = f"{n_rows} vectors of one shape, found 9 of {4 - n_layers} shapes"
     with pytest.raises(EmbeddingsFileError, match=problem):
-        write_derived_file(tmp_path / "a.hdf5", FileSpec(layout="flat"), pairs, {}, n_rows=n_rows)
+        write_derived_file(tmp_path / "a.hdf5", FileSpec(layout="flat"), read, {}, n_rows=n_rows)
 
 
 COREF = {f"{doc}/{i}": np.full((i + 1, DIM, 3), i, "f4") for doc in ("nw:a:0", "b") for i in (0, 1)}

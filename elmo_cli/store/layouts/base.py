@@ -14,6 +14,7 @@ from elmo_cli.arrays import AnyArray, Int64Array
 from elmo_cli.errors import EmbeddingsFileError, OutputError, UsageError
 from elmo_cli.messages import CORRUPT_HINT, plural
 from elmo_cli.store.digests import checksum
+from elmo_cli.store.half_precision import as_contiguous
 from elmo_cli.store.layouts.line_tokens import LineCheck
 from elmo_cli.store.quantization import INT8, quantize
 from elmo_cli.store.spec import DTYPES, FileSpec
@@ -114,6 +115,8 @@ class SentenceReader(ABC):
     """
 
     has_map = False  # whether there is a `sentence_to_index`
+    # Whether `Layout.identity` of what `sentence` returns is `identity`.
+    keeps_identity = False
 
     def __init__(self, layout: Layout, file: h5py.File, attributes: Mapping[str, Any]) -> None:
         self.layout = layout
@@ -379,7 +382,7 @@ def to_dtype(
     is_int8 = dtype == INT8
     try:
         with np.errstate(over="raise"):
-            values = np.ascontiguousarray(array, "<f4" if is_int8 else dtype)
+            values = as_contiguous(array, DTYPES["float32"] if is_int8 else dtype)
     except FloatingPointError:
         raise _beyond_range(sentence, dtype) from None
     if not is_int8:

@@ -24,6 +24,7 @@ class TypeReader(SentenceReader):
     """The rows of a file of types; handles are rows."""
 
     layout: BilmTypes
+    keeps_identity = True
 
     def __len__(self) -> int:
         return self._rows.shape[0] if self.layout.rows_name in self.file else 0

@@ -35,6 +35,8 @@ _PLAIN_SENTENCES = 256  # read one by one where something is corrupt
 class FlatReader(SentenceReader):
     """The sentences of a `flat` file; handles are positions."""
 
+    keeps_identity = True
+
     def __init__(self, layout: Layout, file: h5py.File, attributes: Mapping[str, Any]) -> None:
         super().__init__(layout, file, attributes)
         self._opened: dict[str, Rows] = {}

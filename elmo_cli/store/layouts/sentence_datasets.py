@@ -151,6 +151,7 @@ class DatasetReader(SentenceReader):
         self.is_own = bool(attributes)  # written by elmo
         self.has_map = SENTENCE_MAP in file
         self._by_number = layout.keyed_by == "number"
+        self.keeps_identity = self._by_number  # names are made of what a sentence is
         self._last: tuple[str, _OpenedSentence] | None = None  # with its name
         self._last_type: tuple[Any, np.dtype[Any]] | None = None  # as HDF5 and NumPy describe it
 
