@@ -43,10 +43,10 @@ BLOCK = re.compile(r"(?:<!-- not run: ([^\n]*) -->\n)?^```([^\n]*)\n(.*?)^```$",
 FILE = re.compile(r"<!-- file: ([^\n]*) -->\n```text\n(.*?)^```$", re.S | re.M)
 LANGUAGES = {"sh", "console", "python", "text", "json", "ini"}
 EARLIER_FILES = {
-    "flat.hdf5": "embed docs/sample.txt -o flat.hdf5 --layout flat",
-    "mine.hdf5": "embed mine.txt --tokenize -o mine.hdf5",
-    "sample.hdf5": "embed docs/sample.txt -o sample.hdf5",
-    "surprisals.tsv": "score keys.txt -o surprisals.tsv",
+    "flat.hdf5": "embed docs/sample.txt --layout flat",
+    "mine.hdf5": "embed mine.txt --tokenize",
+    "sample.hdf5": "embed docs/sample.txt",
+    "surprisals.tsv": "score keys.txt",
 }
 WORDS = "The cat sat on the mat .\nI play a play .\nIt slept .\n"
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
@@ -144,12 +144,12 @@ def files(tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def results(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with files that commands on other pages write, with the bundled model."""
-    folder = tmp_path_factory.mktemp("results")
+def earlier_files(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with files that earlier blocks of pages write, with the bundled model."""
+    folder = tmp_path_factory.mktemp("earlier")
     with contextlib.chdir(files):
-        made("embed", "docs/sample.txt", "-o", folder / "sample.hdf5", "-q", "-m", "elmo-en")
-        made("score", "keys.txt", "-o", folder / "surprisals.tsv", "-q", "-m", "elmo-en")
+        for name, command in EARLIER_FILES.items():
+            made(*command.split(), "-o", folder / name, "-q", "-m", "elmo-en")
     return folder
 
 
@@ -261,11 +261,14 @@ def numbers_of(line: str) -> list[float]:
 
 @pytest.mark.parametrize("block", blocks("console"), ids=lambda block: block.name)
 def test_commands_print_what_is_shown(
-    block: CodeBlock, scene: None, monkeypatch: pytest.MonkeyPatch
+    block: CodeBlock,
+    scene: None,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     """With the bundled model; rates, times and the layout of tables may differ."""
     monkeypatch.delenv("ELMO_MODEL")
-    write_earlier_files(block)
+    copy_earlier_files(block, request)
     for part in re.split(r"^\$ ", block.code, flags=re.M)[1:]:
         command, *shown = part.splitlines()
         (command_line,) = command_lines(command)
@@ -279,11 +282,11 @@ def test_commands_print_what_is_shown(
         assert not left
 
 
-def write_earlier_files(block: CodeBlock) -> None:
-    """Write the files that an earlier block of the page writes and this one reads."""
-    for name, command in EARLIER_FILES.items():
+def copy_earlier_files(block: CodeBlock, request: pytest.FixtureRequest) -> None:
+    """Copy the files that an earlier block of the page writes and this one reads."""
+    for name in EARLIER_FILES:
         if name in block.code and f"-o {name}" not in block.code:
-            made(*command.split(), "-q", "-m", "elmo-en")
+            shutil.copy(request.getfixturevalue("earlier_files") / name, name)
 
 
 def python_blocks() -> list[tuple[CodeBlock, str]]:
@@ -305,15 +308,10 @@ def python_blocks() -> list[tuple[CodeBlock, str]]:
     ("block", "shown"),
     [pytest.param(block, shown, id=block.name) for block, shown in python_blocks()],
 )
-def test_programs_print_what_is_shown(block: CodeBlock, shown: str, scene: None) -> None:
-    write_earlier_files(block)
 def test_programs_print_what_is_shown(
     block: CodeBlock, shown: str, scene: None, request: pytest.FixtureRequest
 ) -> None:
-    for name in ("sample.hdf5", "surprisals.tsv"):
-        if name in block.code:
-            results = request.getfixturevalue("results")
-            shutil.copy(results / name, name)
+    copy_earlier_files(block, request)
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(compile(block.code, block.name, "exec"), {"__name__": "__main__"})
     if shown:

@@ -50,8 +50,6 @@ def test_the_tree_of_errors_shows_all_of_them():
 def test_help_of_every_command(words):
     command = commands()[words]
     name = " ".join(("elmo", *words))
-    parent = click.Context(cli, **cli.context_settings)  # its names of the help option hold
-    text = command.get_help(click.Context(command, parent=parent, info_name=name))
     # With the names of the help option that click would otherwise keep for later tests.
     context = click.Context(command, info_name=name, **cli.context_settings)
     text = command.get_help(context)
