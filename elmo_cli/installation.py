@@ -29,7 +29,7 @@ from elmo_cli.version import __version__
 _PACKAGE = Path(__file__).resolve().parent
 _DISTRIBUTION = "elmo-cli"
 REQUIRED = ("numpy", "h5py", "click", "rich", "nltk", "orjson")  # PyTorch has facts of its own
-OPTIONAL = ("matplotlib", "bokeh", "scikit-learn", "pyarrow", "ray", "spacy", "scipy")
+OPTIONAL = ("matplotlib", "bokeh", "scikit-learn", "pyarrow", "ray", "spacy", "scipy", "isal")
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")  # the first that is set decides
 _VARIABLE_PREFIXES = ("ELMO_", "OMP_", "MKL_", "CUDA_VISIBLE_DEVICES")
 _DRIVER_FILE = Path("/proc/driver/nvidia/version")

@@ -94,7 +94,6 @@ PRINTED_BY: dict[str, set[str] | None] = {
     "store/convert.py": {"convert"},
     "store/derived_file.py": {"convert", "merge"},
     "store/inspection.py": {"inspect"},
-    "store/sentence_sample.py": {"inspect"},
     "store/layers.py": {"convert", "embed", "usages"},
     "store/layouts/": {"convert", "embed"},
     "store/sentence_sample.py": {"inspect"},
