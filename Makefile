@@ -30,7 +30,7 @@ demo: install  ## embed the sample corpus with the bundled model and show the fi
 
 DOCS_STAMP := $(VENV)/.docs-installed
 $(DOCS_STAMP): $(STAMP)
-	$(PIP_INSTALL) -e '.[docs]'
+	$(call INSTALL,-e '.[docs]')
 	touch $(DOCS_STAMP)
 
 docs: $(DOCS_STAMP)  ## write the pages of the commands, and build the site: build/site/index.html

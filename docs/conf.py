@@ -41,6 +41,7 @@ html_title = f"elmo {release}"
 html_static_path = ["_ext/site.css"]
 html_css_files = ["site.css"]
 html_copy_source = False
+html_use_index = False  # the search finds all names
 html_show_sourcelink = False
 html_show_search_summary = False  # it fetches pages, which a browser refuses from the disk
 html_search_scorer = str(_EXTENSIONS / "scorer.js")
