@@ -35,6 +35,7 @@ nb_execution_timeout = 120
 autodoc_member_order = "bysource"
 autodoc_mock_imports = ["spacy", "thinc"]
 autodoc_typehints = "description"
+toc_object_entries = False  # a page lists its headings, not every name
 
 html_theme = "furo"
 html_title = f"elmo {release}"
