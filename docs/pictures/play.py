@@ -12,7 +12,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 from xml.sax.saxutils import escape
 
 import numpy as np
@@ -27,8 +26,6 @@ LAYER = 2
 
 WIDTH = 400
 HEIGHT = 370
-FRAME = (1, 110, 398, 258)  # of layer 2: left, top, width, height
-STRIP = (1, 26, 398, 48)  # of layer 0
 MARGIN = 22  # between the frame and the outermost points
 FONT_SIZE = 13
 LETTER_WIDTH = 0.6 * FONT_SIZE  # on average, of the widest of the usual fonts
@@ -39,6 +36,32 @@ ALT = (
     "point. In layer 2, they are two groups: on the left, plays at the theatre, such as Her play "
     "won a prize; on the right, the verb, as in The children play in the garden."
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Box:
+    """A rectangle in pixels from the upper left corner of the picture."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def contains(self, other: Box) -> bool:
+        """Whether another box is inside this one."""
+        is_inside_across = self.left < other.left and other.right < self.right
+        is_inside_down = self.top < other.top and other.bottom <= self.bottom
+        return is_inside_across and is_inside_down
+
+    def overlaps(self, other: Box) -> bool:
+        """Whether another box has a point in common with this one."""
+        overlaps_across = self.left < other.right and other.left < self.right
+        overlaps_down = self.top < other.bottom and other.top < self.bottom
+        return overlaps_across and overlaps_down
+
+
+FRAME = Box(left=1, top=110, right=399, bottom=368)  # of layer 2
+STRIP = Box(left=1, top=26, right=399, bottom=74)  # of layer 0
 
 
 @dataclass(frozen=True)
@@ -58,10 +81,8 @@ THEMES = {
 # The sentences that have a label, by their numbers, and the side of the point that it is on.
 LABELS = {0: "left", 8: "above", 7: "below", 10: "right", 11: "right", 13: "right"}
 
-Box: TypeAlias = tuple[float, float, float, float]  # left, top, right, bottom
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Label:
     """A sentence beside its point; `x` and `y` are those of the start or the end of its line."""
 
@@ -76,7 +97,12 @@ class Label:
         """The space that the text takes, rather too much than too little."""
         width = LETTER_WIDTH * len(self.text)
         left = self.x if self.anchor == "start" else self.x - width
-        return left, self.y - FONT_SIZE, left + width, self.y + 0.3 * FONT_SIZE
+        return Box(
+            left=left,
+            top=self.y - FONT_SIZE,
+            right=left + width,
+            bottom=self.y + 0.3 * FONT_SIZE,
+        )
 
 
 def word_vectors(sentences: Sequence[Sequence[str]]) -> np.ndarray:
@@ -94,12 +120,13 @@ def pixels(points: np.ndarray) -> list[tuple[int, int]]:
         points = points * (-1, 1)
     if points[10, 1] < 0:  # the sign of a component has no meaning
         points = points * (1, -1)
-    left, top, width, height = FRAME
     lowest = points.min(axis=0)
     span = np.ptp(points, axis=0)
     across, up = ((points - lowest) / span).T
-    xs = left + MARGIN + across * (width - 2 * MARGIN)
-    ys = top + height - MARGIN - up * (height - 2 * MARGIN)
+    width = FRAME.right - FRAME.left - 2 * MARGIN
+    height = FRAME.bottom - FRAME.top - 2 * MARGIN
+    xs = FRAME.left + MARGIN + across * width
+    ys = FRAME.bottom - MARGIN - up * height
     return [(round(x), round(y)) for x, y in zip(xs, ys, strict=True)]
 
 
@@ -114,35 +141,24 @@ def make_label(sentence: str, place: tuple[int, int], side: str, color: str) -> 
     middle = y + 0.35 * FONT_SIZE
     gap = RADIUS + 5
     if side == "right":
-        return Label(sentence, x + gap, middle, "start", color)
+        return Label(text=sentence, x=x + gap, y=middle, anchor="start", color=color)
     if side == "left":
-        return Label(sentence, x - gap, middle, "end", color)
-    if side == "above":
-        return Label(sentence, x + RADIUS, y - gap, "end", color)
-    return Label(sentence, x + RADIUS, y + gap + 0.7 * FONT_SIZE, "end", color)
-
-
-def overlap(first: Box, second: Box) -> bool:
-    """Whether two boxes have a point in common."""
-    return (
-        first[0] < second[2]
-        and second[0] < first[2]
-        and first[1] < second[3]
-        and second[1] < first[3]
-    )
+        return Label(text=sentence, x=x - gap, y=middle, anchor="end", color=color)
+    baseline = y - gap if side == "above" else y + gap + 0.7 * FONT_SIZE
+    return Label(text=sentence, x=x + RADIUS, y=baseline, anchor="end", color=color)
 
 
 def check_labels(labels: Sequence[Label], places: Sequence[tuple[int, int]]) -> None:
     """Raise a ValueError for a label across the frame, another label or a point."""
-    left, top, width, height = FRAME
-    point_boxes = [(x - RADIUS, y - RADIUS, x + RADIUS, y + RADIUS) for x, y in places]
+    point_boxes = []
+    for x, y in places:
+        box = Box(left=x - RADIUS, top=y - RADIUS, right=x + RADIUS, bottom=y + RADIUS)
+        point_boxes.append(box)
     for number, label in enumerate(labels):
-        box = label.box
-        is_inside = left < box[0] and box[2] < left + width and top < box[1]
-        if not is_inside or box[3] > top + height:
+        if not FRAME.contains(label.box):
             raise ValueError(f"{label.text}: across the frame")
         others = [*point_boxes, *(other.box for other in labels[number + 1 :])]
-        if any(overlap(box, other) for other in others):
+        if any(label.box.overlaps(other) for other in others):
             raise ValueError(f"{label.text}: not enough space")
 
 
@@ -162,13 +178,15 @@ def draw(sentences: Sequence[Sequence[str]], places: list[tuple[int, int]], them
         '<title id="title">The vectors of “play” in 20 sentences, in two layers</title>',
         f'<desc id="description">{escape(ALT)}</desc>',
     ]
-    for (left, top, width, height), title in zip((STRIP, FRAME), TITLES, strict=True):
+    for box, title in zip((STRIP, FRAME), TITLES, strict=True):
+        width = box.right - box.left
+        height = box.bottom - box.top
         lines.append(
-            f'<rect x="{left}" y="{top}" width="{width}" height="{height}" rx="3" fill="none" '
-            f'stroke="{theme.frame}"/>'
+            f'<rect x="{box.left}" y="{box.top}" width="{width}" height="{height}" rx="3" '
+            f'fill="none" stroke="{theme.frame}"/>'
         )
-        lines.append(f'<text x="1" y="{top - 8}" fill="{theme.text}">{title}</text>')
-    middle = STRIP[1] + STRIP[3] / 2
+        lines.append(f'<text x="1" y="{box.top - 8}" fill="{theme.text}">{title}</text>')
+    middle = (STRIP.top + STRIP.bottom) / 2
     lines.append(f'<circle cx="200" cy="{middle:g}" r="{RADIUS}" fill="{theme.text}"/>')
     for number, (x, y) in enumerate(places):
         if number < n_verbs:
