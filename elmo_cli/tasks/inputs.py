@@ -133,15 +133,12 @@ class MixedLayers(nn.Module):
         """Return (batch, token, dim), or (row, token, dim) with `rows`."""
         assert batch.layers is not None
         mixed = self.mix(batch.layers, batch.mask)  # (batch, token, dim)
-        if self.training:  # each row has its own dropout mask
-            mixed = _repeated(mixed, rows)
+        if rows is not None and self.training:  # each row has its own dropout mask
+            mixed = mixed[rows]
         projected: Tensor = self.projection(self.dropout(mixed))
-        return projected if self.training else _repeated(projected, rows)
-
-
-def _repeated(vectors: Tensor, rows: Tensor | None) -> Tensor:
-    """Return the vectors of the sentence of each row, (row, …), from those of a batch."""
-    return vectors if rows is None else vectors[rows]
+        if rows is not None and not self.training:  # project each sentence once
+            projected = projected[rows]
+        return projected
 
 
 class TokenRepresentation(nn.Module):
@@ -207,7 +204,10 @@ class TokenRepresentation(nn.Module):
         if self.characters is not None:
             vectors.append(self._character_vectors(batch))
         if vectors:
-            vectors = [self.dropout(_repeated(torch.cat(vectors, -1), rows))]
+            joined = torch.cat(vectors, -1)
+            if rows is not None:
+                joined = joined[rows]
+            vectors = [self.dropout(joined)]
         if self.input_mix is not None:
             vectors.append(self.input_mix(batch, rows))
         return torch.cat(vectors, -1)
