@@ -82,7 +82,7 @@ class CosineSearch:
         self._n_added = 0
         self._buffer = np.empty((CHUNK_TOKENS, queries.shape[-1]), np.float32)
         n_terms = queries.shape[-1] + 4
-        # Of two cosines in float32, and of their rounding.
+        # The errors of two cosines in float32, and of rounding to `DIGITS`.
         self._margin = 4 * n_terms * float(np.finfo(np.float32).eps) + 10.0**-DIGITS
 
     def add(self, chunk: VectorChunk, is_excluded: Callable[[int], BoolArray]) -> None:
@@ -93,7 +93,7 @@ class CosineSearch:
         Raises:
             EmbeddingsFileError: a vector is not finite.
         """
-        products, squares = self._in_float32(chunk)
+        products, squares = self._products_and_squares(chunk)
         is_certain = (squares > _SMALLEST_SQUARE) & (squares < _LARGEST_SQUARE)
         cosines = products / np.sqrt(np.where(is_certain, squares, 1))  # (query, vector)
         for query in range(len(self._queries)):
@@ -104,8 +104,11 @@ class CosineSearch:
             self._add_near(query, chunk, rows)
         self._n_added += len(chunk.vectors)
 
-    def _in_float32(self, chunk: VectorChunk) -> tuple[Float32Array, Float32Array]:
-        """Return products with the queries, (query, vector), and squares of lengths, (vector,)."""
+    def _products_and_squares(self, chunk: VectorChunk) -> tuple[Float32Array, Float32Array]:
+        """Return products with the queries, (query, vector), and squared lengths, (vector,).
+
+        Both are computed in float32.
+        """
         n_vectors = len(chunk.vectors)
         queries = self._queries.astype(np.float32)
         products = np.empty((len(queries), n_vectors), np.float32)

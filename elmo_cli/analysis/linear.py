@@ -18,7 +18,7 @@ from elmo_cli.arrays import BoolArray, Float32Array, Int64Array
 
 # Factors of the sum of squared weights in the loss, from the largest down.
 WEIGHT_DECAYS = (1e-2, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 1e-6, 1e-7)
-_MOST_WORSE = 2  # weight decays in a row that are worse on dev than the best before them
+_MAX_WORSE = 2  # weight decays in a row that are worse on dev than the best before them
 EPOCHS = 10
 BATCH_SIZE = 512  # training examples per weight update
 LEARNING_RATE = 1e-2  # at the start; it decays linearly to 0
@@ -88,7 +88,7 @@ def probe(
         measured = accuracy(data, dev_ids, test_ids)
         if best is not None and measured.dev < best.dev:
             n_worse += 1
-            if n_worse == _MOST_WORSE:
+            if n_worse == _MAX_WORSE:
                 break
             continue
         n_worse = 0
@@ -169,7 +169,7 @@ def fit(
 ) -> Tensor:
     """Fit a softmax regression with Adam; returns (dim + 1, label), the last row being the bias.
 
-    A row of the weights is a label during training: their gradient is then a faster product.
+    During training, the weights are (label, dim), whose gradient is computed faster.
     """
     weights = torch.zeros(n_labels, vectors.shape[1], requires_grad=True)  # (label, dim)
     bias = torch.zeros(n_labels, requires_grad=True)
@@ -183,18 +183,20 @@ def fit(
             rows = vectors.index_select(0, batch)  # several times as fast as `vectors[batch]`
             scores = functional.linear(rows, weights, bias)  # (example, label)
             loss = functional.cross_entropy(scores, targets[batch])
-            of_weights, of_bias = torch.autograd.grad(loss, [weights, bias])
-            of_weights.add_(weights.detach(), alpha=2 * decay)  # of their squares
-            optimizer.step([of_weights, of_bias], LEARNING_RATE * (1 - step / total))
+            weight_gradient, bias_gradient = torch.autograd.grad(loss, [weights, bias])
+            weight_gradient.add_(weights.detach(), alpha=2 * decay)  # of their squares
+            learning_rate = LEARNING_RATE * (1 - step / total)
+            optimizer.step([weight_gradient, bias_gradient], learning_rate)
             step += 1
         advance(1)
     return torch.cat([weights.T, bias[None]]).detach()
 
 
 class _Adam:
-    """Adam, by the function behind `torch.optim.Adam`.
+    """Adam, computed by the function that `torch.optim.Adam` calls.
 
-    The first object of a class of `torch.optim` imports the compiler of torch, which takes seconds.
+    That class is not used: the first object of a class of `torch.optim` imports the compiler of
+    torch, which takes seconds.
     """
 
     def __init__(self, parameters: list[Tensor]) -> None:
@@ -204,7 +206,7 @@ class _Adam:
         self._steps = [torch.zeros(()) for _ in parameters]
 
     @torch.no_grad()
-    def step(self, gradients: list[Tensor], rate: float) -> None:
+    def step(self, gradients: list[Tensor], learning_rate: float) -> None:
         """Update the parameters in place."""
         adam(
             self._parameters,
@@ -217,7 +219,7 @@ class _Adam:
             amsgrad=False,
             beta1=0.9,
             beta2=0.999,
-            lr=rate,
+            lr=learning_rate,
             weight_decay=0,
             eps=1e-8,
             maximize=False,
@@ -278,7 +280,7 @@ def _scores(vectors: Tensor, weights: Tensor) -> Tensor:
 
 
 def _batches(rows: Tensor, weights: Tensor) -> tuple[Tensor, ...]:
-    """Divide rows such that the scores of a part fit into memory."""
+    """Divide rows into batches whose scores fit into memory."""
     return torch.split(rows, max(1, _MAX_SCORES // weights.shape[1]))
 
 

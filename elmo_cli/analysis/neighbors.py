@@ -221,7 +221,13 @@ def nearest(
             n_without_tokens += found.n_without_tokens
         for chunk in _chunks(run, numbers):
             n_compared += len(chunk.vectors)
-            exclusions = _Exclusions(view.path, chunk, queries, lengths, same_word)
+            exclusions = _Exclusions(
+                path=view.path,
+                chunk=chunk,
+                queries=queries,
+                lengths=lengths,
+                same_word=same_word,
+            )
             search.add(chunk, exclusions.of_query)
     return Neighbors(
         n_compared=n_compared,
@@ -307,18 +313,23 @@ def _find_words(run: LayerRun, words: Set[str]) -> _SentencesWithWords:
             n_without_tokens += 1
         else:
             numbers.append(number)
-    return _SentencesWithWords(numbers, n_other_vectors, n_without_tokens)
+    return _SentencesWithWords(
+        numbers=numbers,
+        n_other_vectors=n_other_vectors,
+        n_without_tokens=n_without_tokens,
+    )
 
 
 def _chunks(run: LayerRun, numbers: Sequence[int]) -> Iterator[VectorChunk]:
-    """Yield the vectors of sentences of a run; of those in one array, all vectors at once.
+    """Yield the vectors of sentences of a run in chunks.
 
-    Otherwise, a chunk ends at `CHUNK_TOKENS` vectors.
+    All sentences of a run are one chunk if the file has their vectors in one array. Otherwise, a
+    chunk ends with the sentence in which it reaches `CHUNK_TOKENS` vectors.
     """
     in_one_array = run.all_vectors()
     if in_one_array is not None and len(numbers) == len(run):
         vectors, ends = in_one_array
-        yield VectorChunk(run, numbers, ends, vectors)
+        yield VectorChunk(run=run, numbers=numbers, ends=ends, vectors=vectors)
         return
     begin = 0
     arrays: list[AnyArray] = []
@@ -328,8 +339,12 @@ def _chunks(run: LayerRun, numbers: Sequence[int]) -> Iterator[VectorChunk]:
         arrays.append(array)
         ends_so_far.append(ends_so_far[-1] + len(array))
         if ends_so_far[-1] >= CHUNK_TOKENS or index == len(numbers):
-            chunk_ends = np.array(ends_so_far[1:])
-            yield VectorChunk(run, numbers[begin:index], chunk_ends, np.concatenate(arrays))
+            yield VectorChunk(
+                run=run,
+                numbers=numbers[begin:index],
+                ends=np.array(ends_so_far[1:]),
+                vectors=np.concatenate(arrays),
+            )
             begin = index
             arrays = []
             ends_so_far = [0]

@@ -114,7 +114,11 @@ class LayerView:
         return self.checked_length(key, self.embeddings.shape(key))
 
     def checked_length(self, key: Key, shape: tuple[int, ...]) -> int:
-        """Return the number of vectors of a sentence whose array has this shape; as `n_vectors`."""
+        """Return the number of vectors of a sentence whose array has this shape.
+
+        Raises:
+            EmbeddingsFileError: the shape differs from those of other sentences.
+        """
         file = self.embeddings
         layers = () if file.n_layers is None else (file.n_layers,)
         tokens = shape[-2:-1] if self.per_token else ()
@@ -167,12 +171,14 @@ class LayerView:
         return tokens
 
     def fitting_tokens(self, tokens: Tokens | None, n_vectors: int) -> Tokens | None:
-        """Return tokens that the file records for a sentence, None if they are not those of it.
+        """Return the tokens that the file records for a sentence; None if they do not fit it.
 
-        In files of other programs the key is a line, and tokens contain spaces.
+        In files of other programs, the key is a line, whose parts between spaces are the recorded
+        tokens. They are not those of the sentence if its tokens contain spaces.
         """
-        is_other_line = bool(tokens) and self.per_token and len(tokens or ()) != n_vectors
-        return None if is_other_line else tokens
+        if tokens and self.per_token and len(tokens) != n_vectors:
+            return None
+        return tokens
 
 
 class LayerRun:
