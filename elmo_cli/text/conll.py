@@ -330,32 +330,33 @@ def _read_conllu_rows(
 
 
 def _read_words(reader: LineReader, lines: SentenceLines, max_splits: int) -> SentenceRows | None:
-    """The rows of the words of a tree, read without looking at each row by itself.
+    """The rows of the words of a tree, read all together; None if this is not possible.
 
-    None for a tree with other rows that are to be read, and for one that may be invalid.
+    It is not for a tree with other rows that are to be read, or one that may be invalid.
     """
     texts = [text for text in lines.texts if text is not None]
     n_comments = 0
     while n_comments < len(texts) and texts[n_comments][0] == "#":
         n_comments += 1
     may_have_other_columns = "global.columns" in "\n".join(texts[:n_comments])
-    cells = [line.split("\t", max_splits) for line in texts[n_comments:]]
-    if may_have_other_columns or not cells or min(map(len, cells)) == 1:
+    cells_of_rows = [line.split("\t", max_splits) for line in texts[n_comments:]]
+    if may_have_other_columns or not cells_of_rows or min(map(len, cells_of_rows)) == 1:
         return None
     first_line = lines.first + n_comments
-    ids = [cells_of_row[0] for cells_of_row in cells]
+    ids = [cells[0] for cells in cells_of_rows]
     if ids == _WORD_IDS[: len(ids)]:  # most trees
-        return SentenceRows(range(first_line, first_line + len(cells)), cells)
-    words = [number for number, row_id in enumerate(ids) if row_id.isdigit()]
-    others = [row_id for row_id in ids if not row_id.isdigit()]  # ranges and empty nodes
-    if reader.settings.rows != "words" or not all(map(_CONLLU_ID.fullmatch, others)):
+        return SentenceRows(range(first_line, first_line + len(ids)), cells_of_rows)
+    if reader.settings.rows != "words":
         return None
-    if not words or [ids[number] for number in words] != _WORD_IDS[: len(words)]:
+    word_rows = [row for row, row_id in enumerate(ids) if row_id.isdigit()]
+    word_ids = [ids[row] for row in word_rows]
+    other_ids = [row_id for row_id in ids if not row_id.isdigit()]  # ranges and empty nodes
+    are_in_order = word_ids == _WORD_IDS[: len(word_ids)]
+    if not word_ids or not are_in_order or not all(map(_CONLLU_ID.fullmatch, other_ids)):
         return None
-    reader.report.rows_left_out += len(others)
-    return SentenceRows(
-        [first_line + number for number in words], [cells[number] for number in words]
-    )
+    reader.report.rows_left_out += len(other_ids)
+    numbers = [first_line + row for row in word_rows]
+    return SentenceRows(numbers, [cells_of_rows[row] for row in word_rows])
 
 
 def _range_end(conllu_id: re.Match[str], line: int, *, first_word: int) -> int:
