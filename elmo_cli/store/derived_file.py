@@ -17,7 +17,14 @@ from elmo_cli.files import StrPath, check_output_path, lock_own, output_errors, 
 from elmo_cli.store.digests import tokens_digest
 from elmo_cli.store.file_formats import NewFile, format_of_output
 from elmo_cli.store.intact_sentence import IntactSentence
-from elmo_cli.store.layouts import Layout, UniqueNames, ValueSink, has_layers, layout_of_spec
+from elmo_cli.store.layouts import (
+    Layout,
+    StoredSentence,
+    UniqueNames,
+    ValueSink,
+    has_layers,
+    layout_of_spec,
+)
 from elmo_cli.store.output_file import new_output_file, write_values
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.spec import DTYPES, FileSpec
@@ -38,8 +45,8 @@ def write_derived_file(
 
     Args:
         n_rows: of all vectors: types, sentences of a pooled file, or tokens.
-        preview: the sentences once more, read first by layouts that may leave some out. It tells
-            how many bytes are stored, so that the file has the bytes of one that `embed` writes.
+        preview: the sentences once more. For layouts that may leave some out, they are read first,
+            to count the bytes to store: the file then has the bytes of one that `embed` writes.
         compression: one of those of the format.
     Returns:
         output, layout, dtype, sentences, tokens, bytes, sentence_map.
@@ -131,14 +138,16 @@ def _write(
         if not has_digests:
             output.add_token_digests(tokens_digest(sentence.tokens))
         if names.add(sentence):
-            is_as_stored = _is_as_stored(read, layout, spec)
-            stored = read.stored if is_as_stored else None
-            output.add(stored or layout.store(sentence, read.array, spec))
+            stored = _stored_alike(read, layout, spec)
+            if stored is None:
+                stored = layout.store(sentence, read.array, spec)
+            output.add(stored)
     output.finish(attributes)
 
 
-def _is_as_stored(read: IntactSentence, layout: Layout, spec: FileSpec) -> bool:
-    """Whether the file holds a sentence as the file that it comes from, which is not converted."""
+def _stored_alike(read: IntactSentence, layout: Layout, spec: FileSpec) -> StoredSentence | None:
+    """The sentence as its own file holds it; None if the new file holds it in another way."""
     if read.stored is None or read.stored.values.dtype != DTYPES[spec.dtype]:
-        return False
-    return layout.holds(read.array, len(read.sentence.tokens), pooled=spec.pooled)
+        return None
+    is_valid = layout.holds(read.array, len(read.sentence.tokens), pooled=spec.pooled)
+    return read.stored if is_valid else None

@@ -92,22 +92,24 @@ class FlatReader(SentenceReader):
             n = max(1, int(first_too_far) - 1)
             offsets = offsets[: n + 1]
             keys = self._rows("keys").read(begin, begin + n)
-            first_row, last_row = (begin, begin + n) if self.pooled else offsets[[0, -1]].tolist()
+            first_row = begin if self.pooled else int(offsets[0])
+            end_row = begin + n if self.pooled else int(offsets[-1])
             vectors = self._rows("vectors")
-            values = vectors.read(first_row, last_row)
+            values = vectors.read(first_row, end_row)
             scales = None
             if vectors.dtype == INT8:
-                scales = self._rows("scales").read(first_row, last_row)
+                scales = self._rows("scales").read(first_row, end_row)
         except EmbeddingsFileError:  # which reading the sentences one by one reports in its place
             return SentenceRun(self, begin, range(begin, min(end, begin + _PLAIN_SENTENCES)))
-        return FlatRun(self, begin, keys, offsets, values, scales)
+        return FlatRun(self, begin, keys=keys, offsets=offsets, values=values, scales=scales)
 
     def infos(self, begin: int, offsets: Sequence[int]) -> list[SentenceInfo]:
         """What the file records of consecutive sentences.
 
         Args:
             begin: position of the first one.
-            offsets: where the tokens of each begin among those of the file, and the last ones end.
+            offsets: where the tokens of each sentence begin among all tokens of the file, and where
+                those of the last sentence end.
         Raises:
             EmbeddingsFileError: something is corrupt, in whichever of the sentences.
         """
@@ -126,13 +128,16 @@ class FlatReader(SentenceReader):
         for number, (first, last) in enumerate(pairwise(offsets)):
             own_tokens = tuple(tokens[first - offsets[0] : last - offsets[0]])
             text = texts[number] or " ".join(own_tokens)
-            document = documents[number]
-            if document:
-                place = int(places[number])
-                offset = int(part_offsets[number])
-                infos.append(SentenceInfo(own_tokens, text, document, place, offset))
-            else:
-                infos.append(SentenceInfo(own_tokens, text))
+            info = SentenceInfo(tokens=own_tokens, text=text)
+            if documents[number]:
+                info = SentenceInfo(
+                    tokens=own_tokens,
+                    text=text,
+                    document=documents[number],
+                    place=int(places[number]),
+                    offset=int(part_offsets[number]),
+                )
+            infos.append(info)
         return infos
 
     def key(self, handle: Handle) -> int:
@@ -233,6 +238,7 @@ class FlatRun(SentenceRun):
         self,
         reader: FlatReader,
         begin: int,
+        *,
         keys: AnyArray,
         offsets: Int64Array,
         values: AnyArray,
