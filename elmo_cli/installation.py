@@ -1,7 +1,7 @@
-"""Installation: versions, processor, models and settings, as `elmo info` shows them.
+"""Describe the installation: versions, processor, models and settings, for `elmo info`.
 
-Nothing of it names the user or the machine: the home folder is `~`, and a folder that is named
-after the user is USER.
+The description names neither the user nor the machine: the home folder is `~`, and a folder that is
+named after the user or the machine is `USER` or `HOST`.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _DRIVER_FILE = Path("/proc/driver/nvidia/version")
 
 
 def describe_installation(source: ModelSource) -> dict[str, Any]:
-    """Describe what can matter for a report of a bug, with the fields of docs/reference/json.md.
+    """Describe what may matter for a bug report, with the fields of docs/reference/json.md.
 
-    Nothing fails: what cannot be found out is None, and a model or a PyTorch that cannot be loaded
-    has `problem`.
+    No error is raised: an unknown fact is None, and a model or a PyTorch that cannot be loaded has
+    the field `problem`.
 
     Args:
         source: the model to describe.
@@ -68,7 +68,7 @@ def _describe_package() -> dict[str, Any]:
 
 
 def _source_of_package() -> str:
-    """Where the package is from: "commit HASH", "wheel" or "folder"."""
+    """Where the package is from: "commit HASH", "clone", "wheel" or "folder"."""
     root = _PACKAGE.parent
     if (root / ".git").exists():
         commit = first_line_of(["git", "-C", str(root), "rev-parse", "--short=12", "HEAD"])
@@ -100,8 +100,8 @@ def _describe_processor() -> dict[str, Any]:
     processor = Processor.of_this_machine()
     return {
         "name": processor.name,
-        "usable_cpus": processor.usable,
-        "cpus": processor.present,
+        "usable_cpus": processor.n_usable_cpus,
+        "cpus": processor.n_cpus,
         "features": list(processor.features),
     }
 
@@ -142,7 +142,7 @@ def _describe_gpus() -> list[dict[str, Any]]:
 
 
 def _driver_version() -> str | None:
-    """The version of the driver of NVIDIA; None without one."""
+    """The version of the NVIDIA driver; None without one."""
     with suppress(OSError):
         line = _DRIVER_FILE.read_text(encoding="utf-8", errors="replace").partition("\n")[0]
         version = re.search(r"\d+(\.\d+)+", line)
@@ -199,7 +199,8 @@ def _describe_home() -> dict[str, Any]:
                 names.append(model.name)
         names += map(str, pulled_models())
         for path in home.rglob("*"):
-            n_bytes += path.stat().st_size if path.is_file() else 0
+            if path.is_file():
+                n_bytes += path.stat().st_size
     return {"folder": _anonymous(home), "bytes": n_bytes, "models": names}
 
 

@@ -35,24 +35,27 @@ class Processor:
 
     Attributes:
         name: its model, or the architecture if the system does not state a model.
-        usable: number of CPUs that this process may run on.
-        present: number of CPUs of the machine.
+        n_usable_cpus: number of CPUs that this process may run on.
+        n_cpus: number of CPUs of the machine.
         features: names of instruction sets, of those that speed depends on.
     """
 
     name: str
-    usable: int
-    present: int
+    n_usable_cpus: int
+    n_cpus: int
     features: tuple[str, ...]
 
     @classmethod
     def of_this_machine(cls) -> Processor:
         """Read what the system states."""
         facts = _facts_of_cpuinfo()
-        present = os.cpu_count() or 1
-        names = [facts[field] for field in _NAME_FIELDS if facts.get(field)]
-        name = names[0] if names else _name_on_macos() or platform.machine()
-        return cls(name=name, usable=_n_usable(present), present=present, features=_features(facts))
+        n_cpus = os.cpu_count() or 1
+        return cls(
+            name=_name(facts),
+            n_usable_cpus=_count_usable_cpus(n_cpus),
+            n_cpus=n_cpus,
+            features=_features(facts),
+        )
 
 
 def _facts_of_cpuinfo() -> dict[str, str]:
@@ -65,6 +68,13 @@ def _facts_of_cpuinfo() -> dict[str, str]:
     return facts
 
 
+def _name(facts: dict[str, str]) -> str:
+    for field in _NAME_FIELDS:
+        if facts.get(field):
+            return facts[field]
+    return _name_on_macos() or platform.machine()
+
+
 def _features(facts: dict[str, str]) -> tuple[str, ...]:
     flags = set(facts.get("flags", facts.get("Features", "")).split())
     if platform.machine() == "arm64":  # macOS, where every processor has it
@@ -72,11 +82,11 @@ def _features(facts: dict[str, str]) -> tuple[str, ...]:
     return tuple(_COMMON_NAMES.get(name, name) for name in _FEATURES if name in flags)
 
 
-def _n_usable(present: int) -> int:
-    """The CPUs that this process may use, where the system limits them."""
+def _count_usable_cpus(n_cpus: int) -> int:
+    """The number of CPUs that this process may use; all of them if the system sets no limit."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
-    return present
+    return n_cpus
 
 
 def _name_on_macos() -> str:

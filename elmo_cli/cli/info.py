@@ -51,11 +51,11 @@ def _print_installation(facts: dict[str, Any]) -> None:
         "system": ", ".join(filter(None, facts["system"].values())),
         **_rows_of_processor(facts["processor"]),
         **_rows_of_torch(facts["torch"]),
-        "packages": _versions(facts["packages"]) + f", HDF5 {facts['hdf5'] or 'unknown'}",
-        "optional": _versions(facts["optional"]),
-        "model": _in_words(facts["model"]),
+        "packages": _versions_in_words(facts["packages"]) + f", HDF5 {facts['hdf5'] or 'unknown'}",
+        "optional": _versions_in_words(facts["optional"]),
+        "model": _model_in_words(facts["model"]),
         "ELMO_HOME": _home_in_words(facts["home"]),
-        "variables": _assignments(facts["variables"]) or "none",
+        "variables": _variables_in_words(facts["variables"]),
     }
     for name, text in rows.items():
         console.say(f"{name:<{_WIDTH}} {text}")
@@ -95,15 +95,15 @@ def _gpus_in_words(torch: dict[str, Any]) -> str:
     return ", ".join(shown) or "none"
 
 
-def _versions(packages: dict[str, str | None]) -> str:
+def _versions_in_words(packages: dict[str, str | None]) -> str:
     return ", ".join(f"{name} {version or 'not installed'}" for name, version in packages.items())
 
 
-def _in_words(model: dict[str, Any]) -> str:
+def _model_in_words(model: dict[str, Any]) -> str:
     if "problem" in model:
         return console.with_options(model["problem"])
-    place = model["origin"] if model["origin"] == "bundled" else model["folder"]
-    return f"{model['name']}, {place}, SHA-256 {model['sha256']}"
+    source = "bundled" if model["origin"] == "bundled" else model["folder"]
+    return f"{model['name']}, {source}, SHA-256 {model['sha256']}"
 
 
 def _home_in_words(home: dict[str, Any]) -> str:
@@ -113,5 +113,5 @@ def _home_in_words(home: dict[str, Any]) -> str:
     return f"{home['folder']}, {format_bytes(home['bytes'])}, {models}"
 
 
-def _assignments(variables: dict[str, str]) -> str:
-    return " ".join(f"{name}={value}" for name, value in variables.items())
+def _variables_in_words(variables: dict[str, str]) -> str:
+    return " ".join(f"{name}={value}" for name, value in variables.items()) or "none"

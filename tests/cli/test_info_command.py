@@ -120,7 +120,7 @@ def test_reads_what_linux_states_of_a_processor(
     monkeypatch.setattr(platform, "machine", lambda: name if content != INTEL else "x86_64")
     described = processor.Processor.of_this_machine()
     assert (described.name, described.features) == (name, features)
-    assert 1 <= described.usable <= described.present
+    assert 1 <= described.n_usable_cpus <= described.n_cpus
 
 
 def test_lists_every_package_that_setup_cfg_names() -> None:
