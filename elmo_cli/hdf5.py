@@ -104,11 +104,12 @@ def reason_of(error: Exception) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StoredValues:
-    """An open data set, of which HDF5 was asked once what its values are.
+    """An open data set with its properties, for which HDF5 was asked once.
 
     Attributes:
-        dtype_id: the dtype, as HDF5 describes it.
-        offset: where the values are in the file; None if they are not contiguous, or none.
+        dataset_id, dtype_id: the data set and its dtype, as objects of h5py's low-level interface.
+        offset: position of the values in the file, in bytes; None if there are none, or they are
+            not contiguous.
     """
 
     dataset_id: Any
@@ -118,7 +119,7 @@ class StoredValues:
 
     @property
     def dataset(self) -> h5py.Dataset:
-        """The data set."""
+        """The data set as an object of h5py's high-level interface."""
         return h5py.Dataset(self.dataset_id, readonly=True)
 
 
@@ -132,12 +133,12 @@ def open_dataset(group: h5py.Group, name: str) -> h5py.Dataset:
 
 
 def open_values(group: h5py.Group, name: str) -> StoredValues:
-    """Open a data set as `open_dataset` does, which takes h5py several times as long.
+    """Open a data set as `open_dataset` does, in a fraction of the time.
 
     Raises:
         NoSuchNameError: there is no such name, or it is not a data set.
-        OSError: a link other than a hard one, values that are in other files, were never written
-            or went through a filter that may lose some, or corrupt.
+        OSError: the name is a link other than a hard one; the values are in other files, were
+            never written, or went through a filter that may lose some; or the file is corrupt.
     """
     path = name.encode("utf-8", "surrogatepass")
     opened = h5g.open(group.id, b"/") if path.startswith(b"/") else group.id
@@ -174,7 +175,7 @@ def read_dataset(dataset: h5py.Dataset, selection: Any = ()) -> AnyArray:
 
 
 def max_content(file: h5py.File) -> int:
-    """The most bytes that the values in a file may have, compressed as well as they may be."""
+    """The most bytes that a data set of a file may claim to have, also if it is compressed."""
     return MIN_MEMORY + MEMORY_PER_BYTE * int(file.id.get_filesize())
 
 

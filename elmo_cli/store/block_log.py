@@ -134,9 +134,9 @@ class BlockLog:
             logged, values_end = write_block(
                 sentences,
                 arrays,
-                partial(self._layout.store, spec=self.spec),
-                self._part_descriptor,
-                self._values_end,
+                store=partial(self._layout.store, spec=self.spec),
+                descriptor=self._part_descriptor,
+                position=self._values_end,
             )
             n_all = len(token_digests) // DIGEST_BYTES
             lengths = [len(sentence.tokens) for sentence in sentences]
@@ -292,7 +292,7 @@ class BlockLog:
 class _PartValues:
     """The values in OUT.part, in order: copied into the HDF5 file, unless all are in place.
 
-    In place are values that HDF5 has put where OUT.part has them.
+    Values are in place if HDF5 has given them the address at which OUT.part has them.
     """
 
     def __init__(self, part: int, start: int, target: int) -> None:
@@ -316,7 +316,7 @@ class _PartValues:
         self._position += values.nbytes
 
     def _copy_from_start(self) -> None:
-        """Copy all values that were in place; the next ones are put elsewhere by HDF5."""
+        """Copy all values so far, which were in place; HDF5 puts the next ones elsewhere."""
         n_bytes = self._position - self._start
         copy_bytes(self._part, self._start, self._target, self._start, n_bytes)
         self._is_copying = True

@@ -12,7 +12,7 @@ from elmo_cli.store.log_lines import LoggedSentence
 from elmo_cli.store.output_file import write_values
 from elmo_cli.text.sentence import Sentence
 
-_CHUNK_BYTES = 4 << 20  # that are written by one call
+_CHUNK_BYTES = 4 << 20  # about, that one call writes
 _MAX_CHUNK_ARRAYS = 1000  # POSIX allows systems to take no more than 1,024 at once
 
 Store = Callable[[Sentence, AnyArray], StoredSentence]
@@ -21,6 +21,7 @@ Store = Callable[[Sentence, AnyArray], StoredSentence]
 def write_block(
     sentences: Sequence[Sentence],
     arrays: Sequence[AnyArray],
+    *,
     store: Store,
     descriptor: int,
     position: int,
@@ -32,9 +33,9 @@ def write_block(
     A block of one chunk is written without it.
 
     Args:
-        store: makes the values of a sentence.
-        descriptor: of OUT.part.
-        position: of the first value in OUT.part.
+        store: returns a sentence with the values that the file holds.
+        descriptor: the file descriptor of OUT.part.
+        position: where the first value is written in OUT.part, in bytes.
     Returns:
         The entries of the sentences in the log, and where the values end.
     Raises:
@@ -70,8 +71,7 @@ def _write_chunk(descriptor: int, arrays: Sequence[AnyArray], position: int) -> 
     if hasattr(os, "pwritev") and buffers:
         n_written = os.pwritev(descriptor, buffers, position)
     for array in arrays:
-        # What a call did not write, which happens rarely.
-        if array.nbytes > n_written:
+        if array.nbytes > n_written:  # rarely: the call did not write all of this array
             write_values(descriptor, array, position)
         n_written = max(0, n_written - array.nbytes)
         position += array.nbytes

@@ -1,4 +1,4 @@
-"""Half-precision floats, faster than by NumPy: their float32, and whether they are finite."""
+"""Convert half-precision floats to float32 and check that they are finite, faster than NumPy."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import numpy as np
 from elmo_cli.arrays import AnyArray, Float32Array
 
 _HALF = np.dtype("<f2")
-_CHUNK_VALUES = 1 << 17  # at a time, whose intermediate results fit into the cache of a processor
+_CHUNK_VALUES = 1 << 17  # checked at a time; intermediate results fit into a processor's cache
 _ABSOLUTE = 0x7FFF  # the bits of a half besides its sign
 _FIRST_NOT_FINITE = 0x7C00  # all bits of the exponent
-# A half that is shifted by the 13 bits that a float32 has more, without copies of its sign.
+# The bits of a half after it is shifted left by 13, the difference between the two fractions; the
+# mask clears the copies of its sign.
 _SHIFTED_BITS = np.int32(0x0FFFE000 - (1 << 31))
 _BIAS = np.float32(2.0**112)  # the difference between the biases of the two exponents
 
@@ -31,10 +32,13 @@ def to_float32(values: AnyArray) -> Float32Array:
 
 
 def finite_to_float32(values: AnyArray, buffer: Float32Array | None = None) -> Float32Array:
-    """As `to_float32`, but halves that are not finite become numbers from 65,536.
+    """Convert finite floats to float32; halves that are not finite become numbers from 65,536.
 
     Args:
-        buffer: memory for the result, of at least its size; it need not be used.
+        values: floats of any shape and precision.
+        buffer: memory for the result, of at least its size; only halves are written to it.
+    Returns:
+        a new array, a view of `buffer`, or `values` if they are in float32 already.
     """
     if values.dtype != _HALF:
         with np.errstate(over="ignore"):
@@ -55,8 +59,9 @@ def finite_to_float32(values: AnyArray, buffer: Float32Array | None = None) -> F
 
 def as_contiguous(values: AnyArray, dtype: np.dtype[Any]) -> AnyArray:
     """The values in a dtype and C-contiguous, as `np.ascontiguousarray` returns them."""
-    is_widened = values.dtype == _HALF and dtype == np.float32
-    return np.ascontiguousarray(to_float32(values) if is_widened else values, dtype)
+    if values.dtype == _HALF and dtype == np.float32:
+        values = to_float32(values)
+    return np.ascontiguousarray(values, dtype)
 
 
 def all_finite(values: AnyArray) -> bool:
@@ -72,7 +77,7 @@ def all_finite(values: AnyArray) -> bool:
 
 
 def _are_bits_finite(bits: AnyArray) -> bool:
-    """Whether halves are finite whose bits are given as integers."""
+    """Whether halves are finite, given their bits as integers."""
     if not bits.size:
         return True
     return int((bits & _ABSOLUTE).max()) < _FIRST_NOT_FINITE

@@ -1,4 +1,4 @@
-"""IntactSentence: a sentence of an open embeddings file, compared with its checksum."""
+"""IntactSentence: a sentence of an open embeddings file that matches its checksum."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class IntactSentence:
     """A sentence of a file that matches its checksum.
 
     Attributes:
-        array: as its writer got it; it may be a read-only view of the file.
-        stored: the sentence as another file of the same layout and dtype can hold it; None where
-            that is not known.
+        array: the array that the writer of the file got; it may be a read-only view of the file.
+        stored: the sentence as another file of the same layout and dtype can hold it; None if this
+            is not known.
     """
 
     sentence: Sentence
@@ -30,7 +30,7 @@ class IntactSentence:
 
 
 def own_array(array: AnyArray) -> AnyArray:
-    """A C-contiguous array: of a view of the file in memory, which is read-only, a copy."""
+    """The array, or a copy if it is read-only, such as a view of the file, or not C-contiguous."""
     return np.require(array, requirements=("C_CONTIGUOUS", "WRITEABLE"))
 
 

@@ -1,4 +1,4 @@
-"""SentenceSample: some sentences of an embeddings file, with what is needed to recompute them."""
+"""SentenceSample: sentences drawn evenly from an embeddings file, to be computed again."""
 
 from __future__ import annotations
 

@@ -70,7 +70,8 @@ class ValueSink:
 
     n_rows: int  # sum of the first axis of all `StoredSentence.values`
     put: Callable[[int, AnyArray], None]  # takes the values that belong at an address of the file
-    n_bytes: int = 0  # of all values, if one sentence has to follow the other; 0: anywhere
+    # Number of bytes of all values, if they have to be consecutive in the file; 0 if they do not.
+    n_bytes: int = 0
 
 
 Facts = dict[str, Any]  # attributes for the root of the file
@@ -115,8 +116,7 @@ class SentenceReader(ABC):
     """
 
     has_map = False  # whether there is a `sentence_to_index`
-    # Whether `Layout.identity` of what `sentence` returns is `identity`.
-    keeps_identity = False
+    keeps_identity = False  # whether `identity` is `Layout.identity` of the result of `sentence`
 
     def __init__(self, layout: Layout, file: h5py.File, attributes: Mapping[str, Any]) -> None:
         self.layout = layout
@@ -234,7 +234,7 @@ class SentenceRun:
         return self.reader.key(self.handles[number])
 
     def read_infos(self) -> None:
-        """Read what `info` gives for all sentences together, where this is faster than singly."""
+        """Read what `info` gives for all sentences at once, if the layout can do this faster."""
         return
 
     def info(self, number: int) -> SentenceInfo:
