@@ -1,4 +1,4 @@
-"""The lines below `Example:` in a docstring, as a block of Python code."""
+"""Show the lines below `Example:` in a docstring as a block of Python code."""
 
 from __future__ import annotations
 

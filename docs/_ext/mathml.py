@@ -1,4 +1,4 @@
-"""Formulas as MathML, which browsers draw without a script; the converter is part of docutils."""
+"""Write formulas as MathML, which browsers draw without a script; docutils has the converter."""
 
 from __future__ import annotations
 

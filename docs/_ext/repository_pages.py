@@ -1,4 +1,4 @@
-"""Files of the repository outside `docs/` as pages of the site, and links to them.
+"""Show files of the repository outside `docs/` as pages of the site, and make links lead there.
 
 The setting `repository_pages` names the file of each page. On GitHub, the page is a link to the
 file; on the site, it is the file itself. Links lead from page to page, wherever the file is.

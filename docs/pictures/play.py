@@ -84,7 +84,12 @@ LABELS = {0: "left", 8: "above", 7: "below", 10: "right", 11: "right", 13: "righ
 
 @dataclass(frozen=True, kw_only=True)
 class Label:
-    """A sentence beside its point; `x` and `y` are those of the start or the end of its line."""
+    """A sentence next to its point.
+
+    Attributes:
+        x, y: where the line of text begins or ends, which `anchor` states.
+        anchor: "start" or "end".
+    """
 
     text: str
     x: float
@@ -94,7 +99,7 @@ class Label:
 
     @property
     def box(self) -> Box:
-        """The space that the text takes, rather too much than too little."""
+        """The space that the text takes, estimated generously."""
         width = LETTER_WIDTH * len(self.text)
         left = self.x if self.anchor == "start" else self.x - width
         return Box(
