@@ -330,10 +330,7 @@ def _read_conllu_rows(
 
 
 def _read_words(reader: LineReader, lines: SentenceLines, max_splits: int) -> SentenceRows | None:
-    """The rows of the words of a tree, read all together; None if this is not possible.
-
-    It is not for a tree with other rows that are to be read, or one that may be invalid.
-    """
+    """The rows of the words of a tree; None if it may be invalid, or other rows are to be read."""
     texts = [text for text in lines.texts if text is not None]
     n_comments = 0
     while n_comments < len(texts) and texts[n_comments][0] == "#":
@@ -346,13 +343,12 @@ def _read_words(reader: LineReader, lines: SentenceLines, max_splits: int) -> Se
     ids = [cells[0] for cells in cells_of_rows]
     if ids == _WORD_IDS[: len(ids)]:  # most trees
         return SentenceRows(range(first_line, first_line + len(ids)), cells_of_rows)
-    if reader.settings.rows != "words":
-        return None
     word_rows = [row for row, row_id in enumerate(ids) if row_id.isdigit()]
     word_ids = [ids[row] for row in word_rows]
     other_ids = [row_id for row_id in ids if not row_id.isdigit()]  # ranges and empty nodes
-    are_in_order = word_ids == _WORD_IDS[: len(word_ids)]
-    if not word_ids or not are_in_order or not all(map(_CONLLU_ID.fullmatch, other_ids)):
+    if reader.settings.rows != "words" or not all(map(_CONLLU_ID.fullmatch, other_ids)):
+        return None
+    if not word_ids or word_ids != _WORD_IDS[: len(word_ids)]:
         return None
     reader.report.rows_left_out += len(other_ids)
     numbers = [first_line + row for row in word_rows]

@@ -286,9 +286,9 @@ def _kind_of_lines(head: Sequence[str | None]) -> FileType | None:
 
 
 def _decode_together(block: bytes) -> list[str] | None:
-    """The lines of a block of UTF-8 without their ends; None if one of them may be refused.
+    """The lines of a block of UTF-8 without their ends; None if they have to be read one by one.
 
-    A line may also be one that begins with a byte order mark.
+    They have to be if one may be refused, or contains a byte order mark.
     """
     if b"\r" in block:
         block = block.replace(b"\r\n", b"\n").removesuffix(b"\r")
@@ -301,9 +301,9 @@ def _decode_together(block: bytes) -> list[str] | None:
 
 
 def _whole_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """The text in blocks of whole lines, without the end of the last one of a block.
+    """Yield the text in blocks of whole lines, each without the end of its last line.
 
-    A line that is too long is in the last block.
+    A line that is too long ends the text.
     """
     rest = bytearray()
     for chunk in chunks:

@@ -44,7 +44,7 @@ class SentenceRows:
 
     Attributes:
         lines: the numbers of their lines, from 1.
-        cells: those of each row.
+        cells: the contents of the columns of each row.
     """
 
     lines: Sequence[int] = ()
@@ -72,7 +72,7 @@ class RowGroup(NamedTuple):
         headings: the lines `-DOCSTART-`, `#begin document` and `#end document`.
         starts: one for each line that starts a document.
         rows: none if the group is refused, or contains only comments and headings.
-        is_refused: whether a line can't be read, or is not a valid row.
+        is_refused: whether one of the lines can't be read, or is not a valid row.
     """
 
     lines: SentenceLines
