@@ -102,7 +102,7 @@ def _run_child(work: Callable[[], object], files: Sequence[StrPath], pipe: int) 
 
 @contextmanager
 def start_up_not_counted() -> Iterator[None]:
-    """Do not count memory and CPU time that is used here, such as by an import, as a reader's."""
+    """Exclude memory and CPU time that is used within, such as by an import, from the limits."""
     with (
         _not_counted(resource.RLIMIT_AS, _memory_in_use),
         _not_counted(resource.RLIMIT_CPU, lambda: math.ceil(time.process_time())),
@@ -112,7 +112,12 @@ def start_up_not_counted() -> Iterator[None]:
 
 @contextmanager
 def _not_counted(kind: int, in_use: Callable[[], int]) -> Iterator[None]:
-    """Lift a limit, and then raise it by what was used in the meantime."""
+    """Lift a limit within, and then raise it by what was used.
+
+    Args:
+        kind: a resource, such as `resource.RLIMIT_AS`.
+        in_use: returns how much of the resource this process uses, in the unit of the limit.
+    """
     limit, hard_limit = resource.getrlimit(kind)
     if limit == resource.RLIM_INFINITY:
         yield

@@ -71,7 +71,7 @@ class Embedder:
         self.state = self.settings.state
         self.precision = self.settings.precision
         self.device = select_device(self.settings.device)
-        self.sorts_vectors = self.device.type != "cpu"  # there, the writer thread does
+        self.sorts_vectors = self.device.type != "cpu"  # on a CPU, the writer thread does
         self.batch_size = self.settings.batch_size or self._default_batch_size()
         n_layers = 1 + bilm.options.n_layers
         self.output = OutputReduction.of(self.settings, n_layers)
@@ -152,8 +152,8 @@ class Embedder:
         """Compute a block.
 
         Args:
-            tokens_first: whether a GPU, which sorts vectors, puts the layers of a token next to
-                each other in memory, or the tokens of a layer.
+            tokens_first: where a GPU sorts vectors, whether the layers of a token are next to each
+                other in memory; otherwise, the tokens of a layer are.
         Returns:
             The arrays of its sentences, views of those of its batches, and the state for the next
             block ("carry" and "document").
@@ -339,7 +339,7 @@ class Embedder:
     def _move_to_cpu(
         self, selected: Tensor, sizes: list[int], *, tokens_first: bool
     ) -> Sequence[Tensor]:
-        """The values of each sentence, as views of those of the batch."""
+        """Return the values of each sentence on the CPU, as views of those of the batch."""
         has_layers = selected.dim() == 3
         if not self.sorts_vectors or not has_layers or self.output.pool is not None:
             return torch.split(copy_to_cpu(selected), sizes, -2)

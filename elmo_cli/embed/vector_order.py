@@ -1,7 +1,7 @@
-"""The vectors of a batch in the order of a file: sorted on the device, divided by sentences.
+"""Sort the vectors of a batch on the device into the order of a file, and split them by sentence.
 
 In a file, the vectors of a sentence are next to each other. In a batch, all tokens of layer 0 come
-before those of layer 1. A GPU sorts them at next to no cost, so that the writer transposes nothing.
+before those of layer 1. A GPU sorts them at next to no cost, so the writer need not transpose.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def sort_vectors(values: Tensor, sizes: Sequence[int], *, tokens_first: bool) ->
         tokens_first: whether the layers of a token are next to each other, or the tokens of a
             layer.
     Returns:
-        (vector, dim): those of the first sentence, then those of the second, ….
+        (vector, dim): the vectors of the first sentence, then those of the second, and so on.
     """
     n_layers, _, dim = values.shape
     if tokens_first:
@@ -36,12 +36,12 @@ def sort_vectors(values: Tensor, sizes: Sequence[int], *, tokens_first: bool) ->
 def split_vectors(
     vectors: Tensor, sizes: Sequence[int], n_layers: int, *, tokens_first: bool
 ) -> list[Tensor]:
-    """The vectors of each sentence, (layer, token, dim), as views of those that were sorted."""
+    """Return views of sorted vectors, (vector, dim): one for each sentence, (layer, token, dim)."""
     dim = vectors.shape[-1]
-    pieces = []
-    for piece in torch.split(vectors, [n_layers * size for size in sizes]):
+    vectors_of_sentences = []
+    for own_vectors in torch.split(vectors, [n_layers * size for size in sizes]):
         if tokens_first:
-            pieces.append(piece.view(-1, n_layers, dim).transpose(0, 1))
+            vectors_of_sentences.append(own_vectors.view(-1, n_layers, dim).transpose(0, 1))
         else:
-            pieces.append(piece.view(n_layers, -1, dim))
-    return pieces
+            vectors_of_sentences.append(own_vectors.view(n_layers, -1, dim))
+    return vectors_of_sentences
