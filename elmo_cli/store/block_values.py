@@ -1,4 +1,4 @@
-"""write_block: the values of a block of sentences, written to OUT.part by a thread of its own."""
+"""write_block: write the values of a block of sentences to OUT.part, most of them in a thread."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ def verify(path: StrPath) -> Problems:
 
 
 def _check_sentences(embeddings: Embeddings, problems: Problems) -> None:
-    """Read all sentences; add what is wrong with them or their number of tokens, which is kept."""
+    """Read all sentences; add what is wrong with them, and count their tokens."""
     # Which checksum belongs to which sentence is not known if one of them is missing.
     has_checksums = len(embeddings.attributes.get("sentence_crc32", ())) == len(embeddings)
     counted = _CountedAxes(embeddings)
@@ -218,7 +218,7 @@ def _check_sentences(embeddings: Embeddings, problems: Problems) -> None:
 
 
 def _problems_of_values(floats: AnyArray) -> list[str]:
-    """How many values are not finite, if any."""
+    """The problem of values that are not finite, if there are any."""
     if all_finite(floats):
         return []
     n_not_finite = int(floats.size - np.isfinite(floats).sum())
@@ -226,11 +226,11 @@ def _problems_of_values(floats: AnyArray) -> list[str]:
 
 
 class _CountedAxes:
-    """The axes of arrays: tokens are counted, and the others have to agree.
+    """Counts the tokens of arrays, and checks that their other axes agree.
 
     Attributes:
         n_tokens: of all sentences so far.
-        can_count: whether this is their number.
+        can_count: whether `n_tokens` is right; not after an array that has no axis of tokens.
     """
 
     def __init__(self, embeddings: Embeddings) -> None:
@@ -240,7 +240,7 @@ class _CountedAxes:
         self._others: tuple[int, ...] | None = None  # of the first sentence
 
     def add(self, shape: tuple[int, ...]) -> list[str]:
-        """Add the shape of a sentence; what is wrong with it, if anything."""
+        """Add the shape of a sentence; return what is wrong with it, if anything."""
         if not self._has_token_axis:
             self.n_tokens += 1
         elif len(shape) > 1:

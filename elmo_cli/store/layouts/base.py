@@ -70,8 +70,7 @@ class ValueSink:
 
     n_rows: int  # sum of the first axis of all `StoredSentence.values`
     put: Callable[[int, AnyArray], None]  # takes the values that belong at an address of the file
-    # Number of bytes of all values, if they have to be consecutive in the file; 0 if they do not.
-    n_bytes: int = 0
+    n_bytes: int = 0  # of all values, if they have to be consecutive; 0 if they may be anywhere
 
 
 Facts = dict[str, Any]  # attributes for the root of the file

@@ -1,4 +1,4 @@
-"""flat: the vectors of all sentences in one data set, what is known of them in columns."""
+"""flat: the vectors of all sentences in one data set, and what is known of them in columns."""
 
 from __future__ import annotations
 
