@@ -197,9 +197,9 @@ def draw(sentences: Sequence[Sequence[str]], places: list[tuple[int, int]], them
         if number < n_verbs:
             lines.append(f'<circle cx="{x}" cy="{y}" r="{RADIUS}" fill="{colors[number]}"/>')
         else:
-            side = 2 * RADIUS - 1
+            size = 2 * RADIUS - 1
             lines.append(
-                f'<rect x="{x - side / 2:g}" y="{y - side / 2:g}" width="{side}" height="{side}" '
+                f'<rect x="{x - size / 2:g}" y="{y - size / 2:g}" width="{size}" height="{size}" '
                 f'fill="{colors[number]}"/>'
             )
     for label in labels:
