@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 # uv needs a third of pip's time; pip takes its place where uv cannot be had or does not find a package.
 UV_INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt
-INSTALL = $(UV_INSTALL) $(1) || $(PIP_INSTALL) $(1)
+INSTALL = $(UV_INSTALL) -e '.[$(EXTRAS)]' || $(PIP_INSTALL) -e '.[$(EXTRAS)]'
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo docs pictures test test-all test-browser test-interop test-ray coverage bench bench-plain bench-cluster bench-train bench-paired paper fuzz check format texts pretrain card dist clean
@@ -17,11 +17,12 @@ help:  ## list the targets
 
 install: $(STAMP)  ## make .venv and install the package into it, editable, with the test tools
 
+$(STAMP): EXTRAS = test
 $(STAMP): setup.cfg pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP_INSTALL) torch  # pip's own settings say where a build of it without CUDA is
 	$(PIP_INSTALL) uv || true
-	$(call INSTALL,-e '.[test]')
+	$(INSTALL)
 	touch $(STAMP)
 
 demo: install  ## embed the sample corpus with the bundled model and show the file
@@ -29,8 +30,9 @@ demo: install  ## embed the sample corpus with the bundled model and show the fi
 	$(BIN)/elmo inspect demo.hdf5
 
 DOCS_STAMP := $(VENV)/.docs-installed
+$(DOCS_STAMP): EXTRAS = docs
 $(DOCS_STAMP): $(STAMP)
-	$(call INSTALL,-e '.[docs]')
+	$(INSTALL)
 	touch $(DOCS_STAMP)
 
 docs: $(DOCS_STAMP)  ## write the pages of the commands, and build the site: build/site/index.html
@@ -68,13 +70,15 @@ test-all: install  ## the whole suite, with what takes longer [REFERENCE=folder 
 test-browser: install  ## open every page of the site, and that of `elmo plot senses`, in Chromium
 	$(IN_MEMORY) $(BIN)/python -m pytest -m browser -rs tests/plot tests/site
 
+test-interop: EXTRAS = test,test-interop
 test-interop: install  ## run the programs that read the files of elmo or call it; installs them
-	$(call INSTALL,-e '.[test,test-interop]')
+	$(INSTALL)
 	$(PIP_INSTALL) --no-deps neurox==1.0.9  # its loader needs nothing else; all of it would need transformers
 	$(IN_MEMORY) $(LARGE_PAGES) $(BIN)/python -m pytest -n 2 --dist loadfile -m interop tests/interop
 
+test-ray: EXTRAS = ray,test
 test-ray: install  ## the tests of a cluster on this machine; installs Ray
-	$(call INSTALL,-e '.[ray,test]')
+	$(INSTALL)
 	$(BIN)/python -m pytest -m ray
 
 TEXT ?= docs/sample.txt
@@ -87,8 +91,9 @@ bench: install  ## time `elmo embed` on TEXT=a tokenized text, with random weigh
 bench-plain: install  ## time `elmo embed` and a plain PyTorch loop in turns on TEXT=a tokenized text
 	$(SPEED).plain_loop --text $(TEXT) $(ARGS)
 
+bench-cluster: EXTRAS = ray,test
 bench-cluster: install  ## time `elmo embed --ray` beside one process on TEXT=…; installs Ray
-	$(call INSTALL,-e '.[ray,test]')
+	$(INSTALL)
 	$(SPEED).cluster $(TEXT) $(ARGS)
 
 bench-train: install  ## time `elmo pretrain` on TEXT=a tokenized text, with random weights of the published sizes
