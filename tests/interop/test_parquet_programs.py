@@ -130,7 +130,7 @@ def test_the_programs_of_the_page_print_what_is_shown(
 ) -> None:
     for program in ("polars", "duckdb"):
         pytest.importorskip(program)
-    sample = PAGES / "sample.txt"
+    sample = PAGES.parent / "sample.txt"
     monkeypatch.chdir(tmp_path)
     made("embed", sample, "-o", "sample.parquet", "-m", "elmo-en")
     run_program(PAGES / "parquet.md", number)
