@@ -66,8 +66,8 @@ coverage: install  ## the quick suite with coverage, processes included; fails u
 test-all: install  ## the whole suite, with what takes longer [REFERENCE=folder of the originals' outputs]
 	$(if $(REFERENCE),ELMO_REFERENCE=$(abspath $(REFERENCE))) $(BIN)/python -m pytest -m 'not ray and not interop'
 
-# Without Chromium, the site is built and its links are checked; without Sphinx, it is not built.
-test-browser: install  ## open every page of the site, and that of `elmo plot senses`, in Chromium
+# Without Chromium, the site is built and its links are checked.
+test-browser: $(DOCS_STAMP)  ## open every page of the site, and that of `elmo plot senses`, in Chromium
 	$(IN_MEMORY) $(BIN)/python -m pytest -m browser -rs tests/plot tests/site
 
 test-interop: EXTRAS = test,test-interop

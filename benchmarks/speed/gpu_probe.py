@@ -1,4 +1,4 @@
-"""Measure where the time of embedding goes on a GPU, and what larger blocks would gain.
+"""Measure how long each part of embedding takes on a GPU, and what larger blocks would gain.
 
     PYTHONPATH=CHECKOUT python CHECKOUT/benchmarks/speed/gpu_probe.py TEXT MODEL [DEVICE] [N]
 

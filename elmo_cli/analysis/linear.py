@@ -100,9 +100,7 @@ def probe(
                 weight_decay=decay,
                 weight_decay_edge=_edge(decay),
             )
-    n_left_out = len(WEIGHT_DECAYS) - n_tried
-    if n_left_out > 0:
-        advance(EPOCHS * n_left_out)
+    advance(EPOCHS * (len(WEIGHT_DECAYS) - n_tried))
     assert best is not None
     return best
 

@@ -245,7 +245,7 @@ class EmbedRun:
             types = [type_of(sentence) for sentence in block.sentences]
             return list(self._embedder.embed_types(types)), None
         tokens_first = self._job.layout.tokens_first
-        return self._embedder.embed_block(block.sentences, state, None, tokens_first)
+        return self._embedder.embed_block(block.sentences, state, tokens_first=tokens_first)
 
     def _commit(
         self, writer: EmbeddingsWriter, block: Block, arrays: list[FloatArray], state: State | None

@@ -15,9 +15,8 @@ from torch import Tensor
 
 from elmo_cli.arrays import FloatArray, Int64Array
 from elmo_cli.embed.blocks import CARRY_BATCH_SIZE, positions_by_document, split_into_blocks
-from elmo_cli.embed.output_reduction import OutputReduction
+from elmo_cli.embed.output_reduction import OutputReduction, sort_vectors, split_vectors
 from elmo_cli.embed.settings import EmbedderSettings
-from elmo_cli.embed.vector_order import sort_vectors, split_vectors
 from elmo_cli.engine.engines import WeightsGuard, make_engine
 from elmo_cli.engine.runtime import (
     DeviceTuning,
@@ -146,6 +145,7 @@ class Embedder:
         self,
         sentences: Sequence[Sentence],
         state: State | None,
+        *,
         batch_size: int | None = None,
         tokens_first: bool = False,
     ) -> tuple[list[FloatArray], State | None]:

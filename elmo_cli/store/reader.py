@@ -241,7 +241,9 @@ class Embeddings(Mapping[Key, AnyArray]):
                 sentence = run.sentence(number, key, self._n_tokens(array))
                 stored = None
                 if checksums is not None and scales is None and run.reader.keeps_identity:
-                    stored = StoredSentence(sentence, values, None, checksums[number])
+                    stored = StoredSentence(
+                        sentence=sentence, values=values, scales=None, crc32=checksums[number]
+                    )
                 yield IntactSentence(sentence, array, stored)
 
     def _n_tokens(self, array: AnyArray) -> int:

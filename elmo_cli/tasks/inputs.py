@@ -133,11 +133,9 @@ class MixedLayers(nn.Module):
         """Return (batch, token, dim), or (row, token, dim) with `rows`."""
         assert batch.layers is not None
         mixed = self.mix(batch.layers, batch.mask)  # (batch, token, dim)
-        if rows is not None and self.training:  # each row has its own dropout mask
+        if rows is not None:  # each row has its own dropout mask
             mixed = mixed[rows]
         projected: Tensor = self.projection(self.dropout(mixed))
-        if rows is not None and not self.training:  # project each sentence once
-            projected = projected[rows]
         return projected
 
 

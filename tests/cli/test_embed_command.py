@@ -216,9 +216,9 @@ def test_progress_is_plain_lines_where_there_is_no_terminal(
     monkeypatch.setattr(blocks, "SENTENCES", 3)
     embed_block = Embedder.embed_block
 
-    def slow(self: Embedder, *args: Any) -> Any:
+    def slow(self: Embedder, sentences: Any, state: Any, **settings: Any) -> Any:
         time.sleep(0.2)
-        return embed_block(self, *args)
+        return embed_block(self, sentences, state, **settings)
 
     monkeypatch.setattr(Embedder, "embed_block", slow)
     about, *lines, _, _, _ = said(made("embed", "corpus.txt", "-o", "out.hdf5"))

@@ -125,9 +125,9 @@ class TestUsageVectors:
         embedded: list[str] = []
         embed_block = Embedder.embed_block
 
-        def recorded(self: Embedder, sentences: Any, *args: Any) -> Any:
+        def recorded(self: Embedder, sentences: Any, state: Any, **settings: Any) -> Any:
             embedded.extend(sentence.text for sentence in sentences)
-            return embed_block(self, sentences, *args)
+            return embed_block(self, sentences, state, **settings)
 
         monkeypatch.setattr(Embedder, "embed_block", recorded)
         expected = [line for line in "".join(TEXTS.values()).splitlines() if "play" in line]

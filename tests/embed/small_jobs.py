@@ -38,12 +38,12 @@ def run_until(block: int, job: EmbedJob) -> EmbedJob:
     embed_block = Embedder.embed_block
     n_started = 0
 
-    def counted(self: Embedder, *args: Any) -> Any:
+    def counted(self: Embedder, *args: Any, **settings: Any) -> Any:
         nonlocal n_started
         if n_started == block:
             raise Ended
         n_started += 1
-        return embed_block(self, *args)
+        return embed_block(self, *args, **settings)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Embedder, "embed_block", counted)

@@ -80,7 +80,7 @@ def test_vectors_that_are_sorted_on_the_device_are_the_same(
     sentences = list(sentences_of(line.split() for line in lines))
     expected, _ = embedder.embed_block(sentences, None)
     embedder.sorts_vectors = True
-    arrays, _ = embedder.embed_block(sentences, None, None, tokens_first)
+    arrays, _ = embedder.embed_block(sentences, None, tokens_first=tokens_first)
     assert len(arrays) == len(lines)
     for found, wanted in zip(arrays, expected, strict=True):
         np.testing.assert_array_equal(found, wanted, strict=True)

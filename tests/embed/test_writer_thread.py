@@ -55,9 +55,9 @@ def test_a_block_is_written_while_the_next_one_is_computed(
     events = slow_commits(monkeypatch, 0.05)
     embed_block = Embedder.embed_block
 
-    def computing(self: Embedder, *args: Any) -> Any:
+    def computing(self: Embedder, *args: Any, **settings: Any) -> Any:
         events.append("compute")
-        return embed_block(self, *args)
+        return embed_block(self, *args, **settings)
 
     monkeypatch.setattr(Embedder, "embed_block", computing)
     run_job(job)

@@ -132,12 +132,12 @@ def end_after_one_block(words: list[object]) -> None:
     embed_block = Embedder.embed_block
     n_started = 0
 
-    def counted(self: Embedder, *args: Any) -> Any:
+    def counted(self: Embedder, *args: Any, **settings: Any) -> Any:
         nonlocal n_started
         if n_started == 1:
             raise RunEnded
         n_started += 1
-        return embed_block(self, *args)
+        return embed_block(self, *args, **settings)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Embedder, "embed_block", counted)

@@ -48,8 +48,8 @@ def test_killed_pretraining_ends_as_if_undisturbed(
     """A run that is replaced has another seed; a run that is resumed has no checkpoint yet.
 
     Once its recipe is written, a resumed run has the files of a new run, which is then repeated
-    with `--resume` too. Therefore the quick test does not kill it later. The slow test goes on
-    after the second evaluation, to an end between two evaluations.
+    with `--resume` too. Therefore the quick test does not kill it later. The slow test
+    continues after the second evaluation, to an end between two evaluations.
     """
     texts = ("text.txt", "--heldout", "dev.txt")
     words = ("pretrain", *texts, "-o", "out", *SIZES, *EVALUATIONS, *MACHINE)

@@ -341,7 +341,7 @@ class Layout(ABC):
         in_file_axes = self.to_file(array, pooled=spec.pooled)
         values, scales = to_dtype(sentence, in_file_axes, DTYPES[spec.dtype])
         crc32 = checksum(self.identity(sentence), values, scales)
-        return StoredSentence(sentence, values, scales, crc32)
+        return StoredSentence(sentence=sentence, values=values, scales=scales, crc32=crc32)
 
     def matches(self, file: h5py.File, sample: SampledDatasets) -> bool:
         """Whether a file of another program, of which some data sets are given, has this layout."""
