@@ -157,9 +157,14 @@ def _plan_facts(output: str, plan: Plan, seconds: Sequence[float]) -> dict[str, 
         "bytes": plan.size.total,
         "peak_bytes": plan.size.peak,
         "fit": fit_facts(plan.fit),
-        "seconds": round(estimate, 1),
-        "seconds_range": [round(low, 1), round(high, 1)],
+        "seconds": _three_digits(estimate),
+        "seconds_range": [_three_digits(low), _three_digits(high)],
     }
+
+
+def _three_digits(seconds: float) -> float:
+    """Round a duration to three significant digits, so that a short one is not 0."""
+    return float(f"{seconds:.3g}")
 
 
 def write_shards(

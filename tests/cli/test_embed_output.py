@@ -261,7 +261,7 @@ def test_the_time_of_a_plan_includes_that_of_loading(
         "peak_bytes": 9,
         "fit": {},
         "seconds": 12.0,
-        "seconds_range": [9.0, 15.6],
+        "seconds_range": [9.04, 15.6],
     }
     assert shown.err == "warning: odd\n"
 
