@@ -5,15 +5,19 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, field, fields
+from dataclasses import MISSING, Field, field, fields, replace
 from numbers import Integral
 from types import NoneType, UnionType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from elmo_cli.errors import SettingError
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 MOST_SEED = 2**63 - 1  # NumPy refuses negative seeds, torch those of more than 64 bits
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+_Settings = TypeVar("_Settings", bound="DataclassInstance")
 KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
 
 
@@ -66,6 +70,19 @@ def with_fields(owner: type) -> Callable[[_Function], _Function]:
         return function
 
     return decorate
+
+
+def with_changes(settings: _Settings, changes: Mapping[str, Any]) -> _Settings:
+    """A copy of a dataclass in which the fields named in `changes` have other values.
+
+    Raises:
+        SettingError: there is no field of a name, or its value is refused.
+    """
+    known = [setting.name for setting in fields(settings)]
+    for name in changes:
+        if name not in known:
+            raise SettingError(name, "no such setting", f"the settings are {', '.join(known)}")
+    return replace(settings, **changes)
 
 
 def changed_fields(settings: Any) -> dict[str, Any]:

@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 
 from elmo_cli.errors import SettingError
-from elmo_cli.fields import at_least, check_fields, convert_integers, one_of, positive, within
+from elmo_cli.fields import (
+    at_least,
+    check_fields,
+    convert_integers,
+    one_of,
+    positive,
+    with_changes,
+    within,
+)
 
 
 @dataclass(frozen=True)
@@ -61,3 +69,14 @@ def test_other_values_are_refused(changes: dict[str, Any], message: str, hint: s
     with pytest.raises(SettingError) as caught:
         Fields(**changes)
     assert (caught.value.message, caught.value.hint) == (message, hint)
+
+
+def test_changes_are_fields_by_name() -> None:
+    changed = with_changes(Fields(count=7), {"size": 3})
+    assert (changed.count, changed.size) == (7, 3)
+    with pytest.raises(SettingError, match="`size=2`: out of range"):
+        with_changes(Fields(), {"size": 2})
+    with pytest.raises(SettingError) as caught:
+        with_changes(Fields(), {"size": 2, "sizes": 3})
+    assert caught.value.message == "`sizes`: no such setting"
+    assert caught.value.hint == "the settings are count, limit, rate, size, word, is_on, names"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -26,7 +26,7 @@ from elmo_cli.engine.runtime import (
     without_autocast,
 )
 from elmo_cli.errors import DeviceError
-from elmo_cli.fields import changed_fields, with_fields
+from elmo_cli.fields import changed_fields, with_changes, with_fields
 from elmo_cli.model.bilm import BiLM, State
 from elmo_cli.pretrained.warm_state import warm_state
 from elmo_cli.text.batching import Batch, TypeNumbers, batches_by_length
@@ -66,7 +66,7 @@ class Embedder:
             name = type(bilm).__name__  # type: ignore[unreachable]
             raise TypeError(f"bilm is of type {name}, not BiLM: `Embedder(load(name_or_path))`")
         self.bilm = bilm
-        self.settings = replace(settings or EmbedderSettings(), **changes)
+        self.settings = with_changes(settings or EmbedderSettings(), changes)
         self.state = self.settings.state
         self.precision = self.settings.precision
         self.device = select_device(self.settings.device)

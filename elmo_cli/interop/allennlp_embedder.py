@@ -13,6 +13,7 @@ from torch import Tensor
 
 from elmo_cli.arrays import Float32Array
 from elmo_cli.engine.runtime import select_device
+from elmo_cli.errors import DeviceError
 from elmo_cli.files import StrPath
 from elmo_cli.interop.allennlp_bilm import _ElmoBiLm
 from elmo_cli.interop.allennlp_ids import ConfigurationError, ElmoTokenIndexer, batch_to_ids
@@ -61,7 +62,7 @@ class ElmoEmbedder:
         self.indexer = ElmoTokenIndexer()
         self.elmo_bilm = _ElmoBiLm(options_file, weight_file, state=state)
         if cuda_device >= 0:
-            self.elmo_bilm = self.elmo_bilm.to(select_device(f"cuda:{cuda_device}"))
+            self.elmo_bilm = self.elmo_bilm.to(_gpu(cuda_device))
         self.cuda_device = cuda_device
 
     def batch_to_embeddings(self, batch: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
@@ -190,6 +191,14 @@ class ElmoEmbedder:
         if is_carried:
             settings["batch_size"] = batch_size
         return settings
+
+
+def _gpu(number: int) -> torch.device:
+    try:
+        return select_device(f"cuda:{number}")
+    except DeviceError as error:
+        hint = "`cuda_device=-1` is the CPU"
+        raise DeviceError(error.problem, hint, where=f"`cuda_device={number}`") from None
 
 
 def _check_no_line_is_blank(lines: Sequence[str], name: str) -> None:

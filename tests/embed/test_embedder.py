@@ -122,6 +122,7 @@ def test_vectors_of_types(engine: str, tiny_bilm: BiLM) -> None:
         ({"dtype": "float64"}, "`dtype`: unknown value 'float64'"),
         ({"pool": ""}, "`pool`: unknown value ''"),
         ({"pool": "sum"}, "`pool`: unknown value 'sum'"),
+        ({"cuda_device": -1}, "`cuda_device`: no such setting"),
     ],
 )
 def test_refused_settings(settings: dict[str, Any], message: str, tiny_bilm: BiLM) -> None:

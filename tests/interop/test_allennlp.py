@@ -244,8 +244,9 @@ def test_arguments_that_are_refused(files: Files) -> None:
         Elmo(*files, 0)(IDS)
     with pytest.raises(ConfigurationError, match="2 initial scalar parameters for 3 layers"):
         Elmo(*files, 1, scalar_mix_parameters=[1, 0])
-    with pytest.raises(DeviceError, match="`device=cuda:99`"):
+    with pytest.raises(DeviceError, match="`cuda_device=99`: ") as caught:
         ElmoEmbedder(*files, cuda_device=99)
+    assert caught.value.hint == "`cuda_device=-1` is the CPU"
     layers = [torch.ones(1, 2, 4)] * 2
     with pytest.raises(ConfigurationError, match="2 tensors for a mix of 3"):
         ScalarMix(3)(layers)
