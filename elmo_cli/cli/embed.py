@@ -270,7 +270,7 @@ def _run(job: EmbedJob, chosen: EmbedOptions, start_s: float) -> None:
         if chosen.resume and _report_finished(jobs, files):
             return
         _check_folder(job.output)
-    with console.loading(f"the model {files.name}"):
+    with console.loading(f"the model {job.model.title(files.name)}"):
         from elmo_cli.cli import embed_jobs
 
         embedder = embed_jobs.load_embedder(job, files, chosen.threads)

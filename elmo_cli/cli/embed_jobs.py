@@ -56,7 +56,8 @@ def load_embedder(job: EmbedJob, files: ModelFiles, n_threads: int | None) -> Em
     if embedder.precision != "float32":
         where += f", products in {embedder.precision}"
     dim = embedder.bilm.options.dim
-    console.note(f"model {embedder.bilm.name}, {dim} dimensions, on {where}")
+    title = job.model.title(embedder.bilm.name)
+    console.note(f"model {title}, {dim} dimensions, on {where}")
     options.warn_of_slow_bf16(embedder.precision, embedder.device)
     return embedder
 

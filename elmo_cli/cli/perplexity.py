@@ -104,7 +104,8 @@ def perplexity(**values: Any) -> None:
         "warnings": report.warnings,
     }
     show = console.note if chosen.output == "-" else console.say
-    console.print_result(facts, partial(show, *_summary(measured, model.bilm.name, chosen.state)))
+    title = chosen.model_source().title(model.bilm.name)
+    console.print_result(facts, partial(show, *_summary(measured, title, chosen.state)))
     console.exit_if_skipped(report)
 
 

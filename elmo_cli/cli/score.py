@@ -102,7 +102,8 @@ def score(**values: Any) -> None:
         console.write_lines(chosen.output or "-", _lines(table), overwrite=chosen.overwrite)
     is_stdout_taken = chosen.output in (None, "-")  # by the table
     show = console.note if is_stdout_taken else console.say
-    console.print_result(facts, partial(show, *_summary(facts)))
+    title = chosen.model_source().title(model.bilm.name)
+    console.print_result(facts, partial(show, *_summary(facts, title)))
     console.exit_if_skipped(report)
 
 
@@ -164,7 +165,7 @@ def _facts(
     return facts
 
 
-def _summary(facts: dict[str, Any]) -> Iterator[str]:
+def _summary(facts: dict[str, Any], model: str) -> Iterator[str]:
     """Yield the lines that describe the text as a whole for people."""
     n_predictions = facts["predictions"]
     mean_forward = facts["surprisal"]["forward"] / n_predictions
@@ -177,4 +178,4 @@ def _summary(facts: dict[str, Any]) -> Iterator[str]:
         f"mean surprisal of {plural(n_predictions, 'prediction')}: "
         f"{mean_forward:.3f} {facts['unit']} forward, {mean_backward:.3f} backward"
     )
-    yield f"model {facts['model']}"
+    yield f"model {model}"

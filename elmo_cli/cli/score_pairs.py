@@ -155,7 +155,8 @@ def score_pairs(chosen: scoring.ScoringOptions) -> None:
         "warnings": report.warnings,
     }
     show = console.note if chosen.output == "-" else console.say
-    console.print_result(facts, partial(show, *_summary(compared, model.bilm.name)))
+    title = chosen.model_source().title(model.bilm.name)
+    console.print_result(facts, partial(show, *_summary(compared, title)))
     console.exit_if_skipped(report)
 
 

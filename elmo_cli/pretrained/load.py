@@ -56,6 +56,11 @@ class ModelSource:
     options: StrPath | None = None
     weights: StrPath | None = None
 
+    def title(self, name: str) -> str:
+        """What a message calls the model of this name: a pair of files by the path of its weights,
+        whose name is often that of any folder."""
+        return name if self.weights is None else os.fspath(self.weights)
+
 
 def load(
     name_or_path: StrPath | None = None,

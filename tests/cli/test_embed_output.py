@@ -134,7 +134,8 @@ def test_warnings_are_in_the_json_and_repeated_for_a_finished_file() -> None:
 def test_a_pair_of_files_goes_before_the_model_of_the_environment(odd: Path) -> None:
     """The command line takes precedence, also where it names a model in another way."""
     pair = ("--options-file", odd / "options.json", "--weight-file", odd / "weights.hdf5")
-    made(*EMBED, *pair)
+    done = made(*EMBED, *pair)
+    assert f"model {odd / 'weights.hdf5'}, " in done.err
     with open_embeddings("a.hdf5") as embeddings:
         assert embeddings.attributes["model"] == "odd"
     refused(elmo(*EMBED, "-f", *pair[:2]), 2, f"{odd / 'options.json'}: expected one model", "")

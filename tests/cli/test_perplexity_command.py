@@ -67,6 +67,9 @@ def test_figures_in_words() -> None:
     assert f"% unknown, whose spelling takes {bits['spelling']:.4f} bits per byte" in lines[3]
     assert lines[4].startswith("22 more predictions were not scored")
     assert lines[5] == "model model, state carry"
+    pair = ["--options-file", "model/options.json", "--weight-file", "model/weights.hdf5"]
+    lines = made("perplexity", "text", *pair).out.decode().splitlines()
+    assert lines[-1] == "model model/weights.hdf5, state zero"
 
 
 def test_warm_states_and_tokenized_input_reach_the_model() -> None:

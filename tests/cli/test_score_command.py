@@ -121,6 +121,8 @@ def test_compressed_text_and_a_file_as_output() -> None:
         done = made("score", name, "-m", "model", "-o", "out.tsv", "-f")
         assert Path("out.tsv").read_bytes() == expected.out
         assert done.out.decode().splitlines()[-1] == "model model"
+    pair = ["--options-file", "model/options.json", "--weight-file", "model/weights.hdf5"]
+    assert made("score", "text", *pair).err.splitlines()[-1] == "model model/weights.hdf5"
 
 
 def test_the_object_of_json() -> None:

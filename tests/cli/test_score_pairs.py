@@ -98,6 +98,9 @@ def test_the_table_has_the_log_likelihoods_of_each_pair() -> None:
     again = made("score", "pairs.jsonl", "--pairs", "-m", "model", "-o", "-")
     assert again.out == Path("scores.tsv").read_bytes()
     assert "mean over paradigms" in again.err
+    pair = ["--options-file", "model/options.json", "--weight-file", "model/weights.hdf5"]
+    done = made("score", "pairs.jsonl", "--pairs", *pair)
+    assert done.out.decode().splitlines()[-1] == "model model/weights.hdf5"
 
 
 def test_strings_are_tokenized_and_may_be_two_sentences() -> None:
