@@ -317,8 +317,9 @@ def export_model(**values: Any) -> None:
 
 def _print_converted(converted: ConvertedModel, output: str) -> None:
     """Print what was assumed, what the new folder has, and who can read it."""
-    for name, option in converted.assumed.items():
-        console.note(f"assumed: {name} {json.dumps(option)}")
+    if converted.assumed:
+        assumed = [f"{name} {json.dumps(option)}" for name, option in converted.assumed.items()]
+        console.note(f"not stated by the files of the model, so assumed: {', '.join(assumed)}")
     parts = [
         f"softmax of {converted.n_types:,} types" if converted.n_types else "no softmax",
         "vocabulary" if converted.has_vocabulary else "no vocabulary",
