@@ -6,106 +6,135 @@ import os
 import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import click
 
 from elmo_cli.cli.click_options import GroupedCommand
 from elmo_cli.errors import UsageError
+from elmo_cli.filetypes import HDF5, HEAD_BYTES, identify
+from elmo_cli.model_folder import HDF5_SUFFIXES
 
-_LAYERS = {"--all": "all", "--top": "top", "--average": "average"}
-_DEVICE = "--cuda-device"
-_WITHOUT_EQUIVALENT = {"--file-friendly-logging": False, "--vocab-path": True}  # takes a value
-_SUFFIXES = (".hdf5", ".h5")
+# The flags of `allennlp elmo` 0.9.0 that `elmo embed` does not have, and whether they take a value.
+# --options-file, --weight-file, --batch-size, --forget-sentences and --use-sentence-keys are
+# options of both.
+ALLENNLP_FLAGS = {
+    "--all": False,
+    "--top": False,
+    "--average": False,
+    "--cuda-device": True,
+    "--file-friendly-logging": False,
+    "--include-package": True,
+    "--vocab-path": True,
+}
+_LAYERS = {"--top": "top", "--average": "average"}  # `--all` is the default
+_MODEL_PARAMETERS = ("model", "options", "weights")
 
 
-@dataclass
+@dataclass(frozen=True, kw_only=True)
 class AllenNlpCall:
-    """What was typed, in the words of both programs.
+    """What was typed, divided into the words of the two programs.
 
     Attributes:
-        own_words: files and options that `elmo embed` knows, in order, without `-o`.
-        files: the files among them.
-        output: the value of `-o`; None if it is missing.
-        foreign_option: the first option of `allennlp elmo`; "" if there is none.
-        added: options that replace those of `allennlp elmo`.
+        own_words: what `elmo embed` knows, in order; a second path may be the output.
+        parameters: those that the own words set, and their values.
+        flags: those of `allennlp elmo` alone, with their values.
     """
 
-    own_words: list[str] = field(default_factory=list)
-    files: list[str] = field(default_factory=list)
-    output: str | None = None
-    foreign_option: str = ""
-    added: list[str] = field(default_factory=list)
+    own_words: list[str]
+    parameters: dict[str, Any]
+    flags: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, command: click.Command, words: list[str]) -> Self:
-        """Divide the words of a call; those after `--` are files."""
-        takes_value = {}
-        for parameter in command.params:
-            if isinstance(parameter, click.Option):
-                takes_value.update(dict.fromkeys(parameter.opts, not parameter.is_flag))
-        call = cls()
+    def of(cls, command: click.Command, ctx: click.Context, words: list[str]) -> Self:
+        """Divide the words of a call; those after `--` are files.
+
+        Raises:
+            click.NoSuchOption: an option that neither program has.
+        """
+        own_words = []
+        flags = {}
         remaining = iter(words)
         for word in remaining:
-            name, has_value, given = word.partition("=")
+            name, has_value, value = word.partition("=")
             if word == "--":
-                call._add_files(*remaining)
-            elif not word.startswith("-") or word == "-":
-                call._add_files(word)
-            elif name in ("-o", "--output"):
-                call.output = given if has_value else next(remaining, "")
-            elif word.startswith("-o"):
-                call.output = word.removeprefix("-o")
-            elif name in _LAYERS:
-                call._replace(name, "--layers", _LAYERS[name])
-            elif name == _DEVICE:
-                number = given if has_value else next(remaining, "")
-                is_gpu = number.isdecimal()
-                call._replace(name, "--device", f"cuda:{number}" if is_gpu else "cpu")
-            elif name in _WITHOUT_EQUIVALENT:
-                call._replace(name)
-                if _WITHOUT_EQUIVALENT[name] and not has_value:
-                    next(remaining, None)
+                own_words += [word, *remaining]
+            elif name not in ALLENNLP_FLAGS:
+                own_words.append(word)
+            elif ALLENNLP_FLAGS[name] and not has_value:
+                flags[name] = next(remaining, "")
             else:
-                call.own_words.append(word)
-                if takes_value.get(word):
-                    value = next(remaining, "")
-                    if value:
-                        call.own_words.append(value)
-        return call
+                flags[name] = value
+        parameters, _, _ = command.make_parser(ctx).parse_args(list(own_words))
+        return cls(own_words=own_words, parameters=parameters, flags=flags)
 
     @property
-    def has_second_path(self) -> bool:
-        """Whether the output is the second path, as `allennlp elmo` takes it."""
-        if self.output is not None or len(self.files) != 2:
-            return False
+    def files(self) -> tuple[str, ...]:
+        """The paths without an option before them."""
+        files = self.parameters.get("files")
+        return files if isinstance(files, tuple) else ()  # click has a mark for no words at all
+
+    @property
+    def second_path(self) -> str:
+        """The second of two paths, which `allennlp elmo` writes to; "" if it is no output.
+
+        A second text is one more input.
+        """
+        if "output" in self.parameters or len(self.files) != 2:
+            return ""
         second = self.files[1]
-        is_new = not os.path.exists(second) or second.endswith(_SUFFIXES)
-        return bool(self.foreign_option) or is_new
+        return second if not os.path.exists(second) or _is_hdf5(second) else ""
+
+    def hint(self) -> str:
+        """The line to type, which gives the numbers of AllenNLP if its flags were typed."""
+        line = f"`{self.line()}`"
+        if not self._adds_state:
+            return line
+        return f"{line} gives the numbers of AllenNLP; for new work, leave out `--state carry`"
 
     def line(self) -> str:
         """The line of `elmo embed` that does what was meant."""
         words = list(self.own_words)
-        output = self.output
-        if self.has_second_path:
-            output = self.files[1]
-            words = _without_last(words, output)  # the input may be equal
+        options = []
+        if "output" not in self.parameters:
+            if self.second_path:
+                words = _without_last(words, self.second_path)  # the input may be equal
+            options += ["-o", self.second_path or self._default_output()]
         if not self.files:
             words.insert(0, "FILE")
-        if output is None:
-            is_named = bool(self.files) and self.files[0] != "-"
-            output = f"{Path(self.files[0]).stem}.hdf5" if is_named else "out.hdf5"
-        return "elmo embed " + shlex.join([*words, "-o", output, *self.added])
+        if self.flags:
+            options += self._equivalent_options()
+        n_before_dashes = words.index("--") if "--" in words else len(words)
+        words[n_before_dashes:n_before_dashes] = options
+        return "elmo embed " + shlex.join(words)
 
-    def _add_files(self, *files: str) -> None:
-        self.files += files
-        self.own_words += files
+    @property
+    def _adds_state(self) -> bool:
+        return bool(self.flags) and "state" not in self.parameters
 
-    def _replace(self, name: str, *own_words: str) -> None:
-        self.foreign_option = self.foreign_option or name
-        typed = [word.partition("=")[0] for word in [*self.added, *self.own_words]]
-        if own_words and own_words[0] not in typed:
-            self.added += own_words
+    def _default_output(self) -> str:
+        is_named = bool(self.files) and self.files[0] != "-"
+        return f"{Path(self.files[0]).stem}.hdf5" if is_named else "out.hdf5"
+
+    def _equivalent_options(self) -> list[str]:
+        """The options that stand for the flags of AllenNLP, and for what it does without one."""
+        options = []
+        if "layers" not in self.parameters:
+            for flag, layers in _LAYERS.items():
+                if flag in self.flags:
+                    options += ["--layers", layers]
+        if "--cuda-device" in self.flags and "device" not in self.parameters:
+            number = self.flags["--cuda-device"]
+            options += ["--device", f"cuda:{number}" if number.isdecimal() else "cpu"]
+        if not any(name in self.parameters for name in _MODEL_PARAMETERS):
+            options += ["-m", "original"]
+        if self._adds_state:
+            options += ["--state", "carry"]
+        is_replaced = "overwrite" in self.parameters or "resume" in self.parameters
+        has_named_output = bool(self.second_path) or "output" in self.parameters
+        if has_named_output and not is_replaced:
+            options.append("--overwrite")
+        return options
 
 
 def _without_last(words: list[str], word: str) -> list[str]:
@@ -114,20 +143,30 @@ def _without_last(words: list[str], word: str) -> list[str]:
     return words[:position] + words[position + 1 :]
 
 
+def _is_hdf5(path: str) -> bool:
+    """Whether a path is that of an HDF5 file, or has its suffix."""
+    if path.endswith(HDF5_SUFFIXES):
+        return True
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return identify(file.read(HEAD_BYTES)) is HDF5
+
+
 class EmbedCommand(GroupedCommand):
     """`elmo embed`, which answers a call with the words of `allennlp elmo`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        call = AllenNlpCall.of(self, args)
-        hint = f"`{call.line()}`; `--state carry` also carries the state as AllenNLP does"
+        words = list(args)  # click empties its own list
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption:
-            if not call.foreign_option:
-                raise
-            where = call.foreign_option
-            raise UsageError("an option of `allennlp elmo`", hint, where=where) from None
+            call = AllenNlpCall.of(self, ctx, words)
+            where = next(iter(call.flags))
+            raise UsageError("an option of `allennlp elmo`", call.hint(), where=where) from None
         except click.MissingParameter:
-            if not call.has_second_path:
+            call = AllenNlpCall.of(self, ctx, words)
+            if not call.second_path:
                 raise
-            raise UsageError("the output has no `-o`", hint, where=call.files[1]) from None
+            hint = call.hint()
+            raise UsageError("the output has no `-o`", hint, where=call.second_path) from None

@@ -16,7 +16,7 @@ from click.core import ParameterSource
 from elmo_cli.cli import console
 from elmo_cli.cli.command_groups import COMMAND_NAMES, write_command_groups
 from elmo_cli.cli.console import with_options
-from elmo_cli.errors import ElmoError
+from elmo_cli.errors import ElmoError, UsageError
 from elmo_cli.messages import INTERRUPTED_HINT
 from elmo_cli.version import __version__
 
@@ -37,6 +37,19 @@ class LazyGroup(click.Group):
         module = import_module(f"elmo_cli.cli.{cmd_name}")
         command: click.Command = getattr(module, cmd_name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError:
+            from elmo_cli.cli.unknown_command import unknown_command_hint
+
+            hint = unknown_command_hint(ctx, args)
+            if not hint:
+                raise
+            raise UsageError(f"no such command {args[0]!r}", hint) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         write_command_groups(formatter)

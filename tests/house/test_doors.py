@@ -69,7 +69,7 @@ def cpu_s_of_children():
 @pytest.mark.parametrize(
     ("words", "heavy"),
     [
-        (["--help"], {"torch", "h5py", "numpy", "rich", "nltk"}),
+        (["--help"], {"torch", "h5py", "numpy", "rich", "nltk", "elmo_cli.cli.embed"}),
         (["embed", "-q", ROOT / "docs" / "sample.txt", "-o", "x.hdf5"], {"sympy", "torch._dynamo"}),
     ],
 )
