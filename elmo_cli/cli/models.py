@@ -328,7 +328,7 @@ def _print_converted(converted: ConvertedModel, output: str) -> None:
         parts.append("state of Adagrad")
     if converted.has_card:
         parts.append("card")
-    weights = f"{converted.n_parameters:,} weights of {converted.family}"
+    weights = f"{converted.n_parameters:,} parameters of {converted.family}"
     console.note(f"{output}: {', '.join([weights, *parts])}")
     if not converted.is_read_by_others:
         console.note("only elmo reads this folder: other programs have no Unicode characters")

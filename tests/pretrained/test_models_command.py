@@ -115,7 +115,7 @@ def test_convert_says_what_a_folder_lacks(has_parts: bool, tiny: Path, tmp_path:
     done = made("models", "convert", source, "-o", tmp_path / "copy")
     n_parameters = sum(values.numel() for values in load(tiny).parameters())
     vocabulary = "vocabulary" if has_parts else "no vocabulary"
-    sizes = f"{n_parameters:,} weights of weights in HDF5, no softmax, {vocabulary}"
+    sizes = f"{n_parameters:,} parameters of weights in HDF5, no softmax, {vocabulary}"
     assert f"{tmp_path / 'copy'}: {sizes}" in done.err.splitlines()
     assert {path.name for path in (tmp_path / "copy").iterdir()} == names
     if has_parts:
