@@ -12,11 +12,11 @@ import torch
 from elmo_cli.errors import ModelError
 from elmo_cli.files import StrPath, new_file, os_errors_as, write_text
 from elmo_cli.lm.language_model import (
-    make_new_folder,
     read_own_softmax,
     softmax_of,
     write_options,
 )
+from elmo_cli.lm.new_model_folder import new_model_folder
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model_folder import (
     OPTIMIZER_FILE,
@@ -82,7 +82,7 @@ def write_converted(
     and words, as far as the model has them.
 
     Args:
-        output: a folder that is new or empty.
+        output: a folder that is new or empty, or that a killed process was filling.
         dtype: of the weights and of the softmax layer, "float32" or "float16".
         optimizer_state: also write the accumulators of Adagrad, with which `finetune` continues.
         card: also copy README.md, if there is one next to the weights.
@@ -90,7 +90,7 @@ def write_converted(
         ModelError, OptionsError, WeightFileError: as `load`; also for a vocabulary of another size,
             and for a model without the state that `optimizer_state` asks for.
         InputError: the vocabulary cannot be read.
-        OutputError: the folder has content or cannot be written to, or `dtype` can't hold a value.
+        OutputError: as `new_model_folder`; or `dtype` can't hold a value.
     """
     files = locate(source)
     with files.open() as model:
@@ -100,22 +100,22 @@ def write_converted(
     n_types = _n_types(files)
     if optimizer_state:
         _check_optimizer_state(files, n_types)
-    make_new_folder(output)
-    bilm = load_files(files)
-    write_options(bilm.options, output)
-    for name, dictionary in dictionaries.items():
-        write_text(output / name, [dictionary.text], durable=True)
-    if n_types:
-        _write_softmax(files, bilm, output, n_types, dtype)
-    has_vocabulary = _write_vocabulary(files, output)
-    has_card = card and _copy_card(files, output)
-    if bilm.warm_state is not None:
-        write_state(bilm.warm_state, output / STATE_FILE)
-    if optimizer_state:
-        _write_optimizer_state(files, output, n_types)
-    write_bilm(bilm, output / WEIGHTS_FILE, dtype=dtype)
-    is_exact = _is_exact(bilm, dtype)
-    write_parts(output, tensors=files.identity if is_exact else "")
+    with new_model_folder(output, reads=files.weights.parent):
+        bilm = load_files(files)
+        write_options(bilm.options, output)
+        for name, dictionary in dictionaries.items():
+            write_text(output / name, [dictionary.text], durable=True)
+        if n_types:
+            _write_softmax(files, bilm, output, n_types, dtype)
+        has_vocabulary = _write_vocabulary(files, output)
+        has_card = card and _copy_card(files, output)
+        if bilm.warm_state is not None:
+            write_state(bilm.warm_state, output / STATE_FILE)
+        if optimizer_state:
+            _write_optimizer_state(files, output, n_types)
+        write_bilm(bilm, output / WEIGHTS_FILE, dtype=dtype)
+        is_exact = _is_exact(bilm, dtype)
+        write_parts(output, tensors=files.identity if is_exact else "")
     return ConvertedModel(
         family=files.family.name,
         sha256=bilm.sha256 if is_exact else find_files(output).sha256,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,10 +14,11 @@ import torch
 from torch import nn
 
 from elmo_cli.arrays import Float32Array, Float64Array
-from elmo_cli.errors import InputError, ModelError, OutputError
-from elmo_cli.files import StrPath, output_errors, write_text
+from elmo_cli.errors import InputError, ModelError
+from elmo_cli.files import StrPath, write_text
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.evaluation import score
+from elmo_cli.lm.new_model_folder import new_model_folder
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax, ProjectedLSTM
 from elmo_cli.model.options import Options
 from elmo_cli.model_folder import (
@@ -240,33 +240,23 @@ def write_untrained(like: ModelSource | StrPath, output: Path, *, seed: int = 0)
 
     Args:
         like: a biLM with the same sizes.
-        output: a folder that is new or empty.
+        output: a folder that is new or empty, or that a killed process was filling.
     Returns:
         The number of parameters.
     Raises:
         ModelError, OptionsError: no such model, or not on this machine.
-        OutputError: the folder has content or cannot be written to.
+        OutputError: as `new_model_folder`.
     """
     files = locate(like)
     refuse_unicode(files)
     options = files.read_options()
-    make_new_folder(output)
-    with _seeded(seed):
-        bilm = BiLM(options)
-        _initialize_bilm(bilm)
-    write_options(options, output)
-    write_bilm(bilm, output / WEIGHTS_FILE)
+    with new_model_folder(output, reads=files.weights.parent):
+        with _seeded(seed):
+            bilm = BiLM(options)
+            _initialize_bilm(bilm)
+        write_options(options, output)
+        write_bilm(bilm, output / WEIGHTS_FILE)
     return sum(values.numel() for values in bilm.parameters())
-
-
-def make_new_folder(output: Path) -> None:
-    """Create a folder for a model; OutputError if it has content or cannot be written to."""
-    with output_errors(output):
-        output.mkdir(parents=True, exist_ok=True)
-        content = sorted(os.listdir(output))
-        if content:
-            hint = "choose a new or empty folder with `output`"
-            raise OutputError(f"contains {content[0]}", hint, where=output)
 
 
 def write_options(options: Options, folder: Path) -> None:
