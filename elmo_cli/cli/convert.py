@@ -38,6 +38,7 @@ _output_options = together(
     value("Output", "--layers SPEC",
           f"Layers to keep: {options.LAYER_SPEC}.  [default: all]",
           type=LAYERS),
+    file_options.sentence_map_option(),
     file_options.compression_option,
 )
 _type_options = together(
@@ -61,6 +62,7 @@ class ConvertOptions:
     layout: str | None
     dtype: str | None
     layers: str | None
+    sentence_map: str | None
     compression: str
     layer: int | None
     min_count: int
@@ -107,11 +109,11 @@ def _refuse_without_effect(file_format: FileFormat) -> None:
     if file_format is not PARQUET:
         options.refuse_options(["compression"], "unless the output is .parquet")
     if file_format in WORD2VEC_FORMATS:
-        options.refuse_options(["layout", "dtype", "layers"], f"for {suffix}")
+        options.refuse_options(["layout", "dtype", "layers", "sentence_map"], f"for {suffix}")
     else:
         options.refuse_options(_FOR_TYPES, "unless the output is .vec or .bin")
     if file_format is NPZ:
-        options.refuse_options(["layout"], f"for {suffix}")
+        options.refuse_options(["layout", "sentence_map"], f"for {suffix}")
 
 
 def _convert_file(chosen: ConvertOptions) -> None:
@@ -126,6 +128,7 @@ def _convert_file(chosen: ConvertOptions) -> None:
         layout=chosen.layout,
         dtype=chosen.dtype,
         layers=chosen.layers,
+        sentence_map=chosen.sentence_map,
         compression=chosen.compression,
         overwrite=chosen.overwrite,
     )

@@ -21,6 +21,7 @@ from elmo_cli.cli.click_options import (
     together,
     value,
 )
+from elmo_cli.cli.file_options import sentence_map_option
 from elmo_cli.embed.settings import POOLS, SENTENCE_MAPS, STATES
 from elmo_cli.engine.names import ENGINES, PRECISIONS
 from elmo_cli.errors import OutputError, UsageError
@@ -60,9 +61,7 @@ _output_options = together(
          "Use the sentences as keys instead of line numbers (layout allennlp), as in AllenNLP."),
     flag("Output", "--forget-sentences",
          "Do not store the mapping from sentences to keys, as in AllenNLP."),
-    value("Output", "--sentence-map ENTRIES", "Entries of this mapping for equal sentences: the "
-          "last, as in AllenNLP, or all occurrences, as NeuroX expects.",
-          type=click.Choice(SENTENCE_MAPS), default=SENTENCE_MAPS[0]),
+    sentence_map_option(SENTENCE_MAPS[0]),
     value("Output", "--pool METHOD",
           "Store one vector per sentence: the mean or max over its tokens.",
           type=click.Choice(POOLS)),

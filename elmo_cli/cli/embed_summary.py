@@ -46,7 +46,9 @@ def note_programs(
     has_blank_lines = job.text.blank == "keep" and any(report.blank_lines for report in reports)
     n_rows_left_out = sum(report.rows_left_out for report in reports)
     if lacks_equal_lines:
-        console.note("repeated sentences: NeuroX needs `--sentence-map occurrences`")
+        console.note(
+            "repeated sentences: NeuroX needs `--sentence-map occurrences`, as of `elmo convert`"
+        )
     if has_map and has_blank_lines:
         console.note("blank lines: NeuroX needs a text without them")
     if n_rows_left_out:

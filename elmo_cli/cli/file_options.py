@@ -1,4 +1,4 @@
-"""The options of an embeddings file that a command writes: its path and its compression."""
+"""Options of an embeddings file that a command writes: its path, sentence map and compression."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Collection
 import click
 
 from elmo_cli.cli.click_options import FILE, Option, refuse_url, value
+from elmo_cli.embed.settings import SENTENCE_MAPS
 from elmo_cli.errors import UsageError
 from elmo_cli.store.file_formats import PARQUET, FileFormat, format_of_output
 
@@ -25,6 +26,18 @@ def embeddings_output(written: Collection[FileFormat], description: str) -> Opti
     return value(
         "Output", "-o, --output FILE", description, required=True, callback=check, type=FILE
     )
+
+
+def sentence_map_option(default: str | None = None) -> Option:
+    """The entries for equal sentences; those of FILE without a `default`."""
+    description = (
+        "Entries of the mapping from sentences to keys for equal sentences: the last, as in "
+        "AllenNLP, or all occurrences, as NeuroX expects."
+    )
+    if default is None:
+        description += "  [default: those of FILE]"
+    choices = click.Choice(SENTENCE_MAPS)
+    return value("Output", "--sentence-map ENTRIES", description, type=choices, default=default)
 
 
 compression_option: Option = value(

@@ -30,6 +30,7 @@ def convert(
     layout: str | None = None,
     dtype: str | None = None,
     layers: str | None = None,
+    sentence_map: str | None = None,
     compression: str = "none",
     overwrite: bool = False,
 ) -> dict[str, Any]:
@@ -39,6 +40,7 @@ def convert(
     suffix of `out` decides the format.
 
     Args:
+        sentence_map: as in `FileSpec`.
         compression: of Parquet: "none" or "zstd".
     Returns:
         output, layout, dtype, sentences, tokens, bytes, sentence_map, warnings.
@@ -54,7 +56,7 @@ def convert(
         target = _target_layout(source, layout or source.layout)
         selection = _layer_selection(source, target, layers)
         kept_dtype = _kept_dtype(source, target, format_of_output(out))
-        spec = _target_spec(source, target, dtype or kept_dtype, selection)
+        spec = _target_spec(source, target, dtype or kept_dtype, selection, sentence_map)
         summary = write_derived_file(
             out,
             spec,
@@ -140,17 +142,27 @@ def _layer_selection(
 
 
 def _target_spec(
-    source: Embeddings, target: Layout, dtype: str, selection: LayerSelection | None
+    source: Embeddings,
+    target: Layout,
+    dtype: str,
+    selection: LayerSelection | None,
+    sentence_map: str | None,
 ) -> FileSpec:
     """The settings of the new file."""
     can_choose_keys = target.supports_sentence_keys
     is_keyed_by_name = target.keyed_by == "name"
     has_map = can_choose_keys and not is_keyed_by_name and _has_lines(source)
+    if sentence_map is None:
+        sentence_map = source.spec.sentence_map if has_map and source.attributes else "last"
+    elif sentence_map != "last" and can_choose_keys and not has_map:
+        problem = "has no lines for a mapping from sentences to keys"
+        hint = "embed the text with `sentence_map`, or leave it out"
+        raise UsageError(problem, hint, where=source.path)
     spec = FileSpec(
         layout=target.name,
         keys="sentence" if can_choose_keys and is_keyed_by_name else "number",
         forget_sentences=can_choose_keys and not is_keyed_by_name and not has_map,
-        sentence_map=source.spec.sentence_map if has_map and source.attributes else "last",
+        sentence_map=sentence_map,
         dtype=dtype,
         first_sentence=source.first_sentence,
         run_settings=_run_settings(source, dtype, selection),

@@ -158,7 +158,7 @@ def _shown(value: Any) -> str:
 
 def other_attributes(attributes: Mapping[str, Any], spec: FileSpec) -> dict[str, Any]:
     """The attributes of a file of ours that are no settings and not the writer's."""
-    own = _WRITER_ATTRIBUTES | spec.to_attributes().keys()
+    own = _WRITER_ATTRIBUTES.union(_OWN_SETTINGS, spec.run_settings)
     return {name: value for name, value in attributes.items() if name not in own}
 
 

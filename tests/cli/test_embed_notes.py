@@ -8,7 +8,9 @@ import pytest
 from command_line import made
 
 TREE = "1\tgo\t_\n2-3\tau\t_\n2\ta\t_\n3\tle\t_\n3.1\tx\t_\n\n"
-REPEATED_NOTE = "repeated sentences: NeuroX needs `--sentence-map occurrences`"
+REPEATED_NOTE = (
+    "repeated sentences: NeuroX needs `--sentence-map occurrences`, as of `elmo convert`"
+)
 BLANK_NOTE = "blank lines: NeuroX needs a text without them"
 ROWS_NOTE = (
     "4 rows of multiword tokens or empty nodes left out: structural-probes needs `--rows all`"

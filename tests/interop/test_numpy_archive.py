@@ -58,12 +58,9 @@ def test_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write_archive(path, "a.npz", dtype="int8")
     with pytest.raises(UsageError, match="`layers=7`"):
         write_archive(path, "a.npz", layers="7")
-    refused(
-        elmo("convert", path, "-o", "a.npz", "--layout", "flat"),
-        2,
-        "--layout: has no effect for .npz",
-        "leave it out",
-    )
+    for option in ("--layout flat", "--sentence-map last"):
+        done = elmo("convert", path, "-o", "a.npz", *option.split())
+        refused(done, 2, f"{option.split()[0]}: has no effect for .npz", "leave it out")
     assert not Path("a.npz").exists()
     Path("a.npz").touch()
     with pytest.raises(OutputError, match="exists"):

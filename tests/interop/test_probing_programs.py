@@ -16,15 +16,20 @@ LINES = ("The cat sat .", "Yes .", "The cat sat .", "Yes . (Occurrence 2)", "Yes
 
 
 @pytest.mark.filterwarnings("ignore:Creating a tensor from a list:UserWarning")
+@pytest.mark.parametrize("is_converted", [False, True])
 def test_neurox_reads_repeated_sentences(
-    tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
+    is_converted: bool, tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loader = pytest.importorskip("neurox.data.loader")
     monkeypatch.chdir(tmp_path)
     text = "".join(f"{line}\n" for line in LINES)
     Path("corpus.txt").write_text(text, encoding="utf-8")
-    options = ("--sentence-map", "occurrences", "-o", "corpus.hdf5", "-m", tiny)
-    made("embed", "corpus.txt", *options)
+    options = ("--sentence-map", "occurrences", "-o", "corpus.hdf5")
+    if is_converted:
+        made("embed", "corpus.txt", "-o", "lines.hdf5", "-m", tiny)
+        made("convert", "lines.hdf5", *options)
+    else:
+        made("embed", "corpus.txt", *options, "-m", tiny)
     activations, n_layers = loader.load_activations("corpus.hdf5")
     tokens = loader.load_data("corpus.txt", "corpus.txt", activations, 512)
     assert tokens["source"] == [line.split() for line in LINES]

@@ -189,7 +189,13 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "a.vec: " in done.err
     assert list(read_text(Path("a.vec")))[:2] == [".", "Yes"]
     refused(elmo("convert", "a.hdf5", "-o", "a.vec"), 1, "a.vec: exists", "--overwrite")
-    options = ("--layers top", "--dtype float16", "--layout flat", "--compression zstd")
+    options = (
+        "--layers top",
+        "--dtype float16",
+        "--layout flat",
+        "--compression zstd",
+        "--sentence-map last",
+    )
     for option in options:
         done = elmo("convert", "a.hdf5", "-o", "b.vec", *option.split())
         refused(done, 2, f"{option.split()[0]}: has no effect", "leave it out")
