@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import fields
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
@@ -66,19 +67,60 @@ def _task_names() -> list[str]:
     return list(TASKS)
 
 
+def _preset_names() -> list[str]:
+    from elmo_cli.tasks.settings import PRESETS
+
+    return list(PRESETS)
+
+
+def _prediction_formats() -> list[str]:
+    from elmo_cli.tasks.settings import PREDICTION_FORMATS
+
+    return list(PREDICTION_FORMATS)
+
+
 def _layout_names() -> list[str]:
     from elmo_cli.store.layouts import LAYOUTS
 
     return list(LAYOUTS)
 
 
+def _device_names() -> list[str]:
+    from elmo_cli.engine.names import DEVICES
+
+    return list(DEVICES)
+
+
+def _column_names() -> list[str]:
+    from elmo_cli.text.conll import CONLLU_COLUMNS
+
+    return list(CONLLU_COLUMNS)
+
+
+def _encoding_names() -> list[str]:
+    """The encodings of text that come with Python, with hyphens."""
+    from encodings.aliases import aliases
+
+    names = []
+    for name in sorted(set(aliases.values())):
+        with suppress(LookupError):  # of another operating system, or no encoding of text
+            "".encode(name)
+            names.append(name.replace("_", "-"))
+    return names
+
+
 # The types of options and arguments that the shell completes.
+COLUMN = CompletedText(names=_column_names)
+DEVICE = CompletedText(names=_device_names)
+ENCODING = CompletedText(names=_encoding_names)
 FILE = CompletedText(paths="file")
 FOLDER = CompletedText(paths="dir")
 LAYERS = CompletedText(names=lambda: ["all", "top", "average", "sum"])
 LAYOUT = CompletedText(names=_layout_names)
 MODEL = CompletedText(names=_model_names)
 MODEL_OR_FILE = CompletedText(names=_model_names, paths="file")
+PREDICTION_FORMAT = CompletedText(names=_prediction_formats)
+PRESET = CompletedText(names=_preset_names)
 TASK = CompletedText(names=_task_names)
 
 

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from elmo_cli.cli import console, options, plot_options
-from elmo_cli.cli.click_options import FILE, MODEL_OR_FILE, argument, command, flag, together, value
+from elmo_cli.cli.click_options import (
+    FILE,
+    MODEL_OR_FILE,
+    CompletedText,
+    argument,
+    command,
+    flag,
+    together,
+    value,
+)
 from elmo_cli.cli.kwic import as_facts, in_context, print_in_context
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.messages import plural
@@ -42,9 +51,10 @@ _search_options = together(
           type=FILE),
     options.layer_option("Search"),
     value("Search", "--occurrence N|all", "Occurrence of a WORD to search with, counted from 1, or "
-          "all.  [default: the first 5]", callback=_occurrence),
+          "all.  [default: the first 5]", callback=_occurrence,
+          type=CompletedText(names=lambda: ["all"])),
     value("Search", "--text TEXT", "Sentence to search with, the word in brackets: 'she sat on the "
-          "[bank]'. May be repeated.", multiple=True, type=FILE),
+          "[bank]'. May be repeated.", multiple=True),
     value("Search", "-m, --model NAME|PATH",
           "Model for --text.  [default: the model that FILE records]", type=MODEL_OR_FILE),
     value("Search", "-k, --count N", "Number of neighbors per query.",

@@ -15,6 +15,9 @@ from click.core import ParameterSource
 
 from elmo_cli.cli import console
 from elmo_cli.cli.click_options import (
+    COLUMN,
+    DEVICE,
+    ENCODING,
     FILE,
     MODEL_OR_FILE,
     Option,
@@ -106,7 +109,8 @@ general_options: Option = together(quiet_option, json_option)
 texts_argument = partial(argument, nargs=-1, type=FILE)
 # fmt: off
 encoding_option: Option = value(
-    "Input", "--encoding NAME", "Character encoding of the input.", default="utf-8"
+    "Input", "--encoding NAME", "Character encoding of the input.", default="utf-8",
+    type=ENCODING,
 )
 _on_error_option: Option = value(
     "Input", "--on-error ACTION", "On an unreadable line: stop, or skip it and exit with code 3.",
@@ -139,7 +143,8 @@ label_options: Option = together(
           "of labels per sentence), conll or conllu.",
           type=click.Choice(["auto", "plain", "conll", "conllu"]), default="auto"),
     value("Input", "--label-column COLUMN", "Label column of conll and conllu: a number from 1, -1 "
-          "for the last, or in conllu a name such as upos.  [default: xpos in conllu, else -1]"),
+          "for the last, or in conllu a name such as upos.  [default: xpos in conllu, else -1]",
+          type=COLUMN),
     value("Input", "--column N", "Token column of conll and conllu LABELS, from 1; -1 is the "
           "last.  [default: that of the text of the vectors]", "token_column", type=int),
     encoding_option,
@@ -314,6 +319,7 @@ device_option: Option = value(
     envvar="ELMO_DEVICE",
     default="auto",
     callback=_device,
+    type=DEVICE,
 )
 
 

@@ -105,7 +105,7 @@ _senses_options = together(
     value("Input", "--clusters N", "Number of clusters, up to 6.  [default: the number with the "
           "highest silhouette score]", type=click.IntRange(1, 6)),
     value("Input", "--labels LABELS", "Color points by the labels in this file, one per token of "
-          "FILE, instead of by cluster."),
+          "FILE, instead of by cluster.", type=FILE),
     options.label_options,
 )
 # fmt: on

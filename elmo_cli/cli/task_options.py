@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import FOLDER, MODEL_OR_FILE, Option, together, value
+from elmo_cli.cli.click_options import (
+    FOLDER,
+    MODEL_OR_FILE,
+    PREDICTION_FORMAT,
+    Option,
+    together,
+    value,
+)
 from elmo_cli.cli.lm_training import ConsoleReporter
 from elmo_cli.cli.options import (
     ProcessorOptions,
@@ -30,7 +37,7 @@ _FORMAT = (
     "of each task.  [default: depends on the task]"
 )
 model_option: Option = value("Data", "-m, --model NAME|PATH", _MODEL, type=MODEL_OR_FILE)
-format_option: Option = value("Output", "--output-format FORMAT", _FORMAT)
+format_option: Option = value("Output", "--output-format FORMAT", _FORMAT, type=PREDICTION_FORMAT)
 compute_options: Option = together(device_option, threads_option_with("1"))
 
 

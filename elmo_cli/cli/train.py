@@ -13,6 +13,7 @@ from elmo_cli.cli import console, options, task_options
 from elmo_cli.cli.click_options import (
     FILE,
     FOLDER,
+    PRESET,
     TASK,
     GroupedCommand,
     argument,
@@ -46,7 +47,7 @@ _data_options = together(
 )
 _setting_options = together(
     _setting("--preset NAME",
-             "Named group of settings, such as paper (the published sizes)."),
+             "Named group of settings, such as paper (the published sizes).", type=PRESET),
     _setting("--elmo LAYERS",
              "ELMo layers: all (a learned weighted sum), last, type (the token layer) or none.",
              "elmo_layers", type=click.Choice(["all", "last", "type", "none"])),

@@ -28,6 +28,9 @@ TASKS = {
     "srl": "semantic roles of given predicates: JSON lines",
 }
 
+PRESETS = ("paper",)  # names of groups of settings; not every task has all of them
+PREDICTION_FORMATS = ("conll", "json", "jsonl")  # of which a task has some
+
 
 def probability(default: float) -> Any:
     """Declare a dataclass field for a dropout probability."""

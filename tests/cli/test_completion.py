@@ -7,13 +7,17 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
+from elmo_cli.cli.main import cli
 from elmo_cli.pretrained.catalogue import CATALOGUE
 from elmo_cli.store.layouts import LAYOUTS
-from elmo_cli.tasks.settings import TASKS
+from elmo_cli.tasks.settings import PREDICTION_FORMATS, PRESETS, TASKS
+from elmo_cli.tasks.task import load_task
 from elmo_cli.text.input_settings import FORMATS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "completion.md"
@@ -54,11 +58,66 @@ def completed(line: str) -> list[str]:
         ("elmo embed x --input-format ", FORMATS),
         ("elmo models pull ", [model.name for model in CATALOGUE]),
         ("elmo train ", TASKS),
+        ("elmo train ner --preset ", ["paper"]),
+        ("elmo predict ner/ x --output-format ", ["conll", "json", "jsonl"]),
+        ("elmo embed x --device ", ["auto", "cpu", "cuda", "mps"]),
+        ("elmo embed x --encoding utf-16", ["utf-16", "utf-16-be", "utf-16-le"]),
+        ("elmo probe --label-column x", ["xpos"]),
+        ("elmo neighbors x the --occurrence ", ["all"]),
+        ("elmo convert x --sentence-map ", ["last", "occurrences"]),
     ],
 )
 def test_all_values_are_completed_without_torch(line: str, values: list[str]) -> None:
     """torch takes more than a second, for which nobody waits who has pressed Tab."""
     assert completed(line) == [f"plain,{value}" for value in values]
+
+
+# Their values are no names and no paths: words of a text, keys, addresses, and settings of a task,
+# whose values the task parses.
+FREE_TEXTS = {
+    "embed": {"--shard", "--ray-address"},
+    "neighbors": {"queries", "--text"},
+    "kwic": {"word"},
+    "senses": {"--word"},
+    "similarity": {"first", "second"},
+    "tree": {"--sentence"},
+    "train": {
+        "--batch-size",
+        "--epochs",
+        "--fraction",
+        "--learning-rate",
+        "--patience",
+        "--seed",
+        "--set",
+    },
+}
+
+
+def parameters_without_completion(command: click.Command) -> Iterator[tuple[str, str]]:
+    """The command and the name of each parameter of text whose values nothing completes."""
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from parameters_without_completion(found)
+        return
+    for parameter in command.params:
+        if type(parameter.type) is type(click.STRING):
+            yield str(command.name), parameter.opts[-1]
+
+
+def test_every_value_that_is_a_name_or_a_path_is_completed() -> None:
+    found: dict[str, set[str]] = {}
+    for command, parameter in parameters_without_completion(cli):
+        found.setdefault(command, set()).add(parameter)
+    assert found == FREE_TEXTS
+
+
+def test_presets_and_formats_of_tasks_are_known_without_torch() -> None:
+    tasks = [load_task(name) for name in TASKS]
+    assert {preset for task in tasks for preset in task.presets} == set(PRESETS)
+    assert {name for task in tasks for name in task.formats} == set(PREDICTION_FORMATS)
 
 
 def test_commands_and_options_are_completed() -> None:
