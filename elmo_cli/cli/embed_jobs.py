@@ -199,7 +199,8 @@ def write_shards(
     n_done = f"{len(facts['shards']):,} of {plural(len(result.pieces), 'shard')}"
     computed = plural(facts["computed_tokens"], "token")
     console.note(f"{folder}: {n_done}; {computed} in {seconds:.1f} s")
-    note_programs(job, [result.report])
+    lacks_equal_lines = any(piece.lacks_equal_lines for piece in result.pieces)
+    note_programs(job, [result.report], lacks_equal_lines=lacks_equal_lines)
     console.print_result(facts)
     _refuse_missing(folder, result)
     _suggest_merge(folder, facts["shards"][0])

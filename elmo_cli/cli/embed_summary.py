@@ -46,14 +46,19 @@ def note_programs(
     has_blank_lines = job.text.blank == "keep" and any(report.blank_lines for report in reports)
     n_rows_left_out = sum(report.rows_left_out for report in reports)
     if lacks_equal_lines:
-        console.note(
-            "repeated sentences: NeuroX needs `--sentence-map occurrences`, as of `elmo convert`"
-        )
+        note_equal_lines()
     if has_map and has_blank_lines:
         console.note("blank lines: NeuroX needs a text without them")
     if n_rows_left_out:
         left_out = f"{plural(n_rows_left_out, 'row')} of multiword tokens or empty nodes left out"
         console.note(f"{left_out}: structural-probes needs `--rows all`")
+
+
+def note_equal_lines() -> None:
+    """Print that a sentence map has one entry for several sentences."""
+    console.note(
+        "repeated sentences: NeuroX needs `--sentence-map occurrences`, as of `elmo convert`"
+    )
 
 
 def print_summaries(jobs: Sequence[EmbedJob], summaries: Sequence[RunSummary]) -> None:

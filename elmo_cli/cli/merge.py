@@ -43,6 +43,7 @@ def merge(**values: Any) -> None:
       elmo embed corpus.txt --shard 2/2 -o part-2.hdf5
       elmo merge part-*.hdf5 -o corpus.hdf5
     """
+    from elmo_cli.cli.embed_summary import note_equal_lines
     from elmo_cli.isolate import run_isolated
     from elmo_cli.store.shards import merge_shards
 
@@ -55,8 +56,11 @@ def merge(**values: Any) -> None:
         overwrite=chosen.overwrite,
     )
     facts = run_isolated(merge_isolated, chosen.shards, EmbeddingsFileError)
+    lacks_equal_lines = facts.pop("lacks_equal_lines")
     console.print_result(facts)
     sentences = plural(facts["sentences"], "sentence")
     tokens = plural(facts["tokens"], "token")
     shards = plural(len(chosen.shards), "shard")
     console.note(f"{chosen.output}: {sentences}, {tokens} from {shards}")
+    if lacks_equal_lines:
+        note_equal_lines()

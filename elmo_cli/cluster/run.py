@@ -64,6 +64,7 @@ class Piece:
         number: from 1.
         name: of the shard.
         block_numbers: in the whole text; empty in the middle of a long document.
+        lacks_equal_lines: as in `RunSummary`; False if the shard existed.
         worker: host:pid of the process that computed the shard; "" if it existed, or is missing.
         error, hint: why the shard is missing; "" if it exists.
     """
@@ -74,6 +75,7 @@ class Piece:
     block_numbers: range
     n_sentences: int
     n_tokens: int
+    lacks_equal_lines: bool = False
     worker: str = ""
     error: str = ""
     hint: str = ""
@@ -231,8 +233,12 @@ class EmbedWorker:
         piece, blocks = work
         with open_shard_folder(self._job.output).writing(piece.name) as path:
             job = replace(self._job, output=str(path), shard=(piece.number, piece.n_pieces))
-            write_shard(job, self._embedder, self._scan, blocks)
-        return replace(piece, worker=f"{socket.gethostname()}:{os.getpid()}")
+            summary = write_shard(job, self._embedder, self._scan, blocks)
+        return replace(
+            piece,
+            lacks_equal_lines=summary.lacks_equal_lines,
+            worker=f"{socket.gethostname()}:{os.getpid()}",
+        )
 
     @cached_property
     def _embedder(self) -> Embedder:

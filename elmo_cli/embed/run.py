@@ -145,7 +145,9 @@ def make_embedder(job: EmbedJob, bilm: BiLM | None = None) -> Embedder:
     return embedder
 
 
-def write_shard(job: EmbedJob, embedder: Embedder, scan: TextScan, blocks: Iterable[Block]) -> None:
+def write_shard(
+    job: EmbedJob, embedder: Embedder, scan: TextScan, blocks: Iterable[Block]
+) -> RunSummary:
     """Write the file of a shard from blocks that were read elsewhere.
 
     Args:
@@ -155,4 +157,4 @@ def write_shard(job: EmbedJob, embedder: Embedder, scan: TextScan, blocks: Itera
     run = EmbedRun(
         job, embedder, scan, InputReport(), on_progress=_ignore_progress, warn=_ignore_warning
     )
-    run.write(blocks)
+    return run.write(blocks)

@@ -49,7 +49,8 @@ def write_derived_file(
             to count the bytes to store: the file then has the bytes of one that `embed` writes.
         compression: one of those of the format.
     Returns:
-        output, layout, dtype, sentences, tokens, bytes, sentence_map.
+        output, layout, dtype, sentences, tokens, bytes, sentence_map; and lacks_equal_lines, as
+        in `EmbeddingsWriter`.
     """
     file_format = format_of_output(out)
     file_format.check(spec.dtype, compression)
@@ -76,6 +77,9 @@ def write_derived_file(
                 new_file = new_output_file(temporary, spec, ValueSink(n_rows, put, n_bytes))
             with new_file as output:
                 _write(output, spec, sentences, attributes)
+            lacks_equal_lines = (
+                output.line_check is not None and output.line_check.lacks_equal_lines
+            )
             os.fsync(lock.descriptor)
             publish(temporary, out, overwrite=overwrite, hint="`overwrite=True` replaces it")
         except BaseException:
@@ -92,6 +96,7 @@ def write_derived_file(
             "tokens": written.attributes["tokens"],
             "bytes": Path(out).stat().st_size,
             "sentence_map": written.reader.has_map,
+            "lacks_equal_lines": lacks_equal_lines,
         }
 
 

@@ -101,7 +101,8 @@ def merge_shards(
         out: the file; its suffix decides its format, whatever that of the shards is.
         compression: of Parquet: "none" or "zstd".
     Returns:
-        shards, output, layout, sentences, tokens, bytes.
+        shards, output, layout, sentences, tokens, bytes; and lacks_equal_lines, as in
+        `EmbeddingsWriter`.
     Raises:
         EmbeddingsFileError: a shard is missing, given twice, unfinished, of another run, or does
             not hold what it says of itself.
@@ -124,7 +125,7 @@ def merge_shards(
         overwrite=overwrite,
         compression=compression,
     )
-    names = ("output", "layout", "sentences", "tokens", "bytes")
+    names = ("output", "layout", "sentences", "tokens", "bytes", "lacks_equal_lines")
     return {"shards": len(shards), **{name: summary[name] for name in names}}
 
 

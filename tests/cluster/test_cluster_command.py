@@ -99,6 +99,31 @@ def test_rows_and_the_sentence_map_are_those_of_one_process() -> None:
     assert done.err.count("3 rows of multiword tokens or empty nodes left out") == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "words", "is_in_a_shard", "is_repeated"),
+    [
+        ("one\ntwo\none\n", "", True, True),
+        ("one\ntwo\nthree\nfour\nfive\nsix\none\n", "", False, True),  # in another shard
+        ("one\ntwo\n", "", False, False),
+        ("one\ntwo\none\n", "--sentence-map occurrences", False, False),
+        ("one\ntwo\none\n", "--forget-sentences", False, False),
+        ("one\ntwo\none\n", "--layout flat", False, False),
+    ],
+)
+def test_repeated_sentences_are_noted_once(
+    text: str, words: str, is_in_a_shard: bool, is_repeated: bool
+) -> None:
+    """Of a shard by the run, of the whole text by `merge`, and in no JSON."""
+    note = "repeated sentences: NeuroX needs `--sentence-map occurrences`"
+    Path("text.txt").write_text(text)
+    done = made("embed", "text.txt", "-o", "shards/", "--ray", *words.split())
+    assert done.err.count(note) == is_in_a_shard
+    merged = made(*command_in(done.err.splitlines()[-1])[1:], "--json")
+    assert merged.err.count(note) == is_repeated
+    facts = json.loads(merged.out)
+    assert all(f"`{name}`" in documented("merge") for name in facts)
+
+
 def test_the_text_is_read_with_the_limits_of_the_model(scene: Any) -> None:
     """A token of 30 letters has 60 bytes; a model that reads bytes would cut it."""
     text = f"{'я' * 30} {'s' * 19}\n"
