@@ -7,7 +7,7 @@ A file has the columns of `RowGroupWriter`, the settings of the run as metadata 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -71,6 +71,7 @@ class ParquetOutput:
         self._is_per_sentence = spec.pooled or self._layout.unit == "types"
         self._facts = RecordedFacts(spec, self._layout, path.parent)
         self._sentences = SentenceColumns(path.parent, has_tokens=self._is_per_sentence)
+        self._vectors: list[str] = []  # names of the columns of vectors
         self._rows: RowGroupWriter | None = None
         self._has_tokens = True  # of all sentences so far
 
@@ -89,7 +90,8 @@ class ParquetOutput:
         has_layers = array.ndim > n_axes_of_layer
         layers = list(array) if has_layers else [array]
         if self._rows is None:
-            self._rows = self._begin(self._vector_names(len(layers), has_layers), array.shape[-1])
+            self._vectors = self._vector_names(len(layers), has_layers)
+            self._rows = self._begin(array.shape[-1])
         if self._is_per_sentence:
             layers = [layer[np.newaxis] for layer in layers]
         self._rows.add(self._key(sentence), self._strings(sentence), layers, where=sentence.where)
@@ -101,7 +103,7 @@ class ParquetOutput:
     def finish(self, attributes: Mapping[str, Any]) -> None:
         """Write the last rows, the index of sentences and all attributes."""
         if self._rows is None:
-            self._rows = self._begin((), 0)
+            self._rows = self._begin(dim=0)
         rows = self._rows
         rows.write_last_group()
         index = IndexWriter(rows.sink)
@@ -116,7 +118,7 @@ class ParquetOutput:
                 index.add(f"{ATTRIBUTE}{name}", value)
             else:
                 facts[name] = value
-        index_json = index.to_json(has_tokens=self._has_tokens)
+        index_json = index.to_json(has_tokens=self._has_tokens, vectors=self._vectors)
         rows.finish({"elmo": json.dumps(facts), "elmo_index": index_json})
         self._rows = None
 
@@ -127,11 +129,11 @@ class ParquetOutput:
         if self._rows is not None:
             self._rows.abandon()
 
-    def _begin(self, vectors: Sequence[str], dim: int) -> RowGroupWriter:
+    def _begin(self, dim: int) -> RowGroupWriter:
         columns = TableColumns(
             is_named=self._layout.keyed_by == "name",
             is_per_sentence=self._is_per_sentence,
-            vectors=tuple(vectors),
+            vectors=tuple(self._vectors),
             dim=dim,
             dtype=self._spec.dtype,
         )
@@ -163,8 +165,9 @@ class ParquetOutput:
             return list(tokens) if is_known else [None] * len(tokens)
         if any(tokens):
             return [sentence.text or " ".join(tokens)]
-        # What has no tokens may be a blank line, in the layouts that have them.
-        is_numbered = self._layout.keyed_by == "number"
-        is_blank = not tokens and is_numbered and not self._spec.forget_sentences
-        is_named_by_text = sentence.text == self._key(sentence)
-        return ["" if is_blank else None if is_named_by_text else sentence.text or None]
+        if sentence.text:
+            is_named_by_text = sentence.text == self._key(sentence)
+            return [None if is_named_by_text else sentence.text]
+        # What has no text is a blank line, unless the layout does not record lines.
+        is_recorded = self._layout.records_lines and not self._spec.forget_sentences
+        return ["" if is_recorded and not tokens else None]

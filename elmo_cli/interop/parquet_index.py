@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,13 +62,15 @@ class IndexWriter:
             "crc32": crc32,
         }
 
-    def to_json(self, *, has_tokens: bool) -> str:
+    def to_json(self, *, has_tokens: bool, vectors: Sequence[str]) -> str:
         """The metadata that lists the arrays.
 
         Args:
             has_tokens: whether the tokens of all sentences are recorded.
+            vectors: names of the columns of vectors.
         """
-        return json.dumps({"has_tokens": has_tokens, "arrays": self._entries})
+        content = {"has_tokens": has_tokens, "vectors": list(vectors), "arrays": self._entries}
+        return json.dumps(content)
 
 
 class SentenceIndex:
@@ -78,6 +80,7 @@ class SentenceIndex:
         content: what `IndexWriter.to_json` gave.
     Attributes:
         has_tokens: whether the tokens of all sentences are recorded.
+        vectors: names of the columns of vectors.
     Raises:
         EmbeddingsFileError: the content is corrupt.
     """
@@ -89,6 +92,7 @@ class SentenceIndex:
         try:
             record = json.loads(content)
             self.has_tokens = record["has_tokens"] is True
+            self.vectors = list(record["vectors"])
             self._entries.update(record["arrays"])
         except (KeyError, TypeError, ValueError, RecursionError):
             raise self.corrupt() from None

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from elmo_cli.arrays import AnyArray, Int64Array
-from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.errors import EmbeddingsFileError, InputError, UsageError
 from elmo_cli.hdf5 import reading
 from elmo_cli.interop.parquet_index import ATTRIBUTE, IndexRows, SentenceIndex
-from elmo_cli.interop.parquet_rows import EXTRA, LAYER, VECTOR
+from elmo_cli.interop.parquet_rows import EXTRA, LAYER, TOKEN, VECTOR
 from elmo_cli.messages import CORRUPT_HINT, plural
 from elmo_cli.requirements import import_program
 from elmo_cli.store.layouts import (
@@ -100,6 +100,8 @@ class ParquetReader(FlatReader):
         super().__init__(layout, file, attributes)
         self._is_per_sentence = self.pooled or layout.unit == "types"
         self._columns = _VectorColumns(file)
+        if not self._is_per_sentence:
+            _check_tokens(file)
         metadata = file.table.metadata
         sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
         self._group_ends: Int64Array = np.cumsum(sizes, dtype=np.int64)
@@ -110,6 +112,8 @@ class ParquetReader(FlatReader):
         if metadata.num_rows != n_rows:
             found = plural(metadata.num_rows, "row")
             raise self.corrupt(f"it has {found}, expected {n_rows:,}")
+        if len(self):
+            self._name(0)  # which the layout may not be able to make
 
     @property
     def records(self) -> frozenset[str]:
@@ -165,7 +169,10 @@ class ParquetReader(FlatReader):
         info = self.info(position)
         if not isinstance(self.layout, NameLayout):
             return info.text
-        return self.layout.dataset_name(info.sentence(self._integer("keys", position)))
+        try:
+            return self.layout.dataset_name(info.sentence(self._integer("keys", position)))
+        except (InputError, UsageError) as error:
+            raise self.corrupt(f"sentence {position}: {error.problem}") from None
 
     def key(self, handle: Handle) -> int | str:  # type: ignore[override]
         name = self._name(int(handle)) if isinstance(self.layout, NameLayout) else None
@@ -189,7 +196,7 @@ class ParquetReader(FlatReader):
         else:
             strings = []
             for group, rows in self._parts(begin, end):
-                strings += self._column(group, "token")[rows]
+                strings += self._column(group, TOKEN)[rows]
         tokens = tuple(string or "" for string in strings)
         if any(tokens):
             return tokens
@@ -246,7 +253,7 @@ class ParquetReader(FlatReader):
             with self._reading(f"column {name!r} of row group {group}"):
                 column = self.file.table.read_row_group(group, columns=[name], use_threads=False)
                 values = column.column(0).combine_chunks()
-                if name == "token":
+                if name == TOKEN:
                     content[name] = values.to_pylist()
                 else:
                     floats = _numbers(values.flatten(), self._columns.dtype)
@@ -275,6 +282,15 @@ def _numbers(array: Any, dtype: np.dtype[Any]) -> AnyArray:
     return numbers
 
 
+def _check_tokens(file: OpenParquet) -> None:
+    """Raise an EmbeddingsFileError unless there is one column of tokens, and it has strings."""
+    with reading(file.filename, EmbeddingsFileError):
+        kinds = [str(field.type) for field in file.table.schema_arrow if field.name == TOKEN]
+    if kinds != ["string"]:
+        problem = f"its column {TOKEN!r} is {' and '.join(kinds) or 'missing'}, expected string"
+        raise EmbeddingsFileError(problem, CORRUPT_HINT, where=file.filename)
+
+
 class _VectorColumns:
     """The columns of vectors of an open file.
 
@@ -290,6 +306,10 @@ class _VectorColumns:
             schema = file.table.schema_arrow
         fields = [field for field in schema if field.name == VECTOR or field.name.startswith(LAYER)]
         self.names = [str(field.name) for field in fields]
+        if self.names != file.index.vectors:
+            found = f"its columns of vectors are {', '.join(self.names) or 'missing'}"
+            problem = f"{found}, expected {', '.join(map(str, file.index.vectors))}"
+            raise EmbeddingsFileError(problem, CORRUPT_HINT, where=file.filename)
         self.are_layers = self.names != [VECTOR]
         self.dim = 0
         self.dtype = np.dtype("f4")

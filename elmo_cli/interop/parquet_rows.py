@@ -18,6 +18,7 @@ from elmo_cli.store.spec import DTYPES
 ROWS = 4096  # of a row group
 EXTRA = "parquet"  # which installs pyarrow
 VECTOR = "vector"  # the column of vectors without an axis of layers
+TOKEN = "token"
 LAYER = "layer_"  # the columns of layers, before their numbers
 _MAX_INT32 = (1 << 31) - 1
 
@@ -184,7 +185,7 @@ class RowGroupWriter:
             fields.append(arrow.field("text", arrow.string()))
         else:
             fields.append(arrow.field("position", arrow.int32(), nullable=False))
-            fields.append(arrow.field("token", arrow.string()))
+            fields.append(arrow.field(TOKEN, arrow.string()))
         value_type = arrow.float16() if columns.dtype == "float16" else arrow.float32()
         element = arrow.field("element", value_type, nullable=False)
         for name in columns.vectors:

@@ -138,6 +138,9 @@ def _count_types(source: Embeddings, min_count: int) -> _CountedTypes:
             kept.append((-count, word))
         else:
             n_left_out += 1
+    if not counts:
+        problem = "has no tokens"
+        raise UsageError(problem, "embed a text that is not empty", where=source.path)
     if not kept:
         problem = f"no type occurs at least {plural(min_count, 'time')}"
         raise UsageError(problem, "give a smaller `min_count`", where=source.path)

@@ -107,6 +107,9 @@ def find_layer(embeddings: Embeddings, layer: int | str | None) -> int | str:
     if layer is None:
         numbers = stored_layers(embeddings)
         return max(numbers) if numbers else embeddings.layers[0]
+    if not len(embeddings):
+        problem = "has no sentences, and so no layers"
+        raise UsageError(problem, "embed a text that is not empty", where=embeddings.path)
     if layer not in embeddings.layers:
         problem = f"`layer={layer}`: the file has {layer_list(embeddings.layers)}"
         hint = "choose a layer of the file, or embed the text with this layer"

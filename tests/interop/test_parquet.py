@@ -53,8 +53,15 @@ def test_there_and_back_again(name: str, tmp_path: Path) -> None:
     convert(tmp_path / "a.parquet", tmp_path / "b.hdf5")
     with open_embeddings(source) as first, open_embeddings(tmp_path / "a.parquet") as table:
         assert list(first) == list(table)
+        assert first.records == table.records
         for key in first:
             np.testing.assert_array_equal(first[key], table[key])
+        for index, layer in enumerate(first.layers):
+            assert table.layers[index] == layer
+            ours = [array for _, array in first.infos_and_layer(index)]
+            theirs = [array for _, array in table.infos_and_layer(index)]
+            for our_array, their_array in zip(ours, theirs, strict=True):
+                np.testing.assert_array_equal(our_array, their_array)
     same(tmp_path / "a.parquet", tmp_path / "b.hdf5")
 
 

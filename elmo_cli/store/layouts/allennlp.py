@@ -268,6 +268,7 @@ class AllenNlp(DatasetLayout):
     name = "allennlp"
     writer = SentenceMapWriter
     reader = SentenceMapReader
+    records_lines = True
     supports_sentence_keys = True
 
     def matches(self, file: h5py.File, sample: SampledDatasets) -> bool:

@@ -68,6 +68,7 @@ class Flat(RowLayout):
     writer = FlatWriter
     reader = FlatReader
     needs = frozenset({"tokens", "text order"})
+    records_lines = True
     supports_int8 = True
     tokens_first = True
     metadata_bytes = (36, 14)

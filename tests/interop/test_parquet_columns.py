@@ -1,0 +1,87 @@
+"""What the columns and the index of a Parquet file contain in unusual files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from store.embedding_files import NESTED, ONE, PROTEINS, RUN, array, lines, write
+
+from elmo_cli.interop import parquet_rows
+from elmo_cli.interop.parquet import new_output_file
+from elmo_cli.store.convert import convert
+from elmo_cli.store.layouts import layout_of_spec, spool
+from elmo_cli.store.reader import open_embeddings
+from elmo_cli.store.spec import FileSpec
+from elmo_cli.text.sentence import Sentence
+
+pytestmark = pytest.mark.interop
+
+parquet = pytest.importorskip("pyarrow.parquet")
+
+TOKENIZED = [
+    Sentence(("do", "n't"), 0, "don't", source="in.txt", line=1),
+    Sentence((), 1, "", source="in.txt", line=2),
+]
+
+
+@pytest.mark.parametrize(
+    ("sentences", "options", "texts"),
+    [
+        (TOKENIZED, {"layout": "allennlp"}, ["don't", ""]),
+        (TOKENIZED, {"layout": "allennlp", "forget_sentences": True}, [None, None]),
+        (TOKENIZED, {"layout": "flat"}, ["don't", ""]),
+        (TOKENIZED, {"layout": "bilm"}, [None, None]),
+        (TOKENIZED[:1], {"layout": "allennlp", "keys": "sentence"}, [None]),  # it is the key
+        (PROTEINS, {"layout": "seqvec"}, [None] * len(PROTEINS)),
+    ],
+)
+def test_the_text_of_pooled_files(
+    sentences: list[Sentence], options: dict[str, Any], texts: list[str | None], tmp_path: Path
+) -> None:
+    """The text as it was, "" for a blank line, and null where the file does not record it."""
+    source = write(tmp_path / "a.hdf5", sentences, pool=True, **options)
+    convert(source, tmp_path / "a.parquet")
+    column = parquet.read_table(tmp_path / "a.parquet").column("text")
+    assert column.to_pylist() == texts
+
+
+def test_numbers_of_sentences_with_names_count_from_the_first_of_a_shard(tmp_path: Path) -> None:
+    sentences = NESTED[3:]
+    source = write(tmp_path / "a.hdf5", sentences, layout="dygie", first_sentence=3, **ONE)
+    convert(source, tmp_path / "a.parquet")
+    with open_embeddings(source) as first, open_embeddings(tmp_path / "a.parquet") as second:
+        for embeddings in (first, second):
+            for sentence in sentences:
+                np.testing.assert_array_equal(embeddings[sentence.key], array(sentence, None))
+            for missing in (2, 3 + len(sentences)):
+                with pytest.raises(KeyError):
+                    embeddings[missing]
+
+
+def test_the_index_is_written_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spool, "_CHUNK_BYTES", 16)
+    source = write(tmp_path / "a.hdf5", lines(), layout="flat")
+    convert(source, tmp_path / "a.parquet")
+    with open_embeddings(source) as first, open_embeddings(tmp_path / "a.parquet") as second:
+        for sentence in lines():
+            assert first.tokens(sentence.key) == second.tokens(sentence.key) == sentence.tokens
+
+
+def test_a_file_whose_writer_has_failed_is_not_parquet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gets no footer, also when the writer of pyarrow is garbage."""
+    monkeypatch.setattr(parquet_rows, "ROWS", 4)
+    spec = FileSpec(layout="flat", run_settings=RUN)
+    layout = layout_of_spec(spec)
+    path = tmp_path / "a.parquet"
+    with pytest.raises(RuntimeError), new_output_file(path, spec, "none") as output:  # noqa: PT012
+        for sentence in lines():  # more than a row group
+            output.add(layout.store(sentence, array(sentence), spec))
+        raise RuntimeError
+    del output
+    assert path.read_bytes().startswith(b"PAR1")
+    assert not path.read_bytes().endswith(b"PAR1")
