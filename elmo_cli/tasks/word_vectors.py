@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,7 @@ _MAX_LINES = 10_000_000  # of a text file; the largest published one has 9 milli
 _MAX_STORED = 5_000_000  # words of a .npz file, all of which are kept
 _MAX_LINE = 1 << 20  # bytes
 _MAX_DIM = 10_000
+_HEADER = re.compile("([0-9]{1,9}) ([0-9]{1,9})")
 _HINT = "give GloVe or word2vec text (also .gz), or .npz with arrays `words` and `vectors`"
 
 
@@ -249,25 +251,53 @@ class _TextRow(NamedTuple):
         return vector
 
 
-def _read_rows(path: str) -> Iterator[_TextRow]:
-    """Yield the rows of a text file; the header line of word2vec and blank lines are skipped.
+@dataclass(frozen=True)
+class _Header:
+    """The first line of a text file of word2vec: the numbers of words and of values per word."""
 
-    The first vector determines the dimension, since words may contain spaces, as in GloVe 840B.
+    n_rows: int
+    dim: int
+
+    @classmethod
+    def parse(cls, line: str) -> _Header:
+        """Read the line, or raise a ValueError."""
+        match = _HEADER.fullmatch(line.rstrip())
+        if match is None:
+            raise ValueError("line 1: neither a word and its values nor a header of two numbers")
+        return cls(n_rows=int(match[1]), dim=int(match[2]))
+
+
+def _read_rows(path: str) -> Iterator[_TextRow]:
+    """Yield the rows of a text file; blank lines are skipped.
+
+    The first vector determines the dimension, since words may contain spaces, as in GloVe 840B. A
+    ValueError if the header line, which word2vec has, states another dimension or more rows.
     """
     dim = 0  # unknown
     max_splits = -1  # at all spaces
+    header: _Header | None = None
+    n_rows = 0
     for number, line in enumerate(_read_lines(path), 1):
         word, *values = line.rstrip().rsplit(" ", max_splits)
-        is_header = number == 1 and len(values) == 1
-        if is_header or not line.strip():
+        if number == 1 and len(values) == 1:
+            header = _Header.parse(line)
+            continue
+        if not line.strip():
             continue
         if dim == 0:
             dim = len(values)
             if dim == 0:
                 raise ValueError(f"line {number}: expected a word and its values")
             _check_dim(dim)
+            if header is not None and dim != header.dim:
+                stated = f"its header states {header.dim:,} values per word"
+                raise ValueError(f"{stated}, line {number} has {dim:,}")
             max_splits = dim
+        n_rows += 1
         yield _TextRow(number=number, word=word, values=values, dim=dim)
+    if header is not None and n_rows < header.n_rows:
+        stated = f"its header states {plural(header.n_rows, 'word')}"
+        raise ValueError(f"{stated}, but it has {n_rows:,}: it may be truncated")
 
 
 def _read_lines(path: str) -> Iterator[str]:

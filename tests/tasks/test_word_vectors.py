@@ -45,12 +45,23 @@ def test_word_vectors_are_read(name: str) -> None:
         (b"the 1 x\n", "line 1: could not convert string to float"),
         (b"the 1 1e9\n", "a value is not finite in float16"),
         (b"\xff\xfe the\n", "cannot be read as word vectors"),
+        (b"2 3\nthe 1 2\n", "its header states 3 values per word, line 2 has 2"),
+        (b"3 2\nthe 1 2\ncat 3 4\n", "its header states 3 words, but it has 2: it may be"),
+        (b"5 3\n", "its header states 5 words, but it has 0"),
+        (b"words values\nthe 1 2\n", "line 1: neither a word and its values nor a header"),
+        (b"-2 2\nthe 1 2\n", "line 1: neither"),
+        (b"2.0 2\nthe 1 2\n", "line 1: neither"),
     ],
 )
 def test_bad_word_vectors_are_refused(content: bytes, words: str) -> None:
     Path("bad.txt").write_bytes(content)
     with pytest.raises(InputError, match=words):
         WordVectors.read("bad.txt")
+
+
+def test_words_that_were_added_below_those_of_the_header_are_read() -> None:
+    Path("a.vec").write_text("2 2\nthe 1 2\n\ncat 3 4\nParis 5 6\n")
+    assert WordVectors.read("a.vec").words == ["the", "cat", "Paris"]
 
 
 def test_words_of_glove_may_contain_spaces() -> None:
@@ -178,7 +189,7 @@ def one_line() -> bytes:
 
 
 def many_lines() -> bytes:
-    return b"a 1\n" * 9_000_000
+    return b"a 1 2\n" * 9_000_000
 
 
 @pytest.mark.parametrize("make", [one_line, many_lines])
@@ -193,7 +204,7 @@ def test_compressed_text_that_expands_too_far_is_refused(
 
 def test_the_content_of_compressed_text_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elmo_cli.zip_files.MIN_LIMIT", 1 << 10)
-    Path("a.txt.gz").write_bytes(gzip.compress(b"a 1\n" * 100_000))
+    Path("a.txt.gz").write_bytes(gzip.compress(b"a 1 2\n" * 100_000))
     with pytest.raises(InputError, match="its content has more than"):
         WordVectors.read("a.txt.gz")
 
