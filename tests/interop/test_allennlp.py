@@ -7,6 +7,7 @@ import pickle
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -39,6 +40,7 @@ BATCHES = [
 HOSTS = (
     "https://allennlp.s3.amazonaws.com/models/elmo",
     "https://s3-us-west-2.amazonaws.com/allennlp/models/elmo",
+    "http://allennlp.s3.amazonaws.com/models/elmo",
 )
 MEDIUM = "2x2048_256_2048cnn_1xhighway"
 Files = tuple[Path, Path]
@@ -101,6 +103,7 @@ def test_zero_state_does_not_depend_on_batches_before(
     first = representation(elmo, IDS)
     representation(elmo, batch_to_ids(BATCHES[2]))
     close(representation(elmo, IDS), first)
+    assert elmo._elmo_lstm._elmo_lstm._states is None
     close(first[2], Embedder(tiny_bilm).embed(BATCHES[0][2]).mean(0))
     embedder = ElmoEmbedder(*files, state="zero")
     once = embedder.embed_sentence(["a", "cat"])
@@ -254,11 +257,27 @@ def test_arguments_that_are_refused(files: Files) -> None:
     with pytest.raises(AttributeError, match="needs a mask"):
         normalizing(layers)
     assert normalizing(layers, torch.zeros(1, 2)).isnan().all()
+    assert not normalizing(layers, torch.ones(1, 2)).any()  # equal values have no variance
     with pytest.warns(UserWarning, match="word_inputs without vocab_to_cache are ignored"):
         Elmo(*files, 1)(IDS, torch.ones(3, 4, dtype=torch.int64))
     for number in (2, -1):
         with pytest.raises(IndexError, match=f"words {number} to {number}, of a list of 2"):
             Elmo(*files, 1, vocab_to_cache=["x", "a"])(IDS, torch.full((3, 4), number))
+
+
+def test_word_inputs_that_are_ignored_do_not_change_the_shape(files: Files) -> None:
+    elmo = Elmo(*files, 1)
+    with pytest.warns(UserWarning, match="word_inputs without vocab_to_cache are ignored"):
+        output = elmo(IDS, torch.ones(1, 3, 4, dtype=torch.int64))
+    assert output["elmo_representations"][0].shape == (3, 4, 16)
+
+
+def test_a_token_may_have_an_id_of_padding(files: Files) -> None:
+    """As in AllenNLP, a token is padding if all of its ids are."""
+    ids = IDS.clone()
+    ids[:, :, 30] = 0
+    expected = Elmo(*files, 1)(IDS)["mask"]
+    assert torch.equal(Elmo(*files, 1)(ids * (IDS > 0))["mask"], expected)
 
 
 # -- words ----------------------------------------------------------------------------------------
@@ -283,6 +302,17 @@ def test_cached_words(requires_grad: bool, files: Files) -> None:
         assert gradient[1:].abs().sum(1).all()
     else:
         assert gradient is None
+    assert not elmo.get_parameter("_elmo_lstm._word_embedding.weight")[0].any()
+
+
+def test_vectors_of_words_alone_can_be_trained(files: Files) -> None:
+    """The fast engine would compute them without gradients."""
+    elmo = Elmo(*files, 1, dropout=0, vocab_to_cache=["", "the", "cat"], state="zero")
+    weight = elmo.get_parameter("_elmo_lstm._word_embedding.weight").requires_grad_()
+    numbers = torch.tensor([[1, 2]])
+    elmo(IDS[:1, :2], numbers)["elmo_representations"][0].square().sum().backward()
+    assert weight.grad is not None
+    assert weight.grad[1:].abs().sum(1).all()
 
 
 # -- training -------------------------------------------------------------------------------------
@@ -366,8 +396,24 @@ def test_the_token_embedder(files: Files) -> None:
     assert projecting(IDS.unsqueeze(1)).shape == (3, 1, 4, 5)
 
 
+def test_the_token_embedder_passes_its_settings_on(files: Files) -> None:
+    words = ["", "the", "cat", "a", "saw", "."]
+    numbers = torch.tensor([[1, 2, 0, 0], [3, 0, 0, 0], [4, 1, 2, 5]])
+    embedder = ElmoTokenEmbedder(*files, dropout=0, vocab_to_cache=words, state="zero")
+    expected = representation(Elmo(*files, 1, dropout=0), IDS)
+    for _ in range(2):
+        close(embedder(IDS * 0, numbers).detach(), expected)
+
+
 def test_the_indexer(files: Files) -> None:
     indexer = ElmoEmbedder(*files).indexer
     assert indexer.tokens_to_indices(["a", "cat"], None, "x") == {
         "x": batch_to_ids([["a", "cat"]])[0].tolist()
     }
+
+
+def test_the_indexer_reads_the_text_of_tokens(files: Files) -> None:
+    """Such as those of AllenNLP and spaCy."""
+    tokens = [SimpleNamespace(text="a"), SimpleNamespace(text="cat")]
+    found = ElmoEmbedder(*files).indexer.tokens_to_indices(tokens)
+    assert found == {"character_ids": batch_to_ids([["a", "cat"]])[0].tolist()}

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import h5py
 import numpy as np
@@ -64,6 +65,7 @@ def test_a_file_equals_that_of_the_command(
     ):
         for name in ("layout", "dtype", "layers", "state", "batch_size", "model_sha256", "tokens"):
             assert found.attributes[name] == expected.attributes[name], name
+        assert found.attributes["blank"] == "error"
         assert found["a  dog"].shape == expected["1"].shape
     with h5py.File(tmp_path / "own.hdf5") as file:
         sentence_to_index = json.loads(file["sentence_to_index"][0])
@@ -99,7 +101,7 @@ def test_sentences_as_keys(tmp_path: Path, tiny: Path) -> None:
     with h5py.File(output) as file:
         assert list(file) == ["a b", "c"]
     before = output.read_bytes()
-    with pytest.raises(InputError, match="a b"):
+    with pytest.raises(InputError, match="input_file, line 2: the key 'a b' exists"):
         new_embedder(tiny).embed_file(io.StringIO("a b\na b\n"), output, use_sentence_keys=True)
     assert output.read_bytes() == before
 
@@ -111,6 +113,8 @@ def test_texts_and_formats_that_are_refused(tmp_path: Path, tiny: Path) -> None:
         embedder.embed_file(io.StringIO("a\n\nb\n \n"), output)
     with pytest.raises(ConfigurationError, match=r"blank lines: 1, 2, .*, 20 and 5 more\n"):
         embedder.embed_file(io.StringIO("\n" * 25), output)
+    with pytest.raises(ConfigurationError, match=r"blank lines: 1, 2, .*, 19, 20\n"):
+        embedder.embed_file(io.StringIO("\n" * 20), output)
     with pytest.raises(ConfigurationError, match="'sum': not an output format"):
         embedder.embed_file(io.StringIO("a\n"), output, "sum")
     assert not output.exists()
@@ -182,6 +186,10 @@ def test_an_installed_allennlp_is_not_replaced(
     with pytest.raises(UsageError, match="AllenNLP is installed"):
         allennlp.register()
     assert "allennlp" not in sys.modules
+    sys.modules["allennlp"] = ModuleType("allennlp")  # that of a test, which has no file
+    with pytest.raises(UsageError, match="AllenNLP is installed"):
+        allennlp.register()
+    del sys.modules["allennlp"]
     import_module("allennlp")
     with pytest.raises(UsageError, match="AllenNLP is installed"):
         allennlp.register()

@@ -61,6 +61,8 @@ def test_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for option in ("--layout flat", "--sentence-map last"):
         done = elmo("convert", path, "-o", "a.npz", *option.split())
         refused(done, 2, f"{option.split()[0]}: has no effect for .npz", "leave it out")
+    with pytest.raises(UsageError, match="is also one of the inputs"):
+        write_archive(path, path, overwrite=True)
     assert not Path("a.npz").exists()
     Path("a.npz").touch()
     with pytest.raises(OutputError, match="exists"):

@@ -107,6 +107,8 @@ def test_a_sentence_may_be_longer_than_a_row_group(
     convert(source, tmp_path / "a.parquet")
     metadata = parquet.read_metadata(tmp_path / "a.parquet")
     assert metadata.num_row_groups == -(-metadata.num_rows // rows)
+    positions = [number for sentence in lines() for number in range(len(sentence.tokens))]
+    assert parquet.read_table(tmp_path / "a.parquet")["position"].to_pylist() == positions
     same(tmp_path / "a.parquet", source)
 
 
@@ -133,6 +135,7 @@ def test_compression(dtype: str, is_split: bool, tmp_path: Path) -> None:
     column = parquet.read_metadata(tmp_path / "a.parquet").row_group(0).column(3)
     assert column.compression == "ZSTD"
     assert ("BYTE_STREAM_SPLIT" in column.encodings) == is_split
+    assert not column.is_stats_set  # nobody searches for the values of vectors
     plain = parquet.read_metadata(tmp_path / "b.parquet").row_group(0).column(3)
     assert plain.compression == "UNCOMPRESSED"
     assert "BYTE_STREAM_SPLIT" not in plain.encodings

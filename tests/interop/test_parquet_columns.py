@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from store.embedding_files import NESTED, ONE, PROTEINS, RUN, array, lines, write
 
+from elmo_cli.errors import OutputError
 from elmo_cli.interop import parquet_rows
 from elmo_cli.interop.parquet import new_output_file
 from elmo_cli.store.convert import convert
@@ -59,6 +60,28 @@ def test_numbers_of_sentences_with_names_count_from_the_first_of_a_shard(tmp_pat
             for missing in (2, 3 + len(sentences)):
                 with pytest.raises(KeyError):
                     embeddings[missing]
+
+
+@pytest.mark.parametrize("layout", ["seqvec", "bio-embeddings"])
+def test_proteins_are_found_by_their_ids(layout: str, tmp_path: Path) -> None:
+    """Those of the FASTA file, which the names in the file may differ from."""
+    source = write(tmp_path / "a.hdf5", PROTEINS, layout=layout)
+    convert(source, tmp_path / "a.parquet")
+    with open_embeddings(source) as first, open_embeddings(tmp_path / "a.parquet") as second:
+        for protein in PROTEINS:
+            name = str(protein.document)
+            np.testing.assert_array_equal(first[name], array(protein))
+            np.testing.assert_array_equal(second[name], array(protein))
+
+
+def test_a_number_that_the_column_cannot_hold_is_refused(tmp_path: Path) -> None:
+    most = (1 << 31) - 1
+    sentences = [Sentence(("a",), most, "a"), Sentence(("b",), most + 1, "b")]
+    source = write(tmp_path / "a.hdf5", sentences[:1], layout="flat", first_sentence=most)
+    convert(source, tmp_path / "a.parquet")
+    source = write(tmp_path / "b.hdf5", sentences, layout="flat", first_sentence=most)
+    with pytest.raises(OutputError, match="holds no number above 2,147,483,647"):
+        convert(source, tmp_path / "b.parquet")
 
 
 def test_the_index_is_written_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

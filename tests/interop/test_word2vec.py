@@ -19,6 +19,7 @@ from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.interop import word2vec
 from elmo_cli.interop.word2vec import first_component
 from elmo_cli.interop.word2vec import write_types as write_vectors
+from elmo_cli.store.convert import convert
 from elmo_cli.tasks.word_vectors import WordVectors
 from elmo_cli.text.sentence import Sentence
 
@@ -74,6 +75,25 @@ def test_means_by_falling_count(tmp_path: Path, layout: str, layer: int | None) 
     assert facts["bytes"] == (tmp_path / "a.vec").stat().st_size
 
 
+def test_a_layer_has_its_number_and_not_its_position(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.hdf5", SENTENCES, layout="flat")
+    convert(path, tmp_path / "two.hdf5", layers="0,2")
+    write_vectors(path, tmp_path / "a.bin", layer=2)
+    write_vectors(tmp_path / "two.hdf5", tmp_path / "b.bin", layer=2)
+    assert (tmp_path / "a.bin").read_bytes() == (tmp_path / "b.bin").read_bytes()
+
+
+@pytest.mark.parametrize("layer", [None, 1])
+@pytest.mark.parametrize("sentences", [[], [Sentence((), 0, "")]])
+def test_a_file_without_tokens_is_refused(
+    sentences: list[Sentence], layer: int | None, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "a.hdf5", sentences, layout="flat")
+    with pytest.raises(UsageError, match=r"has no (tokens|sentences)") as caught:
+        write_vectors(path, tmp_path / "a.vec", layer=layer)
+    assert caught.value.hint == "embed a text that is not empty"
+
+
 def test_text_and_binary_have_the_same_values(tmp_path: Path) -> None:
     """Text has the digits that identify a float32."""
     path = write(tmp_path / "a.hdf5", SENTENCES, layout="flat")
@@ -102,7 +122,7 @@ def test_rare_types_are_left_out(tmp_path: Path) -> None:
     assert not (tmp_path / "b.vec").exists()
 
 
-@pytest.mark.parametrize("token", ["10 000", "a\u00a0b", "a\tb", " ", "\u3000"])
+@pytest.mark.parametrize("token", ["10 000", "a\u00a0b", "a\tb", " ", "\u3000", ""])
 def test_a_type_with_spaces_is_left_out_and_counted(tmp_path: Path, token: str) -> None:
     """It would be read as another word and one more value."""
     sentences = [Sentence((token, "one"), 0, f"{token} one"), Sentence((token, "x y"), 1, "…")]
