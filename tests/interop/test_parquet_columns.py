@@ -49,6 +49,16 @@ def test_the_text_of_pooled_files(
     assert column.to_pylist() == texts
 
 
+@pytest.mark.parametrize("pool", [False, True])
+def test_sentences_that_are_forgotten_are_null(pool: bool, tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    write(path, lines(), layout="allennlp", forget_sentences=True, pool=pool)
+    column = parquet.read_table(path).column("text" if pool else "token")
+    assert set(column.to_pylist()) == {None}
+    with open_embeddings(path) as embeddings:
+        assert not any(info.tokens or info.text for info in embeddings.infos())
+
+
 def test_numbers_of_sentences_with_names_count_from_the_first_of_a_shard(tmp_path: Path) -> None:
     sentences = NESTED[3:]
     source = write(tmp_path / "a.hdf5", sentences, layout="dygie", first_sentence=3, **ONE)
