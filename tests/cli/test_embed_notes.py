@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from command_line import made
 
+from elmo_cli.store.reader import open_embeddings
+
 TREE = "1\tgo\t_\n2-3\tau\t_\n2\ta\t_\n3\tle\t_\n3.1\tx\t_\n\n"
 REPEATED_NOTE = (
     "repeated sentences: NeuroX needs `--sentence-map occurrences`, as of `elmo convert`"
@@ -46,3 +48,14 @@ def test_which_option_another_program_needs_is_said_once(
     printed = made("embed", name, f"also-{name}", "-o", "notes/", *words.split()).err.splitlines()
     assert [line for line in printed if line in {REPEATED_NOTE, BLANK_NOTE, ROWS_NOTE}] == notes
     assert printed[len(printed) - len(notes) :] == notes
+
+
+def test_convert_makes_the_map_that_the_note_names() -> None:
+    Path("b.txt").write_text("one\ntwo\none\n")
+    made("embed", "b.txt", "-o", "last.hdf5")
+    made("convert", "last.hdf5", "-o", "converted.hdf5", "--sentence-map", "occurrences")
+    made("embed", "b.txt", "-o", "embedded.hdf5", "--sentence-map", "occurrences")
+    with open_embeddings("converted.hdf5") as found, open_embeddings("embedded.hdf5") as expected:
+        assert found.attributes["sentence_map"] == expected.attributes["sentence_map"]
+        crc32 = found.attributes["sentence_map_crc32"]
+        assert crc32 == expected.attributes["sentence_map_crc32"]

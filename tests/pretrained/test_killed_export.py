@@ -11,6 +11,8 @@ import pytest
 from command_line import elmo, made, refused
 from killed_commands import KilledCommand
 
+from elmo_cli.files import FileLock
+
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 CHECKPOINT = GOLDEN / "tf_checkpoint" / "full"
 LOCK = ".elmo-lock"
@@ -99,6 +101,22 @@ def test_a_folder_that_another_process_fills_is_refused(incomplete: Path, tiny: 
         done = elmo("models", "random", "--like", tiny, "-o", incomplete)
     refused(done, 1, f"{incomplete}: another process is writing there", "wait for it")
     assert content(incomplete) == before
+
+
+def test_a_model_that_another_process_has_completed_meanwhile_stays(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look into the folder and the lock, which is a new one then."""
+    acquire = FileLock.acquire
+
+    def acquire_later(lock: FileLock) -> bool:
+        (tmp_path / "out" / "options.json").write_bytes(b"of another process")
+        return acquire(lock)
+
+    monkeypatch.setattr(FileLock, "acquire", acquire_later)
+    done = elmo("models", "random", "--like", tiny, "-o", tmp_path / "out")
+    refused(done, 1, f"{tmp_path}/out: contains options.json", "new or empty folder")
+    assert content(tmp_path / "out") == {"options.json": b"of another process"}
 
 
 @pytest.mark.parametrize("is_new", [True, False])
