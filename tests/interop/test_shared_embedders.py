@@ -37,6 +37,21 @@ def test_equal_settings_share_an_embedder_and_other_settings_do_not(tiny, odd):
     assert embedders.get(odd, SETTINGS).bilm.options.n_layers == 3
 
 
+def test_the_weights_are_in_memory_once(tiny):
+    """The fast engine has its own copy; the plain one computes with those of the model."""
+    fast = SharedEmbedders().get(tiny, SETTINGS)
+    assert all(weight.is_meta for weight in fast.bilm.parameters())
+    plain = SharedEmbedders().get(tiny, EmbedderSettings(device="cpu", engine="plain"))
+    assert not any(weight.is_meta for weight in plain.bilm.parameters())
+
+
+def test_a_lock_that_a_thread_of_the_parent_held_is_not_waited_for(tiny):
+    embedders = SharedEmbedders()
+    embedders._lock.acquire()
+    embedders.forget()
+    assert embedders._lock.acquire(blocking=False)
+
+
 def test_a_relative_path_is_that_of_the_working_folder(tiny, odd, tmp_path, monkeypatch):
     embedders = SharedEmbedders()
     n_layers = []
