@@ -37,14 +37,16 @@ class FitPoint:
     """How many of the things that a rule counts fit.
 
     Attributes:
-        n_fitting, n_all: the things that fit, and all things.
+        n_fitting, n_all: the things that fit, and all things that were counted.
         example: the first that does not fit, for messages; "" if there is none.
+        is_beginning: whether the things may be only the first of the data.
     """
 
     rule: FitRule
     n_fitting: int
     n_all: int
     example: str = ""
+    is_beginning: bool = False
 
     @classmethod
     def count(cls, rule: FitRule, things: Iterable[tuple[str, bool]]) -> FitPoint:
@@ -67,8 +69,9 @@ class FitPoint:
 
     @property
     def line(self) -> str:
-        """The point as a line for people: "tokens in the vocabulary: 980 of 1,000 (98.0 %)"."""
-        counts = f"{self.n_fitting:,} of {self.n_all:,} ({self.fraction:.1%})"
+        """The point as a line for people: "tokens in the vocabulary: 980 of 1,000 (98.0%)"."""
+        first = "the first " if self.is_beginning else ""
+        counts = f"{self.n_fitting:,} of {first}{self.n_all:,} ({self.fraction:.1%})"
         return f"{self.rule.name}: {counts}"
 
     @property
@@ -141,7 +144,7 @@ HELDOUT_IN_TRAIN = FitRule(
 )
 # A biLM reads characters and embeds any token; its vocabulary only shows what it was trained on.
 FIRST_TOKENS_IN_VOCABULARY = FitRule(
-    name="first tokens in the model's vocabulary",
+    name="tokens in the model's vocabulary",
     key="first_tokens_in_vocabulary",
     hint="was the model trained on the language of the text, and is the text tokenized?",
     warn_below=_FEW_IN_VOCABULARY,
@@ -149,7 +152,7 @@ FIRST_TOKENS_IN_VOCABULARY = FitRule(
 )
 # A text in the language of a model has hardly any character that its dictionary lacks.
 FIRST_CHARACTERS_KNOWN = FitRule(
-    name="first characters known to the model",
+    name="characters known to the model",
     key="first_characters_known",
     hint="is the text in the language and the script that the model was trained on?",
     warn_below=0.5,

@@ -40,6 +40,8 @@ def test_a_fraction_outside_the_limits_is_warned_of(n_fitting: int, is_warned: b
 
 def test_a_point_is_a_line_for_people() -> None:
     assert FitPoint(RULE, 980, 1000).line == "words that are known: 980 of 1,000 (98.0%)"
+    beginning = FitPoint(RULE, 100, 1000, "xyz", is_beginning=True)
+    assert beginning.warning.startswith("words that are known: 100 of the first 1,000 (10.0%)")
 
 
 def test_a_fraction_of_few_things_is_not_warned_of() -> None:

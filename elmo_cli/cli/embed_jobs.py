@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import redirect_stdout
-from itertools import islice, tee
+from itertools import tee
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,7 +23,6 @@ from elmo_cli.cli.embed_summary import (
     print_summaries,
 )
 from elmo_cli.cluster.shard_folder import SKIPPED_LIST, without_secrets
-from elmo_cli.embed import blocks
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.plan import Plan, measure_speed, plan_job
@@ -113,7 +112,7 @@ def _with_fit(
     """Print how the first sentences fit the vocabulary of the model; return all sentences."""
     # `tee` keeps the sentences that `text_fit` reads, until `all_sentences` has yielded them.
     beginning, all_sentences = tee(sentences)
-    note_fit(text_fit(job, islice(beginning, blocks.SENTENCES), embedder, console.warn))
+    note_fit(text_fit(job, beginning, embedder, console.warn))
     return all_sentences
 
 

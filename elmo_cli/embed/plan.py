@@ -91,8 +91,7 @@ def plan_job(job: EmbedJob, embedder: Embedder, *, timing_s: float = 2.0) -> Pla
     speed = measure_speed(job, embedder, timing_s)
     size = estimate_bytes(job, embedder, n_sentences, n_tokens)
     warnings = list(scan.report.warnings)
-    beginning = islice(read_sentences(job.inputs, job.text), MAX_BLOCK_SENTENCES)
-    fit = text_fit(job, beginning, embedder, warnings.append)
+    fit = text_fit(job, read_sentences(job.inputs, job.text), embedder, warnings.append)
     problem = space_problem(job, size)
     if problem:
         warnings.append(problem)

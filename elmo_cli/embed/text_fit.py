@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
-from itertools import chain, islice
+from dataclasses import replace
 
+from elmo_cli.embed.blocks import SENTENCES
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.errors import InputError
@@ -19,7 +20,7 @@ from elmo_cli.messages import shortened
 from elmo_cli.text.sentence import Sentence
 from elmo_cli.text.vocabulary import vocabulary_fit
 
-_N_TOKENS = 10_000  # enough to know the fraction to a percent
+_MAX_TOKENS = 10_000  # enough to know the fraction to a percent
 _MAX_RESIDUE_TYPES = 100  # in the vocabulary of a model of proteins; others have words
 _MIN_LETTER_TYPES = 5  # in a text of proteins; fewer may be in any text
 _RESIDUES_WARNING = (
@@ -32,7 +33,9 @@ _N_EXAMPLES = 3  # in a warning
 def text_fit(
     job: EmbedJob, sentences: Iterable[Sentence], embedder: Embedder, warn: Callable[[str], None]
 ) -> tuple[FitPoint, ...]:
-    """Count how many of the first 10,000 tokens, and their characters, are known; warn if few.
+    """Count how many of the first tokens, and their characters, are known; warn if few.
+
+    These are at most 10,000 tokens of at most 1,000 sentences.
 
     Returns:
         A point for the vocabulary or the words of the model, and one for its characters, as far as
@@ -41,13 +44,32 @@ def text_fit(
     """
     if job.layout.unit == "types":
         return ()
-    tokens = chain.from_iterable(sentence.tokens for sentence in sentences)
-    counts = Counter(islice(tokens, _N_TOKENS))
-    points = _points(counts, embedder, warn) if counts else []
-    for point in points:
+    counts, is_beginning = _count_first_tokens(sentences)
+    if not counts:
+        return ()
+    points = []
+    for counted in _points(counts, embedder, warn):
+        point = replace(counted, is_beginning=is_beginning)
+        points.append(point)
         if point.warning:
             warn(point.warning)
     return tuple(points)
+
+
+def _count_first_tokens(sentences: Iterable[Sentence]) -> tuple[Counter[str], bool]:
+    """Count the tokens of the first sentences, and return whether there may be more of them.
+
+    Of a pipe, no sentence is awaited only to learn whether there is one.
+    """
+    counts: Counter[str] = Counter()
+    n_left = _MAX_TOKENS
+    for number, sentence in enumerate(sentences, 1):
+        tokens = sentence.tokens[:n_left]
+        counts.update(tokens)
+        n_left -= len(tokens)
+        if n_left == 0 or number == SENTENCES:
+            return counts, True
+    return counts, False
 
 
 def _points(

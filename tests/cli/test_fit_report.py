@@ -48,7 +48,7 @@ def fit_of(done: Done) -> dict[str, Any]:
 
 # -- elmo embed -----------------------------------------------------------------------------------
 
-FIRST = "first tokens in the model's vocabulary: "
+FIRST = "tokens in the model's vocabulary: "
 OUTPUTS = {
     "a file": ("-o", "out.hdf5"),
     "standard output": ("-o", "-"),
@@ -112,6 +112,25 @@ def test_embed_counts_the_first_tokens_only() -> None:
     expected = {"fitting": 1598, "of": 10_000, "example": "xyzzy"}
     assert first == {"first_tokens_in_vocabulary": expected}
     assert fit_of(made(*words, "--resume", stdin=text.encode())) == first
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize(
+    ("text", "counted"),
+    [
+        ("the cat\n" * 999, "1,998"),
+        ("the cat\n" * 1001, "the first 2,000"),  # sentences of the first block
+        ("the cat\n" * 999 + "the " * 9000, "the first 10,000"),
+    ],
+    ids=["all", "sentences", "tokens"],
+)
+def test_embed_says_whether_it_has_counted_the_first_tokens_only(
+    text: str, counted: str, output: str
+) -> None:
+    Path("text.txt").write_text(text)
+    err = made("embed", "text.txt", "-m", "model", *OUTPUTS[output]).err
+    n_tokens = counted.removeprefix("the first ")
+    assert f"{FIRST}{n_tokens} of {counted} (100.0%)\n" in err
 
 
 def test_embed_needs_no_vocabulary(tiny: Path) -> None:

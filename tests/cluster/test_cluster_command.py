@@ -82,7 +82,7 @@ def test_a_text_in_another_language_is_reported_once(scene: Any) -> None:
     Path("of-another-language/vocab.txt").write_text("<S>\n</S>\n<UNK>\nder\ndie\n")
     for _ in range(2):
         done = embed("-m", "of-another-language", "--json")
-        assert done.err.count("first tokens in the model's vocabulary: 0 of 18 (0.0%)") == 1
+        assert done.err.count("tokens in the model's vocabulary: 0 of 18 (0.0%)") == 1
         point = json.loads(done.out)["fit"]["first_tokens_in_vocabulary"]
         assert (point["fitting"], point["of"]) == (0, 18)
 
