@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
 from elmo_cli.arrays import Float64Array, FloatArray, Int32Array
@@ -40,7 +42,9 @@ def principal_components(vectors: Float64Array) -> tuple[Float64Array, Float64Ar
 
 
 def cluster(points: Float64Array, n_clusters: int | None = None) -> list[int]:
-    """Return the cluster (k-means) of each point, (point, dim), by number; 0 is the largest.
+    """Return the cluster (k-means) of each point, (point, dim), by number.
+
+    The largest cluster is 0. Of clusters of one size, the one of the first point comes first.
 
     Meant for the few hundred points of a plot: a silhouette takes quadratic time.
 
@@ -55,9 +59,8 @@ def cluster(points: Float64Array, n_clusters: int | None = None) -> list[int]:
         labels = _k_means(points, 1)
     else:
         labels = _with_highest_silhouette(points, min(_MAX_CLUSTERS, n_distinct - 1))
-    by_size = np.argsort(-np.bincount(labels), kind="stable")
-    rank = np.argsort(by_size)
-    return [int(rank[label]) for label in labels]
+    largest_first = [label for label, _ in Counter(labels.tolist()).most_common()]
+    return [largest_first.index(label) for label in labels.tolist()]
 
 
 def _with_highest_silhouette(points: Float64Array, max_clusters: int) -> Int32Array:

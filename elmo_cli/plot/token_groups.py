@@ -63,7 +63,9 @@ class PlotGroup:
 
 
 def plot_groups(names: Sequence[str], n_queries: int) -> list[PlotGroup]:
-    """Return the groups by size; the smallest ones are joined if there are too few styles.
+    """Return the groups by size, those of one size in the order of their first tokens.
+
+    The smallest ones are joined if there are too few styles.
 
     Args:
         names: the name of the group of each token.

@@ -68,10 +68,12 @@ def test_separate_groups_are_clusters(n_clusters: int | None) -> None:
         ([0.0, 0.1, 9.0], None, [0, 0, 1]),
         ([0.0, 0.1, 9.0], 1, [0, 0, 0]),
         ([0.0, 9.0, 9.0], 5, [1, 0, 0]),
+        ([1.0, 9.0, 5.0, 5.0, 1.0, 9.0, 7.0], 4, [0, 1, 2, 2, 0, 1, 3]),
+        ([9.0, 5.0, 1.0, 1.0, 5.0, 9.0, 7.0], 4, [0, 1, 2, 2, 1, 0, 3]),
     ],
 )
 def test_clusters_of_few_points(
     points: list[float], n_clusters: int | None, expected: list[int]
 ) -> None:
-    """There are at most as many clusters as distinct points."""
+    """There are at most as many clusters as distinct points; equal ones are in order."""
     assert cluster(np.array(points)[:, np.newaxis], n_clusters) == expected

@@ -133,6 +133,16 @@ def test_each_of_many_queries_has_a_style_of_its_own(n_groups: int, n_rows_of_la
     assert (groups[-1].name == "other") == (n_groups == 25)
 
 
+def test_cluster_numbers_increase_in_the_legend(tmp_path: Path, figures: list[Figure]) -> None:
+    vectors = np.repeat(np.eye(6, dtype=np.float32)[[4, 2, 5, 0, 3, 1]], [2, 2, 1, 2, 3, 1], axis=0)
+    tokens = [Occurrence(0, n, ("x",) * 11) for n in range(11)]
+    write_tokens(PlottedTokens("t", tokens, vectors), tmp_path / "a.svg", 6)
+    (legend,) = figures[0].legends
+    sizes = [3, 2, 2, 2, 1, 1]
+    expected = [f"cluster {number} ({size})" for number, size in enumerate(sizes, 1)]
+    assert [text.get_text() for text in legend.get_texts()] == expected
+
+
 def test_a_group_may_be_called_other() -> None:
     first, second = plot_groups(["a", "other", "other"], 0)
     assert (first.name, first.rows, second.rows) == ("other", [1, 2], [0])
