@@ -36,6 +36,10 @@ _COUNT_HINT = (
     "give one label per vector: a line per sentence with labels separated by whitespace or, with "
     "`format=conll`, a line per token"
 )
+_COUNT_OR_ONE_HINT = (
+    "give a line per sentence, with one label for the whole sentence or one per token, separated "
+    "by whitespace"
+)
 
 SentenceLabels = tuple[str, ...]
 
@@ -164,6 +168,8 @@ def join_labels(
     labels_file: str,
     settings: LabelSettings,
     layers: Sequence[int | str] = (),
+    *,
+    accepts_sentence_labels: bool = False,
 ) -> LabelledVectors:
     """Join the sentences of an embeddings file with those of a label file.
 
@@ -172,6 +178,8 @@ def join_labels(
 
     Args:
         layers: the layers whose values are checked.
+        accepts_sentence_labels: whether, in plain text, a single label in a line is that of all
+            vectors of its sentence.
     Raises:
         EmbeddingsFileError: a sentence has no labels, or a value is not finite.
         InputError, UsageError: the labels cannot be read or belong to another text.
@@ -197,11 +205,14 @@ def join_labels(
                 n_missing += 1
             continue
         found_keys.add(key)
-        words = _matching_words(view, key, sentence, labels, has_tokens)
-        if labels:
+        vector_labels = _labels_of_vectors(
+            view, key, sentence, labels, one_is_enough=accepts_sentence_labels and not has_tokens
+        )
+        words = _matching_words(view, key, sentence, has_tokens)
+        if vector_labels:
             for layer_view in checked_layers:
                 layer_view.vectors(key)
-            joined.append(JoinedSentence(key, labels, words, sentence.line))
+            joined.append(JoinedSentence(key, vector_labels, words, sentence.line))
     if len(found_keys) != len(embeddings):
         raise EmbeddingsFileError(
             f"has {len(embeddings)} sentences, {labels_file} has {len(found_keys)} of them",
@@ -233,28 +244,49 @@ def _token_column(embeddings: Embeddings, path: str, settings: LabelSettings) ->
     return column if has_column else None
 
 
-def _matching_words(
-    view: LayerView, key: Key, sentence: Sentence, labels: SentenceLabels, has_tokens: bool
-) -> Tokens | None:
-    """Return the tokens of a sentence whose labels match its vectors; None if unknown.
+def _labels_of_vectors(
+    view: LayerView,
+    key: Key,
+    sentence: Sentence,
+    labels: SentenceLabels,
+    *,
+    one_is_enough: bool,
+) -> SentenceLabels:
+    """Return a label for each vector of a sentence; none for a blank one of pooled sentences.
 
     Args:
-        sentence: from the label file; only with `has_tokens` are its tokens those of the text.
+        one_is_enough: whether a single label is that of all vectors.
     Raises:
-        InputError: there are more or fewer labels than vectors, or other tokens.
-        EmbeddingsFileError: there are more or fewer stored tokens than vectors.
+        InputError: there are more or fewer labels than vectors.
     """
     n_vectors = view.n_vectors(key)
+    if one_is_enough and len(labels) == 1:
+        return labels * n_vectors
     is_blank = not view.per_token and not labels
     if len(labels) != n_vectors and not is_blank:
         raise InputError(
             f"{plural(len(labels), 'label')} for sentence {sentence.key}, but {view.path} has "
             f"{plural(n_vectors, 'vector')} for it",
-            _COUNT_HINT,
+            _COUNT_OR_ONE_HINT if one_is_enough else _COUNT_HINT,
             where=sentence.where,
         )
+    return labels
+
+
+def _matching_words(
+    view: LayerView, key: Key, sentence: Sentence, has_tokens: bool
+) -> Tokens | None:
+    """Return the tokens of a sentence that has a label for each vector; None if unknown.
+
+    Args:
+        sentence: from the label file; only with `has_tokens` are its tokens those of the text.
+    Raises:
+        InputError: the label file has other tokens.
+        EmbeddingsFileError: there are more or fewer stored tokens than vectors.
+    """
     if not view.per_token:
         return None
+    n_vectors = view.n_vectors(key)
     stored = view.embeddings.tokens(key)
     if stored is not None and len(stored) != n_vectors:
         has = f"{plural(len(stored), 'token')} and {plural(n_vectors, 'vector')}"

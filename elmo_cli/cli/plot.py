@@ -104,8 +104,9 @@ _senses_options = together(
     options.layer_option("Input"),
     value("Input", "--clusters N", "Number of clusters, up to 6.  [default: the number with the "
           "highest silhouette score]", type=click.IntRange(1, 6)),
-    value("Input", "--labels LABELS", "Color points by the labels in this file, one per token of "
-          "FILE, instead of by cluster.", type=FILE),
+    value("Input", "--labels LABELS", "Color points by the labels in this file instead of by "
+          "cluster. It has a label per token of FILE; in plain text, a line may be a single label "
+          "for the whole sentence.", type=FILE),
     options.label_options,
 )
 # fmt: on
@@ -158,7 +159,7 @@ def plot_senses(**values: Any) -> None:
         write_tokens(tokens, chosen.output, chosen.clusters)
     console.note(f"{chosen.output}: {tokens.title}")
     if chosen.labels is None:
-        console.note(CLUSTERS_NOTE)
+        console.note(f"{CLUSTERS_NOTE}; --labels colors by groups of your own")
 
 
 @dataclass(frozen=True)

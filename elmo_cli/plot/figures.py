@@ -41,7 +41,8 @@ def plot_senses(
         file: embeddings that store their tokens.
         layer: its number; None for the highest or only layer.
         clusters: how many, up to 6; None for the number with the highest silhouette score.
-        labels: a file with a label per token, by which points are colored instead of by cluster.
+        labels: a file with a label per token or, in plain text, per sentence, by which points are
+            colored instead of by cluster.
         label_settings: how that file is read.
     Raises:
         UsageError, EmbeddingsFileError: as `read_word`.

@@ -66,6 +66,8 @@ _TEXT_POSITIONS = (
     _TextPosition("right", -8, 4),
     _TextPosition("left", 8, -4),
     _TextPosition("right", -8, -4),
+    _TextPosition("center", 0, 9),
+    _TextPosition("center", 0, -9),
 )
 
 
@@ -86,7 +88,8 @@ def read_word(
 
     Args:
         layer: its number; None for the highest or only layer.
-        labels: a file with a label per token, which become the groups, and how it is read.
+        labels: a file with a label per token or, in plain text, per sentence, which become the
+            groups, and how it is read.
     Raises:
         UsageError: the word does not occur at least twice, the layer is not in the file, or the
             vectors are not of tokens.
@@ -127,7 +130,7 @@ def _labels_of(
 ) -> list[str]:
     """Return the label of each token."""
     find = embeddings.reader.find  # not by key: a sentence may have several
-    joined = join_labels(embeddings, labels_file, settings)
+    joined = join_labels(embeddings, labels_file, settings, accepts_sentence_labels=True)
     sentence_labels = {find(sentence.key): sentence.labels for sentence in joined.sentences}
     return [sentence_labels[find(token.key)][token.position or 0] for token in tokens]
 

@@ -23,9 +23,15 @@ LABELS = [["X", "Y"], ["X"], ["Y", "Y", "X"], ["Y"], ["X", "X"]]
 ALL_LABELS = [label for line in LABELS for label in line]
 
 
-def join(embeddings, labels, layers=(), **settings):
+def join(embeddings, labels, layers=(), *, accepts_sentence_labels=False, **settings):
     with open_embeddings(embeddings) as opened:
-        return join_labels(opened, str(labels), LabelSettings(**settings), layers)
+        return join_labels(
+            opened,
+            str(labels),
+            LabelSettings(**settings),
+            layers,
+            accepts_sentence_labels=accepts_sentence_labels,
+        )
 
 
 def label_file(folder, kind, sentences, labels):
@@ -140,6 +146,34 @@ def test_pooled_sentences_have_one_label_each(tmp_path):
     np.testing.assert_array_equal(joined.vectors(0)[:, 0], [1, 2, 3, 4, 5])
     with pytest.raises(InputError, match=r"line 2: 2 labels for sentence 1, .* 1 vector for it"):
         join(path, write_lines(tmp_path / "a.tags", [[], *LABELS]))
+
+
+@pytest.mark.parametrize("layout", ["flat", "allennlp"])
+def test_a_label_of_a_whole_sentence(tmp_path, layout):
+    """Where one is accepted: a single label in a line of plain text."""
+    sentences = make_sentences(["", *TEXT])
+    path = write(tmp_path / "a.hdf5", sentences, layout=layout)
+    lines = write_lines(tmp_path / "a.tags", [[], ["P"], ["Q"], LABELS[2], ["_"], ["R"]])
+    joined = join(path, lines, accepts_sentence_labels=True)
+    assert joined.labels == ["P", "P", "Q", *LABELS[2], "R", "R"]
+    assert joined.words == [*"abcdefbc"]  # `d` has the label that means none
+    with pytest.raises(InputError, match=r"line 2: 1 label for sentence 1, .* 2 vectors for it"):
+        join(path, lines)
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels", "count"), [("lines", ["P", "Q"], "2 labels"), ("columns", ["P"], "1 label")]
+)
+def test_a_count_that_is_neither_of_tokens_nor_of_a_sentence(tmp_path, kind, labels, count):
+    """The hint names both possibilities where both exist."""
+    path = write(tmp_path / "a.hdf5", make_sentences(["a b c"]))
+    sentences = make_sentences([" ".join("abc"[: len(labels)])])
+    file = label_file(tmp_path, kind, sentences, [labels])
+    with pytest.raises(InputError, match=f"{count} for sentence 0, .* 3 vectors for it") as raised:
+        join(path, file, accepts_sentence_labels=True)
+    assert ("one label for the whole sentence or one per token" in raised.value.hint) == (
+        kind == "lines"
+    )
 
 
 def test_names_of_documents(tmp_path):

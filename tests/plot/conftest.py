@@ -39,6 +39,7 @@ def corpus_folder(tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> Path:
     for name, column, n in (("text.txt", 0, 7), ("text.tags", 1, 7), ("short.tags", 1, 6)):
         lines = [" ".join(word.split("/")[column] for word in line.split()) for line in TEXT[:n]]
         (folder / name).write_text("".join(f"{line}\n" for line in lines))
+    (folder / "senses.txt").write_text("drama\nsport\ndrama\ndrama\n\ndrama\nother\n")
     made("embed", folder / "text.txt", "-o", folder / "text.hdf5", "-m", tiny, "-q")
     return folder
 

@@ -63,6 +63,7 @@ CASES = [
     (["--clusters", 1], 2, ["cluster 1 (6)"]),
     (["--clusters", 2, "--layer", 1], 1, None),
     (["--labels", "text.tags"], 2, ["NN (3)", "VB (2)", "NNP (1)"]),
+    (["--labels", "senses.txt"], 2, ["drama (5)", "sport (1)"]),
 ]
 
 
@@ -198,6 +199,18 @@ def test_texts_cover_neither_texts_nor_points(
     assert (note in axes.get_xlabel()) == (len(boxes) < n)
 
 
+@pytest.mark.parametrize(("above", "y"), [([], 9), ([(0.5, 0.54)], -9)])
+def test_a_point_between_others_has_its_text_above_or_below(above: list, y: int) -> None:
+    axes = Figure().subplots()
+    axes.set(xlim=(0, 1), ylim=(0, 1))
+    points = np.array([(0.48, 0.5), (0.5, 0.5), (0.52, 0.5), *above])
+    texts = [f"a [bank] {number}" for number in range(len(points))]
+    assert token_plot._write_texts(axes, points, texts, 0) == len(points)
+    (centered,) = [text for text in axes.texts if text.get_ha() == "center"]
+    assert centered.get_text() == "a [bank] 1"
+    assert centered.get_position() == (0, y)
+
+
 @pytest.mark.parametrize(
     ("words", "n_queries", "are_of_file"),
     [
@@ -267,7 +280,7 @@ def test_clusters_are_not_called_senses(corpus: Path, figures: list[Figure]) -> 
     done = made("plot", "senses", corpus, "--word", "play", "-o", "p.svg", "-f")
     (legend,) = figures[-1].legends
     assert "need not be senses" in legend.get_title().get_text()
-    assert "need not be senses" in done.err
+    assert "need not be senses; --labels colors by groups of your own\n" in done.err
     made("plot", "senses", corpus, "--word", "play", "-o", "p.html", "-f")
     assert "need not be senses" in Path("p.html").read_text()
     done = made("plot", "senses", corpus, "--word", "play", "--labels", "text.tags", "-o", "l.svg")
