@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from elmo_cli.text.input import InputReport
 
 _LINE_EVERY_S = 15.0  # lines of progress in a log
-_LOADING_S = 0.5  # less is not announced
+_LOADING_S = 0.5  # less is not announced on a terminal
+_LOADING_IN_LOG_S = 15.0  # less is not announced elsewhere
 _SHORTEST_S = 1e-9  # of the time between two updates, which may be zero
 _ENCODING_ERRORS = "surrogateescape"  # for file names, which are written byte for byte
 _PARAMETER = re.compile(r"`([a-z_]+)(?:=([^`]*))?`")
@@ -386,8 +387,13 @@ class ProgressDisplay:
 
 @contextmanager
 def loading(what: str) -> Iterator[None]:
-    """Print "loading" and `what` if the body of the `with` takes more than half a second."""
-    timer = threading.Timer(_LOADING_S, note, [f"loading {what}"])
+    """Print "loading" and `what` if the body of the `with` takes long.
+
+    A person at a terminal wonders after half a second what happens, the reader of a log only where
+    the command seems to hang.
+    """
+    seconds = _LOADING_S if is_terminal(sys.stderr) else _LOADING_IN_LOG_S
+    timer = threading.Timer(seconds, note, [f"loading {what}"])
     timer.daemon = True
     timer.start()
     try:

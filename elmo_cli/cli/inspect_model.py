@@ -50,7 +50,7 @@ def print_rows(path: str, rows: Mapping[str, str], heading: str, lines: Sequence
     for name, row in rows.items():
         console.say(f"  {name:<{width}}  {row}")
     if lines:
-        console.say("", heading, "")
+        console.say(heading)
         for line in lines:
             console.say(f"    {line}")
 

@@ -130,7 +130,7 @@ def neighbors(**values: Any) -> None:
             write_tokens(search.plotted, str(chosen.output))
     console.warn(*search.warnings)
     console.print_result(_facts(chosen, search), partial(_print_table, search.answers))
-    console.note(f"{chosen.file}: layer {search.layer}, {search.n_compared:,} {search.unit}")
+    console.note(_summary_line(chosen, search))
     for note in _notes(search.answers):
         console.note(f"{chosen.file}: {note}")
 
@@ -250,6 +250,13 @@ def _print_table(answers: Sequence[_AnsweredQuery]) -> None:
         for occurrence, cosine in answer.neighbors:
             rows.append((f"{cosine:.3f}", *in_context(occurrence)))
     print_in_context(("cosine", "position"), rows)
+
+
+def _summary_line(chosen: NeighborsOptions, search: _Search) -> str:
+    line = f"{chosen.file}: layer {search.layer}, {search.n_compared:,} {search.unit}"
+    if any(len(answer.neighbors) == chosen.count for answer in search.answers):
+        line += f"; -k lists more than the {chosen.count:,} nearest"
+    return line
 
 
 def _notes(answers: Sequence[_AnsweredQuery]) -> Iterator[str]:

@@ -119,13 +119,18 @@ def test_only_console_prints() -> None:
             assert not called.endswith((".stdout.write", ".stderr.write")), path.name
 
 
+@pytest.mark.parametrize("limit", ["_LOADING_S", "_LOADING_IN_LOG_S"])
 @pytest.mark.parametrize(
     ("seconds", "quiet", "expected"), [(0.1, False, 1), (0.1, True, 0), (0.0, False, 0)]
 )
 def test_loading_is_announced_if_it_takes_long(
-    seconds: float, quiet: bool, expected: int, monkeypatch: pytest.MonkeyPatch, capsys
+    seconds: float, quiet: bool, expected: int, limit: str, monkeypatch: pytest.MonkeyPatch, capsys
 ) -> None:
-    monkeypatch.setattr(console, "_LOADING_S", 0.05)
+    """On a terminal early, in a log late; the other limit has no effect."""
+    monkeypatch.setattr(console, "_LOADING_S", 600)
+    monkeypatch.setattr(console, "_LOADING_IN_LOG_S", 600)
+    monkeypatch.setattr(console, limit, 0.05)
+    monkeypatch.setattr(console, "is_terminal", lambda stream: limit == "_LOADING_S")
     monkeypatch.setattr(console, "mode", console.Mode(quiet=quiet))
     with console.loading("a model"):
         time.sleep(seconds)

@@ -33,7 +33,7 @@ NOTES = ["repeated sentences", "blank lines"]  # what other programs need for th
 @pytest.fixture(autouse=True)
 def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A working directory with `corpus.txt`; slow loading is not announced."""
-    monkeypatch.setattr(console, "_LOADING_S", 600)
+    monkeypatch.setattr(console, "_LOADING_IN_LOG_S", 600)
     Path("corpus.txt").write_text(TEXT, encoding="utf-8")
 
 

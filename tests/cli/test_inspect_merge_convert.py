@@ -88,7 +88,7 @@ def test_facts_of_embeddings() -> None:
 def test_the_program_that_is_printed_reads_the_first_sentence(tiny_bilm: BiLM) -> None:
     path = embedded("manylangs", "--layers", "top", out="it's a file.hdf5")
     done = made("inspect", path)
-    program = done.out.decode().split("\nread it:\n\n")[1]
+    program = done.out.decode().split("\nread it:\n")[1]
     variables: dict[str, Any] = {}
     exec(textwrap.dedent(program), variables)
     array = variables["array"].squeeze()

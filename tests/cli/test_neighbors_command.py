@@ -103,7 +103,7 @@ def test_table_shows_what_json_contains() -> None:
         "sentences_without_tokens": 0,
         "warnings": [],
     }
-    assert done.err == "a.hdf5: layer 1, 36 tokens\n"
+    assert done.err == "a.hdf5: layer 1, 36 tokens; -k lists more than the 3 nearest\n"
     occurrences = json.loads(made("kwic", "a.hdf5", "a", "--json", "-q").out)
     for name in {*facts, "queries", *query, *near, *occurrences}:
         assert f"`{name}`" in documented("neighbors"), name
@@ -113,6 +113,7 @@ def test_same_word() -> None:
     done = made("neighbors", "a.hdf5", "0:play", "0:eight", "--same-word", "-k", "9")
     assert {row[1] for row in rows(done)[2:-1]} == {"1:1", "3:1", "5:3"}
     assert rows(done)[-1][:2] == ["query", "0:4"]  # without a neighbor
+    assert done.err == "a.hdf5: layer 2, 36 tokens\n"
 
 
 def test_kwic() -> None:
@@ -300,7 +301,7 @@ def test_typed_sentence_for_carried_states(tiny: Path) -> None:
     ("options", "query", "row", "note"),
     [
         (["--layout", "bilm"], "0:1", "", "the tokens of some sentences are not stored"),
-        (["--pool", "mean"], "0", " ".join(LINES[0].split()[:13]) + " …", "layer 2, 6 sentences"),
+        (["--pool", "mean"], "0", " ".join(LINES[0].split()[:13]) + " …", "layer 2, 6 sentences; -k lists more than the 2 nearest"),
     ],
 )
 def test_queries_without_a_token(options: list[str], query: str, row: str, note: str) -> None:

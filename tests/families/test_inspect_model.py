@@ -60,7 +60,7 @@ def test_verify_reads_all_weights(full: Path) -> None:
 def test_lines_for_people(full: Path) -> None:
     lines = made("inspect", full).out.decode().splitlines()
     rows = {}
-    for line in lines[1 : lines.index("")]:
+    for line in lines[1 : lines.index("use it:")]:
         name, row = line.strip().split("  ", 1)
         rows[name] = row.strip()
     assert "char_cnn.n_highway 2, char_cnn.embedding.dim 4" in rows.pop("options")

@@ -273,9 +273,8 @@ def test_commands_print_what_is_shown(
         command, *shown = part.splitlines()
         (command_line,) = command_lines(command)
         done = made(*shlex.split(command_line)[1:])
-        printed = [*done.out.decode().splitlines(), *done.err.splitlines()]
-        left = [line for line in printed if line and not line.startswith("loading ")]
-        for shown_line in filter(None, shown):
+        left = [*done.out.decode().splitlines(), *done.err.splitlines()]
+        for shown_line in shown:
             matching = [line for line in left if alike(shown_line, line)]
             assert matching, (shown_line, left)
             left.remove(matching[0])
