@@ -301,7 +301,12 @@ def test_typed_sentence_for_carried_states(tiny: Path) -> None:
     ("options", "query", "row", "note"),
     [
         (["--layout", "bilm"], "0:1", "", "the tokens of some sentences are not stored"),
-        (["--pool", "mean"], "0", " ".join(LINES[0].split()[:13]) + " …", "layer 2, 6 sentences; -k lists more than the 2 nearest"),
+        (
+            ["--pool", "mean"],
+            "0",
+            " ".join(LINES[0].split()[:13]) + " …",
+            "layer 2, 6 sentences; -k lists more than the 2 nearest",
+        ),
     ],
 )
 def test_queries_without_a_token(options: list[str], query: str, row: str, note: str) -> None:
