@@ -120,7 +120,7 @@ def test_embed_counts_the_first_tokens_only() -> None:
     [
         ("the cat\n" * 999, "1,998"),
         ("the cat\n" * 1001, "the first 2,000"),  # sentences of the first block
-        ("the cat\n" * 999 + "the " * 9000, "the first 10,000"),
+        ("the cat\n" * 99 + "the " * 9802 + "\nthe cat\n", "the first 10,000"),
     ],
     ids=["all", "sentences", "tokens"],
 )
