@@ -57,7 +57,7 @@ def note_programs(
 def note_equal_lines() -> None:
     """Print that a sentence map has one entry for several sentences."""
     console.note(
-        "repeated sentences: NeuroX needs `--sentence-map occurrences`, as of `elmo convert`"
+        "repeated sentences: NeuroX needs `--sentence-map occurrences`, also of `elmo convert`"
     )
 
 
