@@ -167,6 +167,8 @@ class GroupedCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         console.mode.context = ctx  # from here on, messages name its options
+        console.mode.words = tuple(args)
+        console.mode.settings = ()
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -38,24 +38,38 @@ _PARAMETER = re.compile(r"`([a-z_]+)(?:=([^`]*))?`")
 
 @dataclass
 class Mode:
-    """The output mode of a command, `--quiet` and `--json`, and its click context."""
+    """The output mode of a command, and what messages must know of it.
+
+    Attributes:
+        quiet, as_json: `--quiet` and `--json`.
+        context: that of click.
+        words: the command line after the name of the command.
+        settings: the names of the settings that `--set` changes, if the command has it.
+    """
 
     quiet: bool = False
     as_json: bool = False
     context: click.Context | None = None
+    words: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
 
 
 mode = Mode()  # set where the command starts
 
 
 def with_options(text: str) -> str:
-    """Name options of the running command in a message: `overwrite=True` is `--overwrite`."""
+    """Name options of the running command in a message: `overwrite=True` is `--overwrite`.
+
+    A setting without an option of its own is named as `--set` takes it.
+    """
     options = option_names()
 
     def as_option(parameter: re.Match[str]) -> str:
         name = parameter[1]
         value = (parameter[2] or "").strip("'\"")
         option = options.get(name) or options.get(f"label_{name}")
+        if option is None and name in mode.settings:
+            return f"`--set {name}={value or '…'}`"
         if option is None:
             return parameter[0]
         if value in ("", "True"):
@@ -251,7 +265,7 @@ class ProgressDisplay:
         unit: "tokens", "bytes", …; "" shows the label alone.
         rate, is_estimate: expected units per second at first; whether totals are estimates.
     Attributes:
-        label: what is done in the present phase.
+        label, unit: what is done in the present phase, and in what it is counted.
         done, total: completed units of the phase, and all of them; None if unknown.
         is_shown: whether there has been an update.
         poll: returns the completed units of a phase, for one that nobody updates.
@@ -285,7 +299,7 @@ class ProgressDisplay:
         self.done = 0.0
         self.total = total
         self.poll: Callable[[], float] | None = None
-        self._unit = unit
+        self.unit = unit
         self._detail = ""
         self._first: _Reading | None = None  # of this phase
         self._last: _Reading | None = None
@@ -314,11 +328,11 @@ class ProgressDisplay:
         poll = self.poll  # once: another thread may remove it
         if poll is not None:
             self.update(poll(), self.total)
-        if not self._unit:
+        if not self.unit:
             versions = [[self.label, self._detail], [self.label]]
         else:
             rate = self._rate()
-            speed = f"{rate:,.0f} {self._unit}/s" if rate else ""
+            speed = f"{rate:,.0f} {self.unit}/s" if rate else ""
             time_left = self._time_left(rate)
             counts = self._counts()
             brief = self._percentage() or counts
@@ -335,7 +349,7 @@ class ProgressDisplay:
         return text
 
     def _counts(self) -> str:
-        counts = f"{self.done:,.0f} {self._unit}"
+        counts = f"{self.done:,.0f} {self.unit}"
         if not self.total:
             return counts
         about = "about " if self._is_estimate else ""

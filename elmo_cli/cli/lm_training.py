@@ -142,9 +142,13 @@ class ConsoleReporter(console.ProgressDisplay, Reporter):
         super().__exit__(*error)
 
     def _print_first_line(self) -> None:
-        """Show without a terminal, where the next line follows after 15 s, that a run is alive."""
+        """Show without a terminal, where the next line follows after 15 s, that a run is alive.
+
+        A phase that has just begun has printed nothing but its label: a count of 0 says no more.
+        """
         text = self.text()
-        if text and not console.is_terminal(sys.stderr):
+        has_begun = self.done > 0 or not self.unit
+        if text and has_begun and not console.is_terminal(sys.stderr):
             console.note(text)
 
     def message(self, text: str) -> None:

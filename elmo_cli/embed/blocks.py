@@ -150,7 +150,7 @@ def scan_text(
     Raises a UsageError or InputError as `read_sentences`, `UniqueNames` and `type_of` do.
     """
     report = InputReport()
-    sentences = collect(read_sentences(job.inputs, job.text, report, name=job.text_name))
+    sentences = collect(_read_sentences(job, report))
     blocks = split_into_blocks(_checked(sentences, job.layout), job.embedder)
     return TextScan(tuple(block.info for block in blocks), report)
 
@@ -166,8 +166,11 @@ def check_first_sentence(job: EmbedJob) -> None:
 
 def read_blocks(job: EmbedJob, report: InputReport) -> Iterator[Block]:
     """Read the inputs of a job in blocks."""
-    sentences = read_sentences(job.inputs, job.text, report, name=job.text_name)
-    return split_into_blocks(sentences, job.embedder)
+    return split_into_blocks(_read_sentences(job, report), job.embedder)
+
+
+def _read_sentences(job: EmbedJob, report: InputReport) -> Iterator[Sentence]:
+    return read_sentences(job.inputs, job.text, report, has_checks=job.checks_text)
 
 
 def type_of(sentence: Sentence) -> str:

@@ -32,7 +32,8 @@ class EmbedJob:
         model, text, embedder, file: settings of the parts of the run. `embedder.dtype` is also that
             of the file. The layout decides about `embedder.drop_layer_axis`, and what the layers
             "all" of pooled vectors mean: bio-embeddings stores the sum of the layers.
-        text_name: what messages call the text, by default the path of each input.
+        checks_text: whether warnings report signs that a text is not what it is read as. They would
+            name lines of the inputs, which say nothing if a program wrote these.
         shard: (i, n) for the i-th of n shards, from 1; None for the whole text.
         overwrite: replace an existing output.
         resume: continue an unfinished output, or start it.
@@ -46,7 +47,7 @@ class EmbedJob:
     text: InputSettings = field(default_factory=InputSettings)
     embedder: EmbedderSettings = field(default_factory=EmbedderSettings)
     file: FileSpec = field(default_factory=FileSpec)
-    text_name: str | None = None
+    checks_text: bool = True
     shard: tuple[int, int] | None = None
     overwrite: bool = False
     resume: bool = False

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from elmo_cli.errors import ElmoError, InputError
 from elmo_cli.tasks.readers import Split
 from elmo_cli.tasks.task import Task
+from elmo_cli.text.input_signs import SIGNS_OF_DATA, warn_of_signs
 
 # Settings of the readers of texts, which `elmo train` does not have.
 _READER_SETTINGS = {"format", "column"}
@@ -39,34 +40,45 @@ def read_data_file(
     split = Split(path, where=path, on_error=on_error or "stop")
     n_examples = 0
     n_sentences = 0
-    with _input_errors(task, split, has_choice=on_error is not None):
-        for _ in read_rows(task, split, labelled=labelled):
-            if labelled:
-                _list_unlabelled(task, split, n_examples)
-            if labelled and not every_row:
-                _leave_out_unlabelled(task, split, n_examples, n_sentences)
-            n_examples = len(split.examples)
-            n_sentences = len(split.sentences)
-        if labelled and not any(map(task.is_labelled, split.examples)):
-            split.where = split.path
-            raise ValueError(_why_nothing_is_labelled(split))
+    for _ in read_rows(task, split, labelled=labelled, has_choice=on_error is not None):
+        if labelled:
+            _list_unlabelled(task, split, n_examples)
+        if labelled and not every_row:
+            _leave_out_unlabelled(task, split, n_examples, n_sentences)
+        n_examples = len(split.examples)
+        n_sentences = len(split.sentences)
+    if labelled and not any(map(task.is_labelled, split.examples)):
+        raise _nothing_labelled(task, split)
     return split
 
 
-def read_rows(task: Task, split: Split, *, labelled: bool) -> Iterator[None]:
-    """Fill a split row by row; InputError if the file is invalid or contains no example."""
+def read_rows(
+    task: Task, split: Split, *, labelled: bool, has_choice: bool = False
+) -> Iterator[None]:
+    """Fill a split row by row; InputError if the file is invalid or contains no example.
+
+    Signs that the text is not what it is read as are reported after the first rows.
+
+    Args:
+        has_choice: the hint about an invalid row says that such rows can be left out.
+    """
     n_rows = 0
-    with _input_errors(task, split):
+    is_checked = False
+    with _input_errors(task, split, has_choice=has_choice):
         for _ in task.fill(split, labelled=labelled):
             n_rows += 1
+            if split.sample.is_full and not is_checked:
+                warn_of_signs(split.sample, split.report, SIGNS_OF_DATA)
+                is_checked = True
             yield
-        if n_rows == 0 and not split.skipped:
-            split.where = split.path
-            raise ValueError("contains no example")
+        if not is_checked:
+            warn_of_signs(split.sample, split.report, SIGNS_OF_DATA)
+    if n_rows == 0 and not split.skipped:
+        raise InputError("contains no example", task.format_hint, where=split.path)
 
 
 @contextmanager
-def _input_errors(task: Task, split: Split, *, has_choice: bool = False) -> Iterator[None]:
+def _input_errors(task: Task, split: Split, *, has_choice: bool) -> Iterator[None]:
     """Turn what `Task.fill` raises into an InputError at `split.where`.
 
     Args:
@@ -115,11 +127,15 @@ def _leave_out_unlabelled(task: Task, split: Split, n_examples: int, n_sentences
     split.examples[n_examples:] = labelled
 
 
-def _why_nothing_is_labelled(split: Split) -> str:
-    """Return why a data file has no example with a target."""
+def _nothing_labelled(task: Task, split: Split) -> InputError:
+    """Return the error for a data file that has no example with a target."""
+    hint = task.format_hint
     if split.unlabelled:
-        return f"no example has a label; the first without one is {split.unlabelled[0]}"
-    if split.skipped:
-        where, problem = split.skipped[0]
-        return f"contains no valid example; the first is invalid: {where}: {problem}"
-    return "contains no example"
+        problem = f"{task.no_label_problem(split)}; the first without one is {split.unlabelled[0]}"
+        hint = task.no_label_hint(split)
+    elif split.skipped:
+        where, reason = split.skipped[0]
+        problem = f"contains no valid example; the first is invalid: {where}: {reason}"
+    else:
+        problem = "contains no example"
+    return InputError(problem, hint, where=split.path)

@@ -35,6 +35,8 @@ from elmo_cli.store.spec import FileSpec
 from elmo_cli.tasks.inputs import LayerReader
 from elmo_cli.tasks.readers import NO_TOKENS, Split
 from elmo_cli.text.input import stem
+from elmo_cli.text.input_report import InputReport
+from elmo_cli.text.input_signs import SCRIPT_SIGN, warn_of_signs
 from elmo_cli.text.sentence import Tokens
 from elmo_cli.training.reporter import Reporter
 from elmo_cli.training.run_folder import LOCK_FILE
@@ -221,7 +223,7 @@ class EmbeddingsFolder:
         with holding_lock(self.path / LOCK_FILE, on_wait=lambda: reporter.message(wait)):
             embeddings = self._find(split, distinct)  # the other process may have written it
             if embeddings is None:
-                embeddings = self._compute(split.path, distinct, embedder, reporter)
+                embeddings = self._compute(split, distinct, embedder, reporter)
             return embeddings
 
     def _remove_leftovers(self) -> None:
@@ -236,9 +238,10 @@ class EmbeddingsFolder:
                         path.unlink(missing_ok=True)
 
     def _compute(
-        self, name: str, sentences: Sequence[Tokens], embedder: Embedder, reporter: Reporter
+        self, split: Split, sentences: Sequence[Tokens], embedder: Embedder, reporter: Reporter
     ) -> Embeddings:
-        """Compute the layers of sentences into a new file of the folder."""
+        """Compute the layers of the distinct sentences of a split into a new file of the folder."""
+        name = split.path
         reporter.message(f"computing the embeddings of {name}")
         state = embedder.settings.state
         bilm_id = embedder.bilm.sha256[:8]
@@ -249,7 +252,7 @@ class EmbeddingsFolder:
         job = EmbedJob(
             inputs=(str(text),),
             output=str(output),
-            text_name=f"the distinct sentences of {name}",
+            checks_text=False,  # the reader of the data has reported them, with their lines
             embedder=replace(embedder.settings, batch_size=embedder.batch_size),
             file=FileSpec(layout="flat"),
             resume=True,
@@ -259,6 +262,11 @@ class EmbeddingsFolder:
         def warn(message: str) -> None:
             reporter.message(f"warning: {message}")
 
+        if not embedder.bilm.options.is_unicode:
+            report = InputReport()
+            warn_of_signs(split.sample, report, [SCRIPT_SIGN])
+            for warning in report.warnings:
+                warn(warning)
         try:
             run_job(job, embedder=embedder, progress=progress, warn=warn)
         except ResumeError:  # an earlier run left a file that is corrupt or has other settings

@@ -32,13 +32,14 @@ from elmo_cli.tasks.readers import Split, label_member, member
 from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Example, Json, Scores, Task, TaskModel
 from elmo_cli.text.column_format import Column, Columns
-from elmo_cli.text.conll import column_number, label_column
+from elmo_cli.text.conll import DEFAULT_LABEL_COLUMNS, column_number, label_column
 from elmo_cli.text.input import InputSettings, format_of, read_columns
 from elmo_cli.text.sentence import OtherLine, Tokens
 
 _DOCUMENT_START = "-DOCSTART-"
 # Fields of labels in JSON lines, of data sets of Hugging Face and of what `elmo predict` writes.
 _JSON_LABELS = ("ner_tags", "labels", "tags", "pos_tags", "chunk_tags", "upos", "xpos")
+_CONLLU_LABELS = ("upos", "xpos", "deprel")  # columns with a label for each token
 _NUMBERS_HINT = "numbers are read as plain labels, also those of spans; write B-PER instead"
 
 
@@ -110,15 +111,13 @@ class NerTask(Task):
     reads_text = True
 
     def fill(self, split: Split, *, labelled: bool) -> Iterator[None]:
-        if format_of(split.path, InputSettings()) == "jsonl":
+        if _format_of(split.path) == "jsonl":
             return self._fill_json(split, labelled)
         return self._fill_columns(split, labelled)
 
     def _fill_columns(self, split: Split, labelled: bool) -> Iterator[None]:
         path = split.path
-        text_format = format_of(path, InputSettings())
-        if text_format != "conllu":
-            text_format = "conll"
+        text_format = _format_of(path)
         wanted = self.settings.label_column
         tokens = column_number(path, text_format, self.settings.token_column, "token_column")
         labels = label_column(path, text_format, wanted, "label_column")
@@ -156,6 +155,23 @@ class NerTask(Task):
                 )
                 split.examples.append(example)
             yield
+
+    def no_label_problem(self, split: Split) -> str:
+        """Return which column has no label."""
+        text_format = _format_of(split.path)
+        if text_format == "jsonl":
+            return super().no_label_problem(split)
+        column = self.settings.label_column or DEFAULT_LABEL_COLUMNS[text_format]
+        number = column_number(split.path, text_format, column, "label_column")
+        name = "the last column" if number == -1 else f"column {column}"
+        return f"no token has a label in {name}"
+
+    def no_label_hint(self, split: Split) -> str:
+        """Return the hint, which names a column of CoNLL-U that has labels, if there is one."""
+        column = _labelled_column(split.path) if _format_of(split.path) == "conllu" else ""
+        if column:
+            return f"`label_column={column}` reads the column {column}, which has labels"
+        return self.format_hint
 
     def labels_of(self, example: Example) -> Iterable[str]:
         """Return the labels; all those of a type of span count as its B label."""
@@ -257,6 +273,23 @@ class NerTask(Task):
         for line in reversed(example.other_lines):
             rows.insert(line.position, _other_row(line))
         return "".join(rows)
+
+
+def _format_of(path: str) -> str:
+    """Return the format of a data file: "jsonl", "conllu" or "conll"."""
+    text_format = format_of(path, InputSettings())
+    return text_format if text_format in ("jsonl", "conllu") else "conll"
+
+
+def _labelled_column(path: str) -> str:
+    """Return the name of a column of CoNLL-U in which a token has a label; "" if none has."""
+    for name in _CONLLU_LABELS:
+        labels = label_column(path, "conllu", name, "label_column")
+        columns = Columns(tokens=Column(None, "token_column"), labels=labels)
+        for sentence in read_columns(path, InputSettings(format="conllu"), columns):
+            if any(label is not None for label in _labels_of_cells(sentence.labels, name)):
+                return name
+    return ""
 
 
 def _labels_of_cells(cells: Sequence[str], column: str | None) -> tuple[str | None, ...]:

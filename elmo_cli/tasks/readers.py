@@ -17,6 +17,7 @@ from elmo_cli.regular_files import INVALID_JSON, unique_keys
 from elmo_cli.text.input import check_inputs, format_of
 from elmo_cli.text.input_report import InputReport
 from elmo_cli.text.input_settings import InputSettings
+from elmo_cli.text.input_signs import TextSample
 from elmo_cli.text.lines import LineReader
 from elmo_cli.text.row_groups import read_row_groups
 from elmo_cli.text.sentence import Tokens, token_problem
@@ -57,6 +58,7 @@ class Split:
     Attributes:
         where: the file and the line that is being read, for messages.
         report: of the readers of lines and columns, with their warnings.
+        sample: the first sentences, which show what the text is.
         on_error: "stop" at an invalid row, or "skip" it.
         key: the zero-based number of the row that is being read; those of `sentences` are `keys`.
         unlabelled: where there are examples without a label, which are left out.
@@ -68,6 +70,7 @@ class Split:
     examples: list[Any] = field(default_factory=list)
     where: str = ""
     report: InputReport = field(default_factory=InputReport)
+    sample: TextSample = field(default_factory=TextSample)
     on_error: str = "stop"
     key: int = 0
     keys: list[int] = field(default_factory=list)
@@ -105,6 +108,8 @@ class Split:
             numbers.append(len(self.sentences))
             self.sentences.append(tuple(tokens))
             self.keys.append(self.key)
+            if not self.sample.is_full:
+                self.sample.add(" ".join(tokens), tuple(tokens), self.where)
         return tuple(numbers)
 
     @contextmanager

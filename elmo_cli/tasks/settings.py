@@ -22,10 +22,33 @@ TASKS = {
     "classification": "labels of sentences: LABEL, tab, tokens; JSON lines; trees as in SST",
     "coref": "clusters of mentions of the same entity: columns as in CoNLL-2012; JSON lines",
     "entailment": "labels of sentence pairs: JSON lines as in SNLI or SICK",
-    "ner": "labels of tokens: BIO, BIOES, BIOUL or plain labels in columns",
+    "ner": "any labels of tokens, such as named entities (BIO, BIOES or BIOUL) or parts of speech: "
+    "columns; JSON lines",
     "qa": "answers to questions in a text: SQuAD 1.1 JSON",
     "similarity": "scores of sentence pairs: JSON lines as in SICK",
     "srl": "semantic roles of given predicates: JSON lines",
+}
+# What else these tasks, or parts of them, are called -> name of the task. None is a second name of
+# it: they only tell which task a user is looking for.
+_OTHER_NAMES = {
+    "chunking": "ner",
+    "chunks": "ner",
+    "entities": "ner",
+    "morphology": "ner",
+    "nli": "entailment",
+    "pos": "ner",
+    "question-answering": "qa",
+    "sentiment": "classification",
+    "squad": "qa",
+    "sst": "classification",
+    "sts": "similarity",
+    "tag": "ner",
+    "tagger": "ner",
+    "tagging": "ner",
+    "text-classification": "classification",
+    "token-classification": "ner",
+    "upos": "ner",
+    "xpos": "ner",
 }
 
 PRESETS = ("paper",)  # names of groups of settings; not every task has all of them
@@ -118,6 +141,14 @@ def suggest(name: str, known: Iterable[str]) -> str:
     if similar:
         return f"did you mean `{similar[0]}`?"
     return f"choose one of {', '.join(known)}"
+
+
+def suggest_task(name: str) -> str:
+    """Return the hint for an unknown task: the task that has another name, or as `suggest`."""
+    task = _OTHER_NAMES.get(name.lower().replace("_", "-"))
+    if task is None:
+        return suggest(name, TASKS)
+    return f"the task `{task}` predicts {TASKS[task]}"
 
 
 def _parsed(value: Any, default: Any) -> Any:

@@ -16,7 +16,7 @@ from elmo_cli.tasks.inputs import Inputs, SentenceBatch, TokenRepresentation
 from elmo_cli.tasks.label_names import check_names
 from elmo_cli.tasks.layers import BiLSTM, SequenceDropout
 from elmo_cli.tasks.readers import NO_TOKENS, Split
-from elmo_cli.tasks.settings import TASKS, TaskSettings, suggest, with_settings
+from elmo_cli.tasks.settings import TASKS, TaskSettings, suggest, suggest_task, with_settings
 from elmo_cli.text.sentence import OtherLine, Sentence, Tokens
 
 Json = dict[str, Any]  # an object, as `json.dumps` takes it
@@ -153,6 +153,14 @@ class Task(ABC):
         """The hint for errors in a data file."""
         return f"docs/reference/data-formats.md describes the data format of {self.name}"
 
+    def no_label_problem(self, split: Split) -> str:
+        """Return what is missing in a data file in which no example has a label."""
+        return "no example has a label"
+
+    def no_label_hint(self, split: Split) -> str:
+        """Return the hint for a data file in which no example has a label."""
+        return self.format_hint
+
     @abstractmethod
     def fill(self, split: Split, *, labelled: bool) -> Iterator[None]:
         """Add the sentences and examples of each row of `split.path`; yield after each row.
@@ -285,7 +293,7 @@ def load_task(
         SettingError: a setting is unknown or invalid.
     """
     if name not in TASKS:
-        raise UsageError("no such task", suggest(name, TASKS), where=f"`{name}`")
+        raise UsageError("no such task", suggest_task(name), where=f"`{name}`")
     try:
         module = import_module(f"{__package__}.{name}")
     except ImportError as error:

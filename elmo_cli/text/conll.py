@@ -184,7 +184,7 @@ def _read_sentences(
                 tokens,
                 key=key,
                 text=" ".join(tokens),
-                source=reader.name,
+                source=reader.path,
                 line=rows.lines[0],
                 labels=labels,
                 other_lines=other_lines,

@@ -88,7 +88,7 @@ def read_fasta(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
                 tokens=tokens,
                 key=key,
                 text=" ".join(tokens),
-                source=reader.name,
+                source=reader.path,
                 line=record.line,
                 document=record_id,
                 starts_document=True,

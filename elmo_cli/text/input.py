@@ -20,7 +20,7 @@ from elmo_cli.text.conll import read_conll, read_conllu
 from elmo_cli.text.fasta import read_fasta
 from elmo_cli.text.input_report import InputReport as InputReport
 from elmo_cli.text.input_settings import InputSettings as InputSettings
-from elmo_cli.text.input_signs import N_CHECKED, warn_of_signs
+from elmo_cli.text.input_signs import N_CHECKED, TextSample, signs_of_text, warn_of_signs
 from elmo_cli.text.jsonl import read_jsonl
 from elmo_cli.text.lines import LineReader
 from elmo_cli.text.sentence import Sentence
@@ -44,7 +44,6 @@ SUFFIXES = {  # suffix -> format
 }
 _MAX_CHARACTERS = 100_000  # of a line, that are examined
 _MAX_LABELLED = 99  # tokens of a line, that are examined
-_TOKENS_CHECKED = 10_000  # of the first sentences, which a run checks before it computes any
 _COLUMNS_HINT = (
     "`format='conll'` reads one token per line, `format='plain'` one sentence per line with all "
     "columns as its tokens; `cut -f` takes one column out"
@@ -58,16 +57,17 @@ def read_sentences(
     settings: InputSettings | None = None,
     report: InputReport | None = None,
     *,
-    name: str | None = None,
     columns: Columns | None = None,
+    has_checks: bool = True,
 ) -> Iterator[Sentence]:
     """Yield the sentences of text files in order; memory does not grow with their number.
 
     Args:
         paths: names of files or pipes, compressed or not, "-" for standard input; or one name.
         report: receives warnings and counts; complete after the last sentence.
-        name: what messages call the text, by default the path of each file.
         columns: the columns of the tokens and the labels; all files must be CoNLL-U then.
+        has_checks: report signs that the text is not what it is read as, and truncated tokens; not
+            needed for sentences that were checked in another file.
     Raises:
         UsageError: settings that contradict the format of a file, or no name at all.
         InputError: a file that can't be read, or a line in it; it names the file and the line.
@@ -75,8 +75,8 @@ def read_sentences(
     settings = settings or InputSettings()
     report = report if report is not None else InputReport()
     checked_paths = check_inputs(paths, settings)
-    sentences = _numbered(checked_paths, settings, report, name, columns)
-    return _checked(sentences, settings, report)
+    sentences = _numbered(checked_paths, settings, report, columns)
+    return _checked(sentences, settings, report) if has_checks else sentences
 
 
 def read_columns(
@@ -200,13 +200,12 @@ def _numbered(
     paths: list[str],
     settings: InputSettings,
     report: InputReport,
-    name: str | None,
     columns: Columns | None,
 ) -> Generator[Sentence, None, None]:
     key = 0
     for path in paths:
         report.sources.append((path, key))
-        reader = LineReader(path, settings, report, name=name)
+        reader = LineReader(path, settings, report)
         text_format = _format_of_content(reader)
         if text_format == "fasta":
             reader.expected = FASTA
@@ -240,21 +239,20 @@ def _checked(
     """The same sentences; what is noticed about each goes to the report."""
     max_length = settings.max_characters - 2  # two characters mark the ends of a token
     is_unicode = settings.is_unicode
-    first: list[Sentence] = []
-    n_tokens = 0
+    signs = signs_of_text(any_script=is_unicode)
+    sample = TextSample()
     is_checked = False
     for sentence in sentences:
         if sentence.tokens:
             report.count_truncated(sentence, max_length, is_unicode=is_unicode)
             if not is_checked:
-                first.append(sentence)
-                n_tokens += len(sentence.tokens)
-                if len(first) == N_CHECKED or n_tokens >= _TOKENS_CHECKED:
-                    warn_of_signs(first, report, any_script=is_unicode)
+                sample.add(sentence.text, sentence.tokens, sentence.where)
+                if sample.is_full:
+                    warn_of_signs(sample, report, signs)
                     is_checked = True
         yield sentence
     if not is_checked:
-        warn_of_signs(first, report, any_script=is_unicode)
+        warn_of_signs(sample, report, signs)
 
 
 def _read_plain(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
@@ -272,7 +270,6 @@ def _read_plain(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
         lines = _refuse_columns(reader, lines)
     split = sentence_splitter(reader.settings)
     is_raw = reader.settings.tokenize
-    name = reader.name
     starts_document = True
     for number, line in enumerate(lines, 1):
         if line is None:
@@ -289,7 +286,7 @@ def _read_plain(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
                     tokens=tuple(tokens),
                     key=key,
                     text=text,
-                    source=name,
+                    source=reader.path,
                     line=number,
                     starts_document=starts_document,
                 )

@@ -67,7 +67,7 @@ def read_jsonl(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
             is_yielded = reader.admit(len(tokens), number)
             if is_yielded:
                 yield documents.sentence(
-                    tokens, key=key, text=text, source=reader.name, line=number
+                    tokens, key=key, text=text, source=reader.path, line=number
                 )
             documents.advance(yielded=is_yielded)
             key += 1

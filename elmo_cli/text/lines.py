@@ -61,21 +61,12 @@ class LineReader:
 
     Attributes:
         path: of the file.
-        name: what messages call the file, by default its path.
         settings, report: those of `read_sentences`.
         expected: what the file may be besides text; any other known data are refused.
     """
 
-    def __init__(
-        self,
-        path: str,
-        settings: InputSettings,
-        report: InputReport,
-        *,
-        name: str | None = None,
-    ) -> None:
+    def __init__(self, path: str, settings: InputSettings, report: InputReport) -> None:
         self.path = path
-        self.name = path if name is None else name
         self.settings = settings
         self.report = report
         self.expected: FileType | None = None
@@ -84,7 +75,7 @@ class LineReader:
 
     def where(self, line: int) -> str:
         """The file and a line of it, from 1, for messages."""
-        return f"{self.name}, line {line}"
+        return f"{self.path}, line {line}"
 
     def lines(self) -> Iterator[str | None]:
         """Yield the lines without their ends; None for a line that was refused.
@@ -140,7 +131,7 @@ class LineReader:
                 yield from self._decode_each(raw_lines_of_block, n_read + 1, encoding, refused)
                 n_read += len(raw_lines_of_block)
         if n_read == 0:
-            self.report.warn("empty", f"{self.name}: empty, without any line")
+            self.report.warn("empty", f"{self.path}: empty, without any line")
 
     def _decode_each(
         self, raw_lines: Sequence[bytes], first: int, encoding: str, refused: re.Pattern[str]
@@ -206,7 +197,7 @@ class LineReader:
         """
         if self.settings.on_error == "stop":
             raise InputError(problem, hint, where=self.where(line), parameters=parameters)
-        self.report.skipped.append((self.name, line, problem))
+        self.report.skipped.append((self.path, line, problem))
 
     def _without_other_data(self) -> Iterator[str | None]:
         """Yield the decoded lines; an InputError if the first nonblank one is of other data."""
@@ -262,7 +253,7 @@ class LineReader:
             problem = f"not {encoding.upper()} ({error})"
             hint = ENCODING_HINT
             raise InputError(
-                problem, hint.text, where=self.name, parameters=hint.parameters
+                problem, hint.text, where=self.path, parameters=hint.parameters
             ) from None
 
     def _without_bom(self, chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
@@ -274,7 +265,7 @@ class LineReader:
             problem = f"`encoding={self.settings.encoding!r}` contradicts the byte order mark"
             marked = "utf-8" if has_utf8_mark else "utf-16"
             hint = f"`encoding={marked!r}`"
-            raise InputError(problem, hint, where=self.name, parameters=("encoding",))
+            raise InputError(problem, hint, where=self.path, parameters=("encoding",))
         yield head.removeprefix(codecs.BOM_UTF8)
         yield from chunks
 

@@ -9,7 +9,7 @@ from typing import Any
 from elmo_cli.text.input import check_inputs
 from elmo_cli.text.input_report import InputReport
 from elmo_cli.text.input_settings import InputSettings
-from elmo_cli.text.input_signs import N_CHECKED, warn_of_signs
+from elmo_cli.text.input_signs import TextSample, signs_of_text, warn_of_signs
 from elmo_cli.text.jsonl import checked_string, read_members
 from elmo_cli.text.lines import LineError, LineReader
 from elmo_cli.text.sentence import Sentence, Tokens
@@ -92,7 +92,7 @@ def _read_pair(line: str, number: int, reader: LineReader, split: SentenceSplitt
         bad=versions["sentence_bad"],
         uid=_optional_string(members, "UID"),
         term=_optional_string(members, "linguistics_term"),
-        source=reader.name,
+        source=reader.path,
         line=number,
     )
 
@@ -107,13 +107,13 @@ def _with_warnings(
 ) -> Iterator[SentencePair]:
     """Yield the same pairs; report truncated tokens, and signs of raw text in the first ones."""
     max_length = settings.max_characters - 2  # two characters mark the ends of a token
-    first_sentences: list[Sentence] = []
+    sample = TextSample()
     for pair in pairs:
         for tokens in (*pair.good, *pair.bad):
             text = " ".join(tokens)
             sentence = Sentence(tokens, key=0, text=text, source=pair.source, line=pair.line)
             report.count_truncated(sentence, max_length)
-            if len(first_sentences) < N_CHECKED:
-                first_sentences.append(sentence)
+            if not sample.is_full:
+                sample.add(text, tokens, sentence.where)
         yield pair
-    warn_of_signs(first_sentences, report)
+    warn_of_signs(sample, report, signs_of_text())
