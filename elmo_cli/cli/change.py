@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import console, options
-from elmo_cli.cli.click_options import FILE, argument, command, output_option, together, value
+from elmo_cli.cli.click_options import (
+    FILE,
+    INPUT_FILE,
+    argument,
+    command,
+    output_option,
+    together,
+    value,
+)
 from elmo_cli.errors import EmbeddingsFileError, InputError
 from elmo_cli.fields import MOST_SEED
 from elmo_cli.messages import columns_line, plural, shorten_list
@@ -26,7 +34,7 @@ _MEASURES = ("prt", "apd")  # those of `analysis.change`, which imports NumPy
 # fmt: off
 _change_options = together(
     value("Measure", "--words FILE", "Words to compare, one per line.  [default: those in both "
-          "files]", type=FILE),
+          "files]", type=INPUT_FILE),
     value("Measure", "--measure NAME", "Measure of the difference: prt, apd, or both.",
           type=click.Choice([*_MEASURES, _BOTH]), default=_BOTH),
     value("Measure", "--permutations N", "Number of random divisions of all usages of a word, for "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields
@@ -13,9 +14,12 @@ import click
 from click.shell_completion import CompletionItem
 
 from elmo_cli.cli import console
+from elmo_cli.cli.corrected_line import line_with_sentence
 from elmo_cli.cluster.shard_folder import without_secrets
-from elmo_cli.errors import UsageError
+from elmo_cli.errors import InputError, UsageError
 from elmo_cli.files import is_url
+from elmo_cli.messages import shortened
+from elmo_cli.text.chunks import STDIN, check_readable
 
 if TYPE_CHECKING:
     from click.types import OptionHelpExtra
@@ -52,6 +56,31 @@ class CompletedText(click.types.StringParamType):
         names = self._names() if self._names is not None else []
         completions += [CompletionItem(name) for name in names if name.startswith(incomplete)]
         return completions
+
+
+class InputFile(CompletedText):
+    """The path of a file that a command reads, or standard input."""
+
+    def __init__(self) -> None:
+        super().__init__(paths="file")
+
+    def check(self, path: str, ctx: click.Context) -> None:
+        """Raise an InputError for a file that cannot be read."""
+        if path != STDIN:
+            check_readable(path)
+
+
+class InputText(InputFile):
+    """The path of a text; the hint about a sentence in place of a path says how to give it."""
+
+    def check(self, path: str, ctx: click.Context) -> None:
+        try:
+            super().check(path, ctx)
+        except InputError as error:
+            if " " not in path or os.path.lexists(path):
+                raise
+            hint = f"{error.hint}; for a sentence: `{line_with_sentence(ctx, path)}`"
+            raise InputError(error.problem, hint, where=shortened(path)) from None
 
 
 def _model_names() -> list[str]:
@@ -114,6 +143,8 @@ COLUMN = CompletedText(names=_column_names)
 DEVICE = CompletedText(names=_device_names)
 ENCODING = CompletedText(names=_encoding_names)
 FILE = CompletedText(paths="file")
+INPUT_FILE = InputFile()
+INPUT_TEXT = InputText()
 FOLDER = CompletedText(paths="dir")
 LAYERS = CompletedText(names=lambda: ["all", "top", "average", "sum"])
 LAYOUT = CompletedText(names=_layout_names)
@@ -169,7 +200,10 @@ class GroupedCommand(click.Command):
         console.mode.context = ctx  # from here on, messages name its options
         console.mode.words = tuple(args)
         console.mode.settings = ()
-        return super().parse_args(ctx, args)
+        rest = super().parse_args(ctx, args)
+        if not ctx.resilient_parsing:  # of the shell, which completes a line
+            _check_input_files(ctx)
+        return rest
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         groups: dict[str, list[tuple[str, str]]] = {}
@@ -184,6 +218,18 @@ class GroupedCommand(click.Command):
         for group, records in groups.items():
             with formatter.section(group):
                 formatter.write_dl(records)
+
+
+def _check_input_files(ctx: click.Context) -> None:
+    """Raise an InputError for a file that cannot be read, once the command line is understood."""
+    for parameter in ctx.command.params:
+        if not isinstance(parameter.type, InputFile):
+            continue
+        value = ctx.params.get(str(parameter.name))
+        if value is None:
+            continue
+        for path in value if isinstance(value, tuple) else (value,):
+            parameter.type.check(path, ctx)
 
 
 def command(function: Callable[..., Any]) -> click.Command:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self, TextIO
 
 import click
 
+from elmo_cli.cli.output_mode import Mode
 from elmo_cli.cli.printable import printable as printable
 from elmo_cli.cli.printable import printable_rows
 from elmo_cli.errors import OutputError, SkippedError
@@ -33,61 +32,19 @@ _LOADING_S = 0.5  # less is not announced on a terminal
 _LOADING_IN_LOG_S = 15.0  # less is not announced elsewhere
 _SHORTEST_S = 1e-9  # of the time between two updates, which may be zero
 _ENCODING_ERRORS = "surrogateescape"  # for file names, which are written byte for byte
-_PARAMETER = re.compile(r"`([a-z_]+)(?:=([^`]*))?`")
-
-
-@dataclass
-class Mode:
-    """The output mode of a command, and what messages must know of it.
-
-    Attributes:
-        quiet, as_json: `--quiet` and `--json`.
-        context: that of click.
-        words: the command line after the name of the command.
-        settings: the names of the settings that `--set` changes, if the command has it.
-    """
-
-    quiet: bool = False
-    as_json: bool = False
-    context: click.Context | None = None
-    words: tuple[str, ...] = ()
-    settings: tuple[str, ...] = ()
 
 
 mode = Mode()  # set where the command starts
 
 
 def with_options(text: str) -> str:
-    """Name options of the running command in a message: `overwrite=True` is `--overwrite`.
-
-    A setting without an option of its own is named as `--set` takes it.
-    """
-    options = option_names()
-
-    def as_option(parameter: re.Match[str]) -> str:
-        name = parameter[1]
-        value = (parameter[2] or "").strip("'\"")
-        option = options.get(name) or options.get(f"label_{name}")
-        if option is None and name in mode.settings:
-            return f"`--set {name}={value or '…'}`"
-        if option is None:
-            return parameter[0]
-        if value in ("", "True"):
-            return f"`{option}`"
-        return f"`{option} {value}`"
-
-    return _PARAMETER.sub(as_option, text)
+    """Name options of the running command in a message, as `Mode.with_options`."""
+    return mode.with_options(text)
 
 
 def option_names() -> dict[str, str]:
     """The longest name of each option of the running command, by the name of its parameter."""
-    if mode.context is None:
-        return {}
-    names = {}
-    for parameter in mode.context.command.params:
-        if isinstance(parameter, click.Option):
-            names[str(parameter.name)] = max(parameter.opts, key=len)
-    return names
+    return mode.option_names()
 
 
 def alert(*lines: str) -> None:

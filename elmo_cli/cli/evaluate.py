@@ -8,7 +8,15 @@ from functools import partial
 from typing import Any
 
 from elmo_cli.cli import console, options, task_options
-from elmo_cli.cli.click_options import FILE, FOLDER, argument, command, output_option, value
+from elmo_cli.cli.click_options import (
+    FILE,
+    FOLDER,
+    INPUT_FILE,
+    argument,
+    command,
+    output_option,
+    value,
+)
 from elmo_cli.messages import plural
 
 
@@ -24,7 +32,11 @@ class EvaluateOptions(task_options.TrainedModelOptions):
 @command
 @argument("folder", metavar="DIR", type=FOLDER)
 @value(
-    "Data", "--test FILE", "Test data in the format of the training data.", required=True, type=FILE
+    "Data",
+    "--test FILE",
+    "Test data in the format of the training data.",
+    required=True,
+    type=INPUT_FILE,
 )
 @task_options.embeddings_option("DIR/vectors")
 @task_options.model_option

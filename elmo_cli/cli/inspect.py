@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console, options
-from elmo_cli.cli.click_options import FILE, argument, command, flag, together, value
+from elmo_cli.cli.click_options import FILE, INPUT_FILE, argument, command, flag, together, value
 from elmo_cli.cli.inspect_model import print_model, print_rows
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.messages import format_bytes, plural
@@ -27,7 +27,7 @@ _checks = together(
           "Recompute N sentences with the model and compare the vectors.", type=options.AT_LEAST_1),
     value("Checks", "--text FILE", "Compare the tokens (or their number, if the file has no "
           "tokens) with this text; --recompute then takes the sentences from it. May be repeated.",
-          multiple=True, type=FILE),
+          multiple=True, type=INPUT_FILE),
     flag("Checks", "--verify/--no-verify", "Read all values, or only the metadata.  [default: "
          "all values of a file, only the metadata of a model]", default=None),
 )

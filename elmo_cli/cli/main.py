@@ -16,6 +16,7 @@ from click.core import ParameterSource
 from elmo_cli.cli import console
 from elmo_cli.cli.command_groups import COMMAND_NAMES, write_command_groups
 from elmo_cli.cli.console import with_options
+from elmo_cli.cli.corrected_line import line_with_missing
 from elmo_cli.errors import ElmoError, UsageError
 from elmo_cli.messages import INTERRUPTED_HINT
 from elmo_cli.version import __version__
@@ -198,7 +199,11 @@ def _explain_usage(error: click.ClickException) -> _Report:
     message = message.replace("a valid float range", "a number")
     message = message.replace("\n", " ").replace(". (", " (").rstrip(".")
     name = context.command_path if context else "elmo"
-    return _Report(2, message[:1].lower() + message[1:], f"see `{name} --help`")
+    hint = f"see `{name} --help`"
+    missing = error.param if isinstance(error, click.MissingParameter) else None
+    if context is not None and missing is not None:
+        hint = f"`{line_with_missing(context, missing)}`; {hint}"
+    return _Report(2, message[:1].lower() + message[1:], hint)
 
 
 def _explain_system(error: OSError, reason: str) -> _Report:

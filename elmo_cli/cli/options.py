@@ -18,7 +18,8 @@ from elmo_cli.cli.click_options import (
     COLUMN,
     DEVICE,
     ENCODING,
-    FILE,
+    INPUT_FILE,
+    INPUT_TEXT,
     MODEL_OR_FILE,
     Option,
     argument,
@@ -106,7 +107,7 @@ general_options: Option = together(quiet_option, json_option)
 
 # -- input ----------------------------------------------------------------------------------------
 
-texts_argument = partial(argument, nargs=-1, type=FILE)
+texts_argument = partial(argument, nargs=-1, type=INPUT_TEXT)
 # fmt: off
 encoding_option: Option = value(
     "Input", "--encoding NAME", "Character encoding of the input.", default="utf-8",
@@ -240,9 +241,10 @@ model_options: Option = together(
           "archive, a weight file or a checkpoint.  [default: elmo-en]",
           envvar="ELMO_MODEL", callback=_model, type=MODEL_OR_FILE),
     value("Model", "--options-file FILE",
-          "options.json of the model, if it is not next to the weights.", "options", type=FILE),
+          "options.json of the model, if it is not next to the weights.", "options",
+          type=INPUT_FILE),
     value("Model", "--weight-file FILE", "HDF5 weight file of the model; needs --options-file.",
-          "weights", type=FILE),
+          "weights", type=INPUT_FILE),
 )
 
 
@@ -253,9 +255,10 @@ def language_model_options(*, or_counted: bool = False) -> Option:
         default += ", else counted in the text"
     return together(
         value("Model", "--softmax FILE", "Softmax weights in HDF5.  [default: softmax.hdf5 next to "
-              "the weights, or inside the weight file]", type=FILE),
+              "the weights, or inside the weight file]", type=INPUT_FILE),
         value("Model", "--vocabulary FILE",
-              f"Types that the softmax predicts, one per line.  [default: {default}]", type=FILE),
+              f"Types that the softmax predicts, one per line.  [default: {default}]",
+              type=INPUT_FILE),
     )
 
 

@@ -12,6 +12,7 @@ from elmo_cli.cli.click_options import (
     FILE,
     FOLDER,
     MODEL_OR_FILE,
+    argument,
     command,
     flag,
     setting,
@@ -129,7 +130,7 @@ class PretrainOptions(
 
 
 @command
-@options.texts_argument("texts", metavar="TEXT…")
+@argument("texts", nargs=-1, metavar="TEXT…", type=FILE)
 @_output_options
 @_training_options
 @_model_options

@@ -11,8 +11,8 @@ import click
 
 from elmo_cli.cli import console, options, task_options
 from elmo_cli.cli.click_options import (
-    FILE,
     FOLDER,
+    INPUT_FILE,
     PRESET,
     TASK,
     GroupedCommand,
@@ -35,11 +35,13 @@ _setting = partial(value, _SETTINGS)
 
 # fmt: off
 _data_options = together(
-    value("Data", "--train FILE", "Training data in the format of TASK.", type=FILE),
-    value("Data", "--dev FILE", "Development data, which select the best epoch.", type=FILE),
+    value("Data", "--train FILE", "Training data in the format of TASK.", type=INPUT_FILE),
+    value("Data", "--dev FILE", "Development data, which select the best epoch.",
+          type=INPUT_FILE),
     task_options.embeddings_option("vectors in the output folder"),
     value("Data", "--word-vectors FILE",
-          "Word vectors: GloVe or word2vec text (also .gz), or .npz.  [default: none]", type=FILE),
+          "Word vectors: GloVe or word2vec text (also .gz), or .npz.  [default: none]",
+          type=INPUT_FILE),
     task_options.model_option,
     value("Data", "--on-error ACTION",
           "On an invalid example: stop, or skip it and exit with code 3.",
@@ -148,6 +150,7 @@ def train(**values: Any) -> None:
       elmo train ner --train train.conll --dev dev.conll --embeddings vectors/ -o ner/ \\
           --word-vectors glove.6B.50d.txt --set hidden=200
       elmo train ner --train train.conll --dev dev.conll -o baseline/ --elmo none
+      elmo train ner --train train.conllu --dev dev.conllu -o upos/ --set label_column=upos
       elmo evaluate ner/ --test test.conll
       elmo predict ner/ new.txt -o new.conll
     """
@@ -160,9 +163,9 @@ def train(**values: Any) -> None:
         for name, setting in as_flat(task.settings).items():
             console.print_row((name, setting))
         return
-    train_file = _required("--train", chosen.train)
-    dev_file = _required("--dev", chosen.dev)
-    output = _required("--output", chosen.output)
+    train_file = _required("train", chosen.train)
+    dev_file = _required("dev", chosen.dev)
+    output = _required("output", chosen.output)
     mode = chosen.mode()
     from elmo_cli.tasks.train import TaskData, train_task
 
@@ -183,10 +186,12 @@ def train(**values: Any) -> None:
     _exit_if_skipped(reporter.skipped_rows)
 
 
-def _required(option: str, value: str | None) -> str:
+def _required(name: str, value: str | None) -> str:
     """Return the value of an option that only `--settings` does without."""
     if value is None:
-        raise UsageError(f"missing option `{option}`", "`elmo train --help` shows examples")
+        context = click.get_current_context()
+        [option] = [option for option in context.command.params if option.name == name]
+        raise click.MissingParameter(ctx=context, param=option)
     return value
 
 

@@ -12,6 +12,7 @@ import click
 from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import (
     FILE,
+    INPUT_FILE,
     CompletedText,
     command,
     flag,
@@ -34,7 +35,8 @@ _ONE_LAYER = CompletedText(names=lambda: ["top", "average", "sum"])
 
 # fmt: off
 _usages_options = together(
-    value("Usages", "--words FILE", "Words to look for, one per line.", required=True, type=FILE),
+    value("Usages", "--words FILE", "Words to look for, one per line.", required=True,
+          type=INPUT_FILE),
     value("Usages", "--match HOW", "What a word is compared with: form (the tokens), lemma (the "
           "LEMMA column of CoNLL-U), or regex (the words are regular expressions, which a whole "
           "token must match).", type=click.Choice(MATCHES), default=MATCHES[0]),

@@ -168,7 +168,9 @@ class NerTask(Task):
 
     def no_label_hint(self, split: Split) -> str:
         """Return the hint, which names a column of CoNLL-U that has labels, if there is one."""
-        column = _labelled_column(split.path) if _format_of(split.path) == "conllu" else ""
+        has_choice = self.labels is None  # those of a trained model are in one column
+        is_conllu = _format_of(split.path) == "conllu"
+        column = _labelled_column(split.path) if has_choice and is_conllu else ""
         if column:
             return f"`label_column={column}` reads the column {column}, which has labels"
         return self.format_hint

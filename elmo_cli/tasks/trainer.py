@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from elmo_cli.errors import TrainingError
 from elmo_cli.files import write_text
+from elmo_cli.messages import plural
 from elmo_cli.tasks.inputs import Inputs
 from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Json, Scores
@@ -148,6 +149,11 @@ class TaskTrainer:
                 self._halve_learning_rate()
             self._save()
             reporter.log_line(vars(result))
+        if len(self.log) < settings.epochs:
+            reporter.message(
+                f"stopped early, before epoch {settings.epochs}: no better dev score for "
+                f"{plural(settings.patience, 'epoch')} (`patience`)"
+            )
         assert self.best is not None  # there is at least one epoch
         self._model.load_state_dict(self.best.model)
         return self.best

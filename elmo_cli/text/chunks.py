@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import lzma
 import os
+import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -45,6 +46,20 @@ def read_chunks(name: str, report: InputReport) -> Iterator[bytes]:
         hint = other_kind.hint.replace("FILE", name, 1)
         raise InputError(f"{other_kind.name}{within}, not a text", hint, where=name)
     return chunks
+
+
+def check_readable(path: str) -> None:
+    """Raise an InputError for a path that is missing, a folder, or without permission to read."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from None
+    if stat.S_ISDIR(status.st_mode):
+        hint = f"name the files in it: `{os.path.join(path, '*')}`"
+        raise InputError("a folder, not a file", hint, where=path)
+    if not os.access(path, os.R_OK):
+        hint = f"`ls -l {path}` shows who may"
+        raise InputError("no permission to read it", hint, where=path)
 
 
 def unreadable(path: str, error: OSError | ValueError) -> InputError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +12,7 @@ from itertools import islice
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.filetypes import FASTA
 from elmo_cli.regular_files import is_regular
-from elmo_cli.text.chunks import STDIN, unreadable
+from elmo_cli.text.chunks import STDIN, check_readable
 from elmo_cli.text.column_format import Columns, is_row
 from elmo_cli.text.column_signs import CSV_HINT, MOST, csv_sign
 from elmo_cli.text.conll import read_conll, read_conllu
@@ -111,7 +110,7 @@ def check_inputs(paths: Name | Sequence[Name], settings: InputSettings | None = 
     settings = settings or InputSettings()
     for name in names:
         if name != STDIN:
-            _check_path(name)
+            check_readable(name)
         if settings.format == "auto":
             _check_suffix(name)
         settings.check_fits(format_of(name, settings))
@@ -181,19 +180,6 @@ def _check_suffix(name: str) -> None:
         raise UsageError(problem, _COLUMNS_HINT, where=name)
     if bare_name.endswith(".csv"):
         raise UsageError("a table by its suffix .csv", CSV_HINT, where=name)
-
-
-def _check_path(path: str) -> None:
-    try:
-        status = os.stat(path)
-    except (OSError, ValueError) as error:
-        raise unreadable(path, error) from None
-    if stat.S_ISDIR(status.st_mode):
-        hint = f"name the files in it: `{os.path.join(path, '*')}`"
-        raise InputError("a folder, not a file", hint, where=path)
-    if not os.access(path, os.R_OK):
-        hint = f"`ls -l {path}` shows who may"
-        raise InputError("no permission to read it", hint, where=path)
 
 
 def _numbered(

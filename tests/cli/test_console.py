@@ -295,6 +295,25 @@ def test_a_log_gets_no_bar(
 
 
 @pytest.mark.parametrize(
+    ("done", "total", "line"),
+    [
+        (0, None, "embedding dev.conll\n"),
+        (0, 100, ""),
+        (40, 100, "embedding dev.conll, 40 tokens of 100 (40%)\n"),
+    ],
+)
+def test_the_first_line_of_a_log_has_no_count_of_zero(
+    done: int, total: int | None, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reporter = ConsoleReporter("the dev data")
+    with console.ProgressDisplay(None, ""):
+        reporter.progress("embedding dev.conll", done, total)
+        reporter._print_first_line()
+    reporter._stack.close()
+    assert capsys.readouterr().err == line
+
+
+@pytest.mark.parametrize(
     ("seconds", "words"),
     [(0.4, "0 s"), (59.6, "1 min 0 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")],
 )

@@ -75,18 +75,43 @@ def test_runs_that_share_a_folder_compute_embeddings_once(folder: None) -> None:
     assert [path.suffix for path in Path("new").iterdir()] == [".hdf5"]
 
 
-def test_warnings_about_characters_name_the_data(folder: None) -> None:
-    messages: list[str] = []
+class Collecting(Reporter):
+    def __init__(self) -> None:
+        self.messages: list[str] = []
 
-    class Collecting(Reporter):
-        def message(self, text: str) -> None:
-            messages.append(text)
+    def message(self, text: str) -> None:
+        self.messages.append(text)
 
+
+def test_a_text_in_another_script_is_warned_of_with_its_line(folder: None) -> None:
+    split = Split("data.conll")
+    for line in (3, 3, 7):
+        split.where = f"data.conll, line {line}"
+        split.add(("猫", "坐"))
+    reporter = Collecting()
+    vector_folder("new").find(split, "all", reporter)
+    assert reporter.messages[0] == "computing the embeddings of data.conll"
+    shown = [message for message in reporter.messages if "Latin" in message]
+    assert [message.split(": ")[:2] for message in shown] == [["warning", "data.conll, line 3"]]
+
+
+def test_the_script_is_free_if_the_model_has_a_dictionary(folder: None) -> None:
+    split = Split("data.conll")
+    split.add(("猫", "坐"))
+    reporter = Collecting()
+    vectors = vector_folder("new")
+    bilm = vectors._make_embedder().bilm
+    bilm.options = replace(bilm.options, is_unicode=True)
+    vectors.find(split, "all", reporter)
+    assert not any("Latin" in message for message in reporter.messages)
+
+
+def test_signs_of_the_text_are_left_to_the_reader_of_the_data(folder: None) -> None:
+    """Lines of the file of distinct sentences would say nothing."""
     split = Split("data.conll", [("[CLS]", "it", "rains", "[SEP]")] * 2, [])
-    vector_folder("new").find(split, "all", Collecting())
-    warning = "warning: the distinct sentences of data.conll, line 1: "
-    assert any(warning in message for message in messages)
-    assert messages[0] == "computing the embeddings of data.conll"
+    reporter = Collecting()
+    vector_folder("new").find(split, "all", reporter)
+    assert not any("boundary" in message for message in reporter.messages)
 
 
 @pytest.mark.parametrize(("layers", "rows"), [("all", [0, 1, 2]), ("last", [2]), ("type", [0])])

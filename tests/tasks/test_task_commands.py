@@ -167,9 +167,20 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("predict NER a.txt -o old.conll", 1, "old.conll: exists", "`--overwrite`"),
         ("evaluate NER --test dev.conll -o old.conll", 1, "old.conll: exists", "`--overwrite`"),
         ("evaluate NER --test dev.conll -f", 2, "--overwrite: has no effect without -o", "leave"),
-        ("train ner --train train.conll -o m", 2, "missing option `--dev`", "`elmo train --help`"),
-        ("train ner --dev train.conll -o m", 2, "missing option `--train`", "`elmo train --help`"),
-        ("train ner --train a --dev b", 2, "missing option `--output`", "`elmo train --help`"),
+        ("train ner --train train.conll -o m", 2, "missing option '--dev'",
+         "`elmo train ner --train train.conll -o m --dev FILE`; see `elmo train --help`"),
+        ("train ner --dev train.conll -o m", 2, "missing option '--train'", "-o m --train FILE`"),
+        ("train ner --train train.conll --dev dev.conll", 2, "missing option '-o' / '--output'",
+         "--dev dev.conll -o DIR`"),
+        ("evaluate NER dev.conll", 2, "missing option '--test'", "NER --test dev.conll`; see"),
+        ("evaluate NER", 2, "missing option '--test'", "NER --test FILE`; see"),
+        ("predict NER", 2, "missing argument 'TEXT…'", "NER TEXT…`; see"),
+        ("evaluate NER --test nosuch.conll", 1, "nosuch.conll: no such file", "check the name"),
+        ("predict NER nosuch.txt", 1, "nosuch.txt: no such file", "check the name"),
+        ("train pos", 2, "`pos`: no such task", "the task `ner` predicts any labels of tokens"),
+        ("train Text_Classification", 2, "`Text_Classification`: no such", "`classification`"),
+        ("train corefs", 2, "`corefs`: no such task", "did you mean `coref`?"),
+        ("train nosuch", 2, "`nosuch`: no such task", "choose one of classification, coref"),
     ],
 )  # fmt: skip
 def test_what_is_refused(line: str, code: int, message: str, hint: str, model: Path) -> None:
@@ -177,7 +188,7 @@ def test_what_is_refused(line: str, code: int, message: str, hint: str, model: P
     Path("old.conll").write_text("mine")
     before = {path: path.read_bytes() for path in Path().iterdir()}
     done = elmo(*line.replace("NER", str(model)).split())
-    refused(done, code, message, hint)
+    refused(done, code, message, hint.replace("NER", str(model)))
     assert done.out == b""
     assert {path: path.read_bytes() for path in Path().iterdir()} == before
 

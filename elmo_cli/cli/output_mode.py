@@ -1,0 +1,59 @@
+"""Mode: the output mode of the running command, and its options in the messages of the library."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import click
+
+_PARAMETER = re.compile(r"`([a-z_]+)(?:=([^`]*))?`")
+
+
+@dataclass
+class Mode:
+    """The output mode of a command, and what messages must know of it.
+
+    Attributes:
+        quiet, as_json: `--quiet` and `--json`.
+        context: that of click.
+        words: the command line after the name of the command.
+        settings: the names of the settings that `--set` changes, if the command has it.
+    """
+
+    quiet: bool = False
+    as_json: bool = False
+    context: click.Context | None = None
+    words: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+
+    def with_options(self, text: str) -> str:
+        """Name options of the command in a message: `overwrite=True` is `--overwrite`.
+
+        A setting without an option of its own is named as `--set` takes it.
+        """
+        options = self.option_names()
+
+        def as_option(parameter: re.Match[str]) -> str:
+            name = parameter[1]
+            value = (parameter[2] or "").strip("'\"")
+            option = options.get(name) or options.get(f"label_{name}")
+            if option is None and name in self.settings:
+                return f"`--set {name}={value or '…'}`"
+            if option is None:
+                return parameter[0]
+            if value in ("", "True"):
+                return f"`{option}`"
+            return f"`{option} {value}`"
+
+        return _PARAMETER.sub(as_option, text)
+
+    def option_names(self) -> dict[str, str]:
+        """The longest name of each option of the command, by the name of its parameter."""
+        if self.context is None:
+            return {}
+        names = {}
+        for parameter in self.context.command.params:
+            if isinstance(parameter, click.Option):
+                names[str(parameter.name)] = max(parameter.opts, key=len)
+        return names

@@ -1,0 +1,67 @@
+"""Hints that contain the line to type: for a sentence in place of a path, and a missing option."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+from command_line import elmo, made, refused
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence", "corrected"),
+    [
+        ("predict DIR 'The dog .'", "The dog .", 'echo "The dog ." | elmo predict DIR -'),
+        ("embed 'The dog' -o new.hdf5", "The dog", 'echo "The dog" | elmo embed - -o new.hdf5'),
+        ('score "The dog\'s bed"', "The dog's bed", 'echo "The dog\'s bed" | elmo score -'),
+        ("perplexity 'a $5 bill'", "a $5 bill", "echo 'a $5 bill' | elmo perplexity -"),
+        ("tokenize 'A \"dog\".'", 'A "dog".', "echo 'A \"dog\".' | elmo tokenize -"),
+    ],
+)
+def test_a_sentence_in_place_of_a_path_is_piped(
+    line: str, sentence: str, corrected: str, folder: Path
+) -> None:
+    done = elmo(*shlex.split(line))
+    refused(done, 1, f"{sentence}: no such file", f"; for a sentence: `{corrected}`")
+
+
+def test_only_a_missing_path_with_a_space_is_taken_for_a_sentence(folder: Path) -> None:
+    done = elmo("tokenize", "nosuch.txt")
+    refused(done, 1, "nosuch.txt: no such file", "check the name and the working directory")
+    assert "echo" not in done.err
+    Path("my text.txt").mkdir()
+    done = elmo("tokenize", "my text.txt")
+    refused(done, 1, "my text.txt: a folder, not a file", "name the files")
+    assert "echo" not in done.err
+
+
+def test_a_long_sentence_is_shortened(folder: Path) -> None:
+    done = elmo("tokenize", "a b " * 5000)
+    shown = "a b " * 10
+    refused(done, 1, f"{shown}…: can't be read", f'`echo "{shown}…" | elmo tokenize -`')
+
+
+@pytest.mark.parametrize(
+    ("line", "corrected"),
+    [
+        ("embed a.txt", "elmo embed a.txt -o PATH"),
+        ("embed 'a b.txt' -q", "elmo embed 'a b.txt' -q -o PATH"),
+        ("vocab a.txt", "elmo vocab a.txt -o FILE"),
+        ("evaluate m -q a.conll", "elmo evaluate m -q --test a.conll"),
+        ("evaluate m a.conll b.conll", "elmo evaluate m a.conll b.conll --test FILE"),
+        ("tokenize -q", "elmo tokenize -q TEXT…"),
+    ],
+)
+def test_a_missing_option_or_argument_is_added(line: str, corrected: str, folder: Path) -> None:
+    done = elmo(*shlex.split(line))
+    refused(done, 2, "missing ", f"`{corrected}`; see `elmo ")
+
+
+def test_the_line_with_a_sentence_can_be_typed(folder: Path) -> None:
+    hint = elmo("tokenize", "It rains.").err.splitlines()[-1]
+    piped, command = hint.split("`")[1].split(" | elmo ")
+    _, sentence = shlex.split(piped)
+    Path("text.txt").write_text(sentence + "\n")
+    words = ["text.txt" if word == "-" else word for word in shlex.split(command)]
+    assert made(*words).out == b"It rains .\n"
