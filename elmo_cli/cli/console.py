@@ -333,6 +333,13 @@ class ProgressDisplay:
         left_s = (self.total - self.done) / rate - since_update_s
         return f"{duration(left_s)} left" if left_s >= 1 else ""
 
+    def _has_news(self) -> bool:
+        """Whether a line says more than that a phase has begun: a count, or that it takes long."""
+        if self._first is None:  # no update so far
+            return False
+        age_s = time.monotonic() - self._first.time_s
+        return self.done > 0 or not self.unit or age_s >= _LINE_EVERY_S
+
     def _show_bar(self) -> None:
         from elmo_cli.cli.progress_bar import ProgressBar
 
@@ -347,8 +354,9 @@ class ProgressDisplay:
 
         def print_lines() -> None:
             while not is_over.wait(_LINE_EVERY_S):
-                if self._first is not None:  # this phase has been updated
-                    note(self.text())
+                text = self.text()
+                if self._has_news():
+                    note(text)
 
         thread = threading.Thread(target=print_lines, daemon=True)
         thread.start()

@@ -314,6 +314,22 @@ def test_the_first_line_of_a_log_has_no_count_of_zero(
 
 
 @pytest.mark.parametrize(
+    ("age_s", "done", "is_shown"), [(0.0, 0, False), (0.0, 1, True), (15.0, 0, True)]
+)
+def test_a_count_of_zero_is_shown_only_if_a_phase_takes_long(
+    age_s: float, done: int, is_shown: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with console.ProgressDisplay(None, "") as progress:
+        progress.begin("embedding dev.conll", "tokens")
+        assert not progress._has_news()
+        progress.update(done, 100)
+        started_s = time.monotonic()
+        monkeypatch.setattr("time.monotonic", lambda: started_s + age_s)
+        assert progress._has_news() == is_shown
+        monkeypatch.undo()
+
+
+@pytest.mark.parametrize(
     ("seconds", "words"),
     [(0.4, "0 s"), (59.6, "1 min 0 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")],
 )
