@@ -15,6 +15,7 @@ from command_line import elmo, made, refused
         ("predict DIR 'The dog .'", "The dog .", 'echo "The dog ." | elmo predict DIR -'),
         ("embed 'The dog' -o new.hdf5", "The dog", 'echo "The dog" | elmo embed - -o new.hdf5'),
         ('score "The dog\'s bed"', "The dog's bed", 'echo "The dog\'s bed" | elmo score -'),
+        ("embed 'A dog' -o 'my dog'", "A dog", "echo \"A dog\" | elmo embed - -o 'my dog'"),
         ("perplexity 'a $5 bill'", "a $5 bill", "echo 'a $5 bill' | elmo perplexity -"),
         ("tokenize 'A \"dog\".'", 'A "dog".', "echo 'A \"dog\".' | elmo tokenize -"),
     ],

@@ -66,6 +66,12 @@ def words_of(values: dict[str, Any]) -> list[object]:
     return words
 
 
+def touch(*names: str) -> None:
+    """Make empty files, which options name."""
+    for name in names:
+        Path(name).touch()
+
+
 @pytest.fixture
 def captured(monkeypatch: pytest.MonkeyPatch) -> Captured:
     """Run a command up to the call of a function; return the arguments of the call."""
@@ -89,6 +95,7 @@ def captured(monkeypatch: pytest.MonkeyPatch) -> Captured:
 
 def test_options_of_finetune(captured: Captured) -> None:
     function = "elmo_cli.lm.finetune.run.finetune"
+    touch("s", "v")
     model = ("-m", "m", "--softmax", "s", "--vocabulary", "v", "--fit-softmax")
     fit = words_of({"softmax_tokens": 5, "vocabulary_size": 6, "min_count": 4})
     texts = ("--domain", "a", "--domain", "b", "--heldout", "c")
@@ -155,6 +162,7 @@ def test_a_recipe_is_completed_by_the_command_line(captured: Captured) -> None:
 def test_options_of_train(captured: Captured) -> None:
     function = "elmo_cli.tasks.train.train_task"
     files = ("--train", "a.conll", "--dev", "b.conll")
+    touch("a.conll", "b.conll", "w")
     (task, data, output, _), named = captured(function, "train", "ner", *files, "-o", "out")
     assert (task.name, data.train, data.dev, output) == ("ner", "a.conll", "b.conll", "out")
     assert (data.word_vectors, data.on_error) == (None, "stop")
@@ -168,10 +176,10 @@ def test_options_of_train(captured: Captured) -> None:
 
 
 def test_options_of_perplexity(captured: Captured) -> None:
+    touch("a", "b", "s", "v")
     args, _ = captured("elmo_cli.text.input.check_inputs", "perplexity", "a", "b", *READING)
     assert args == (("a", "b"), InputSettings(**READ))
     function = "elmo_cli.lm.language_model.load_language_model"
-    Path("a").touch()
     words = ("-m", "m", "--softmax", "s", "--vocabulary", "v")
     args, named = captured(function, "perplexity", "a", *words)
     assert (args, named) == ((ModelSource("m"),), {"softmax": "s", "vocabulary": "v"})
@@ -202,6 +210,7 @@ def test_options_of_probe(captured: Captured) -> None:
     ],
 )
 def test_the_number_of_threads_reaches_torch(line: str, captured: Captured) -> None:
+    touch("a", "b")
     is_of_task = line.split()[0] in ("train", "predict", "evaluate")
     module = "task_options" if is_of_task else "options"
     for words, n_threads in (((), 1 if is_of_task else None), (("--threads", 3), 3)):

@@ -178,7 +178,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("evaluate NER --test nosuch.conll", 1, "nosuch.conll: no such file", "check the name"),
         ("predict NER nosuch.txt", 1, "nosuch.txt: no such file", "check the name"),
         ("train pos", 2, "`pos`: no such task", "the task `ner` predicts any labels of tokens"),
-        ("train Text_Classification", 2, "`Text_Classification`: no such", "`classification`"),
+        ("train Question_Answering", 2, "`Question_Answering`: no such task", "the task `qa`"),
         ("train corefs", 2, "`corefs`: no such task", "did you mean `coref`?"),
         ("train nosuch", 2, "`nosuch`: no such task", "choose one of classification, coref"),
     ],
