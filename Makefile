@@ -2,12 +2,15 @@
 VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
+# What is installed: the package alone, and then with the test tools.
+PACKAGE_STAMP := $(VENV)/.package-installed
 STAMP := $(VENV)/.installed
 # Python compiles what is imported, a small part of what is installed.
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 # uv needs a third of pip's time; pip takes its place where uv cannot be had or does not find a package.
 UV_INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt
-INSTALL = $(UV_INSTALL) -e '.[$(EXTRAS)]' || $(PIP_INSTALL) -e '.[$(EXTRAS)]'
+PACKAGE = '.$(if $(EXTRAS),[$(EXTRAS)])'
+INSTALL = $(UV_INSTALL) -e $(PACKAGE) || $(PIP_INSTALL) -e $(PACKAGE)
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo docs pictures test test-all test-browser test-interop test-ray coverage bench bench-plain bench-cluster bench-train bench-paired paper fuzz check format texts pretrain card dist clean
@@ -17,15 +20,19 @@ help:  ## list the targets
 
 install: $(STAMP)  ## make .venv and install the package into it, editable, with the test tools
 
-$(STAMP): EXTRAS = test
-$(STAMP): setup.cfg pyproject.toml constraints.txt
+$(PACKAGE_STAMP): setup.cfg pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP_INSTALL) torch  # pip's own settings say where a build of it without CUDA is
 	$(PIP_INSTALL) uv || true
 	$(INSTALL)
+	touch $(PACKAGE_STAMP)
+
+$(STAMP): EXTRAS = test
+$(STAMP): $(PACKAGE_STAMP)
+	$(INSTALL)
 	touch $(STAMP)
 
-demo: install  ## embed the sample corpus with the bundled model and show the file
+demo: $(PACKAGE_STAMP)  ## embed the sample corpus with the bundled model and show the file
 	$(BIN)/elmo embed docs/sample.txt -o demo.hdf5 --overwrite
 	$(BIN)/elmo inspect demo.hdf5
 
