@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import glob
 import io
 import os
+import shlex
+import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 
@@ -61,6 +64,32 @@ def made(*words: object, stdin: bytes = b"") -> Done:
     """The same for a command that has to succeed."""
     done = elmo(*words, stdin=stdin)
     assert done.code == 0, done.err
+    return done
+
+
+def run_line(line: str) -> Done:
+    """Run a line of a shell, its commands of `elmo` in this process.
+
+    It may consist of several commands with pipes between them, and end with a file for the output.
+    Returns what the line prints, with the messages of its last command of `elmo`.
+    """
+    commands, _, file = line.partition(" > ")
+    done = Done(code=0, out=b"", err="")
+    for command in commands.split(" | "):
+        words = shlex.split(command)
+        if words[0] == "elmo":
+            arguments: list[str] = []
+            for word in words[1:]:
+                arguments += sorted(glob.glob(word)) or [word]
+            done = made(*arguments, stdin=done.out)
+        else:
+            other = subprocess.run(
+                command, shell=True, input=done.out, capture_output=True, check=True
+            )
+            done = replace(done, out=other.stdout)
+    if file:
+        Path(file).write_bytes(done.out)
+        done = replace(done, out=b"")
     return done
 
 

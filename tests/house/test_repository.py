@@ -111,30 +111,3 @@ def test_the_figures_of_the_model_card_are_those_of_its_measurements() -> None:
     for figure in figures:
         digits = len(figure.partition(".")[2])
         assert figure in measured | {f"{float(number):.{digits}f}" for number in measured}, figure
-
-
-PLACE = re.compile(
-    r"(?:docs|elmo_cli|tests|examples|benchmarks|packaging|weights|\.github|\.ci)/[\w./-]*"
-)
-PLACEHOLDERS = {"elmo_cli/cli/NAME.py", "docs/reference/commands/NAME.md", "benchmarks/results/"}
-
-
-def prose_pages() -> list[Path]:
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "examples" / "README.md"]
-    return [page for page in pages if page.name != "CHANGELOG.md"]
-
-
-def test_files_and_targets_that_pages_name_exist() -> None:
-    """In code within sentences; links, commands and options are tests of their own."""
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = set(re.findall(r"^([a-z-]+):", makefile, re.M))
-    n_places = 0
-    for page in prose_pages():
-        prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
-        for code in re.findall(r"`([^`\n]+)`", prose):
-            for target in re.findall(r"^make ([a-z-]+)", code):
-                assert target in targets, (page, code)
-            if PLACE.fullmatch(code) and code not in PLACEHOLDERS:
-                assert (ROOT / code).exists(), (page, code)
-                n_places += 1
-    assert n_places > 20
