@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -134,3 +135,15 @@ def test_the_programs_of_the_page_print_what_is_shown(
     monkeypatch.chdir(tmp_path)
     made("embed", sample, "-o", "sample.parquet", "-m", "elmo-en")
     run_program(PAGES / "parquet.md", number)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_query_of_the_page_of_outputs_finds_each_occurrence(vectors: np.ndarray) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    made("convert", "a.hdf5", "-o", "corpus.parquet")
+    (query,) = re.findall(r"^SELECT .*", (PAGES / "outputs.md").read_text("utf-8"), re.M)
+    rows = duckdb.sql(query.replace("'play'", "'cat'")).fetchall()
+    positions = [number for number, token in enumerate(TEXT.split()) if token == "cat"]
+    assert len(rows) == len(positions)
+    found = np.array([vector for _, _, vector in rows], np.float32)
+    assert close(found, vectors[positions])

@@ -7,12 +7,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import made
+from pages import run_program
 
 from elmo_cli.store.reader import open_embeddings
 
 pytestmark = pytest.mark.interop
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "readers" / "neurox.md"
 LINES = ("The cat sat .", "Yes .", "The cat sat .", "Yes . (Occurrence 2)", "Yes .", "Yes .")
+
+
+@pytest.mark.filterwarnings("ignore:Creating a tensor from a list:UserWarning")
+def test_the_program_of_the_page_runs(
+    tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("neurox.data.loader")
+    monkeypatch.chdir(tmp_path)
+    text = "".join(f"{line}\n" for line in LINES)
+    for name in ("lines.txt", "label_lines.txt"):
+        Path(name).write_text(text, encoding="utf-8")
+    options = ("--sentence-map", "occurrences", "-o", "corpus.hdf5", "-m", tiny)
+    made("embed", "lines.txt", *options)
+    run_program(PAGE, 0)
 
 
 @pytest.mark.filterwarnings("ignore:Creating a tensor from a list:UserWarning")
