@@ -1,5 +1,6 @@
 """Sphinx: `make docs` builds `docs/` into `build/site`, which opens from the disk."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -31,6 +32,7 @@ nb_execution_mode = "cache"
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
+os.environ["JUPYTER_PATH"] = str(_EXTENSIONS)  # its kernel does not warn about ports
 
 autodoc_member_order = "bysource"
 autodoc_mock_imports = ["spacy", "thinc"]

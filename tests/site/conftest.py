@@ -23,4 +23,5 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words += ["-d", str(folder / "cache"), "docs", str(output)]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr  # of the kernel that runs the notebook
     return output
