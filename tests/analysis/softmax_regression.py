@@ -55,6 +55,8 @@ def converged_weights(
         probabilities = np.exp(log_probabilities(inputs, weights))
         errors = probabilities - np.eye(n_labels)[targets]
         gradient = inputs.T @ errors / n + 2 * decay * (weights - prior)
+        if abs(gradient).max() < 1e-12:
+            break
         variances = probabilities[:, :, None] * (np.eye(n_labels) - probabilities[:, None])
         hessian = np.einsum("na,nkl,nb->akbl", inputs, variances, inputs) / n
         hessian = hessian.reshape(prior.size, -1) + 2 * decay * np.eye(prior.size)

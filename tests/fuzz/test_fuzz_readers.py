@@ -38,7 +38,7 @@ N_OF_A_CHILD = 7
 def short_cpu_time() -> Iterator[None]:
     """HDF5 is known to go round in circles; no reader of these files needs a second."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(isolate, "MIN_CPU_SECONDS", 3)
+        patch.setattr(isolate, "MIN_CPU_SECONDS", 2)
         yield
 
 

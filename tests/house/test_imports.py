@@ -37,6 +37,13 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def trees_of_this_module_only():
+    """The trees of hundreds of files take memory, which each fork of a later test would copy."""
+    yield
+    tree.cache_clear()
+
+
 @cache
 def imported(path: Path) -> set[str]:
     names = set()
