@@ -29,6 +29,7 @@ class Hdf5Arrays:
     def __init__(self, file: h5py.File, *, largest: float = LARGEST_WEIGHT) -> None:
         self._file = file
         self._largest = largest
+        self._found: dict[str, h5py.Dataset | None] = {}
 
     @property
     def where(self) -> str:
@@ -41,14 +42,20 @@ class Hdf5Arrays:
 
     def shape(self, name: str) -> tuple[int, ...] | None:
         """The shape of a data set; None if it is missing."""
-        dataset = find_dataset(self._file, name)
+        dataset = self._find(name)
         if dataset is None:
             return None
         return tuple(dataset.shape or ())
 
     def read(self, name: str) -> Float32Array:
         """Read a data set that exists; or WeightFileError."""
-        return read_values(find_dataset(self._file, name), largest=self._largest)
+        return read_values(self._find(name), largest=self._largest)
+
+    def _find(self, name: str) -> h5py.Dataset | None:
+        """Open a data set once, although its shape is asked for before it is read."""
+        if name not in self._found:
+            self._found[name] = find_dataset(self._file, name)
+        return self._found[name]
 
 
 def check_readable(paths: Sequence[StrPath | None]) -> None:
