@@ -18,7 +18,6 @@ from sklearn.exceptions import SkipTestWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import check_is_fitted
 
 from elmo_cli.errors import ElmoError
@@ -194,6 +193,9 @@ def test_it_needs_no_fit(vectorizer):
 
 
 def test_check_estimator_passes(vectorizer):
+    # Not at the top: it takes a second to import, in each process that collects tests.
+    from sklearn.utils.estimator_checks import check_estimator
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SkipTestWarning)
         results = check_estimator(vectorizer)
