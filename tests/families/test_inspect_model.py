@@ -156,8 +156,14 @@ def test_unknown_folders_and_options_of_files(full: Path, tmp_path: Path) -> Non
     (tmp_path / "empty").mkdir()
     done = elmo("inspect", tmp_path / "empty")
     refused(done, 1, f"{tmp_path / 'empty'}: not an ELMo model", "a TensorFlow checkpoint (")
-    for words in ("--recompute 2", "--text a.txt", "--device cpu", "--threads 1"):
-        option, value = words.split()
+    text = tmp_path / "a.txt"
+    text.touch()
+    for option, value in (
+        ("--recompute", 2),
+        ("--text", text),
+        ("--device", "cpu"),
+        ("--threads", 1),
+    ):
         message = f"{option}: has no effect for a model"
         refused(elmo("inspect", full, option, value), 2, message, "leave")
     refused(elmo("inspect", tmp_path / "nothing"), 1, f"{tmp_path / 'nothing'}: no such file", "")

@@ -15,6 +15,8 @@ import pytest
 from code_blocks import BLOCKS, PAGES, ROOT, command_lines
 from command_line import commands
 
+from elmo_cli.cli.allennlp_call import ALLENNLP_FLAGS
+from elmo_cli.cli.click_options import InputFile, InputText
 from elmo_cli.cli.command_groups import COMMAND_NAMES
 
 TEXTS = [*PAGES, ROOT / "CITATION.cff", ROOT / ".github" / "ISSUE_TEMPLATE" / "bug.yml"]
@@ -23,7 +25,7 @@ NAMES_OF_PAGES = {page.name for page in ROOT.rglob("*.md")}
 COMMANDS = commands()
 # Options within sentences that are those of another program.
 OTHER_OPTIONS = {
-    "allennlp elmo": {"--all", "--average", "--cuda-device", "--file-friendly-logging", "--top"},
+    "allennlp elmo": set(ALLENNLP_FLAGS),
     "bilm-tf": {"--batch_size"},
     "elmoformanylangs": {"--input_format"},
     "pip and uv": {"-c", "--find-links", "--torch-backend"},
@@ -87,8 +89,10 @@ def lines_of_shells() -> list[str]:
     return lines
 
 
-def test_calls_in_blocks_are_valid() -> None:
+def test_calls_in_blocks_are_valid(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands, options, their values and the number of arguments; files need not exist."""
+    monkeypatch.setattr(InputText, "check", lambda *_: None)
+    monkeypatch.setattr(InputFile, "check", lambda *_: None)
     n_calls = 0
     for line in lines_of_shells():
         for call in CALL.findall(line):
