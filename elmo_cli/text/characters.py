@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from elmo_cli.arrays import Int64Array
+from elmo_cli.text.utf8 import encode_strings
 
 # Ids after those of the bytes, 0..255.
 BEGIN_SENTENCE = 256
@@ -66,15 +67,24 @@ class CharacterIds:
     def tokens(self, tokens: Iterable[str]) -> Int64Array:
         """The ids of tokens, (token, char)."""
         rows = list(tokens)
+        most_bytes = self.max_characters - 2
+        # Lone surrogates have no bytes in UTF-8; they are left out, as in bilm-tf.
+        content, ends = encode_strings(rows, "ignore")
+        n_bytes = np.diff(ends, prepend=0)  # (token,)
+        n_kept = np.minimum(n_bytes, most_bytes)  # (token,)
+        characters = np.frombuffer(content, np.uint8)
+        if n_bytes.max(initial=0) > most_bytes:
+            in_token = np.arange(len(characters)) - np.repeat(ends - n_bytes, n_bytes)
+            characters = characters[in_token < most_bytes]
+
         ids = np.full((len(rows), self.max_characters), PADDING, np.int64)
         ids[:, 0] = BEGIN_WORD
-        for row, token in zip(ids, rows, strict=True):
-            if token in (BEGIN, END):
-                row[1] = BEGIN_SENTENCE if token == BEGIN else END_SENTENCE
-                row[2] = END_WORD
-                continue
-            # Lone surrogates have no bytes in UTF-8; they are left out, as in bilm-tf.
-            characters = token.encode("utf-8", "ignore")[: self.max_characters - 2]
-            row[1 : 1 + len(characters)] = np.frombuffer(characters, np.uint8)
-            row[1 + len(characters)] = END_WORD
+        ids[:, 1:-1][np.arange(most_bytes) < n_kept[:, None]] = characters
+        ids[np.arange(len(rows)), 1 + n_kept] = END_WORD
+        for boundary, boundary_id in ((BEGIN, BEGIN_SENTENCE), (END, END_SENTENCE)):
+            if boundary in rows:
+                is_boundary = np.array([token == boundary for token in rows])
+                ids[is_boundary, 1] = boundary_id
+                ids[is_boundary, 2] = END_WORD
+                ids[is_boundary, 3:] = PADDING
         return ids

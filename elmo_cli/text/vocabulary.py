@@ -77,27 +77,33 @@ class Vocabulary:
         except (OSError, EOFError, zlib.error) as error:
             reason = getattr(error, "strerror", None) or error
             raise InputError(f"can't be read ({reason})", _VOCABULARY_HINT, where=path) from None
-        types = []
-        line_of: dict[str, int] = {}
-        for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
-            token = line.strip()
-            if token == _PLACEHOLDER_LINE:
-                continue
-            if "\t" in token:
-                problem = f"a tab in {shortened(token)!r}; a line is one type, without its count"
-                hint = "`cut -f1 FILE > NEW_FILE` keeps the first column, `cut -f2` the second"
-                raise InputError(problem, hint, where=f"{path}, line {number}")
-            if token in line_of:
-                problem = f"{token!r} is already on line {line_of[token]}"
-                hint = "a type has one id: remove it from vocabulary and softmax"
-                raise InputError(problem, hint, where=f"{path}, line {number}")
-            line_of[token] = number
-            types.append(token)
+        lines = text.removesuffix("\n").split("\n")
+        types = [token for token in map(str.strip, lines) if token != _PLACEHOLDER_LINE]
+        if "\t" in text or len(set(types)) < len(types):
+            _check_lines(lines, str(path))
         return cls(types, where=str(path))
 
     def write(self, path: str | Path) -> None:
         """Write one type per line in UTF-8; replace an existing file when the new is complete."""
         write_text(path, (f"{token}\n" for token in self.types), durable=True)
+
+
+def _check_lines(lines: Sequence[str], path: str) -> None:
+    """Raise an InputError for the first line of a vocabulary file that is not valid."""
+    line_of: dict[str, int] = {}
+    for number, line in enumerate(lines, start=1):
+        token = line.strip()
+        if token == _PLACEHOLDER_LINE:
+            continue
+        if "\t" in token:
+            problem = f"a tab in {shortened(token)!r}; a line is one type, without its count"
+            hint = "`cut -f1 FILE > NEW_FILE` keeps the first column, `cut -f2` the second"
+            raise InputError(problem, hint, where=f"{path}, line {number}")
+        if token in line_of:
+            problem = f"{token!r} is already on line {line_of[token]}"
+            hint = "a type has one id: remove it from vocabulary and softmax"
+            raise InputError(problem, hint, where=f"{path}, line {number}")
+        line_of[token] = number
 
 
 def _content_of(path: str | Path) -> bytes:
