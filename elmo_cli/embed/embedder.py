@@ -330,20 +330,20 @@ class Embedder:
         self._check_values(selected, n_tokens, lambda row: block.sentences[positions[row]].where)
         if self.output.pool is None:
             selected = self.output.cast(selected)
-        pieces = self._move_to_cpu(selected, n_tokens, tokens_first=block.tokens_first)
-        for position, piece in zip(positions, pieces, strict=True):
-            if piece.shape[-2]:
-                block.arrays[position] = self.output.to_array(piece)
+        arrays = self._to_arrays(selected, n_tokens, tokens_first=block.tokens_first)
+        for position, n_own_tokens, array in zip(positions, n_tokens, arrays, strict=True):
+            if n_own_tokens:
+                block.arrays[position] = array
         return final
 
-    def _move_to_cpu(
+    def _to_arrays(
         self, selected: Tensor, sizes: list[int], *, tokens_first: bool
-    ) -> Sequence[Tensor]:
-        """Return the values of each sentence on the CPU, as views of those of the batch."""
+    ) -> Iterable[FloatArray]:
+        """Return the array of each sentence; unless pooled, a view of that of the batch."""
         has_layers = selected.dim() == 3
         if not self.sorts_vectors or not has_layers or self.output.pool is not None:
-            return torch.split(copy_to_cpu(selected), sizes, -2)
-        vectors = copy_to_cpu(sort_vectors(selected, sizes, tokens_first=tokens_first))
+            return map(self.output.to_array, torch.split(copy_to_cpu(selected), sizes, -2))
+        vectors = copy_to_cpu(sort_vectors(selected, sizes, tokens_first=tokens_first)).numpy()
         return split_vectors(vectors, sizes, len(selected), tokens_first=tokens_first)
 
     def _check_values(self, values: Tensor, sizes: list[int], where: Callable[[int], str]) -> None:

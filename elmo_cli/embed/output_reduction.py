@@ -112,14 +112,18 @@ def sort_vectors(values: Tensor, sizes: Sequence[int], *, tokens_first: bool) ->
 
 
 def split_vectors(
-    vectors: Tensor, sizes: Sequence[int], n_layers: int, *, tokens_first: bool
-) -> list[Tensor]:
+    vectors: FloatArray, sizes: Sequence[int], n_layers: int, *, tokens_first: bool
+) -> list[FloatArray]:
     """Return views of sorted vectors, (vector, dim): one for each sentence, (layer, token, dim)."""
     dim = vectors.shape[-1]
     vectors_of_sentences = []
-    for own_vectors in torch.split(vectors, [n_layers * size for size in sizes]):
+    begin = 0
+    for size in sizes:
+        end = begin + n_layers * size
+        own_vectors = vectors[begin:end]
         if tokens_first:
-            vectors_of_sentences.append(own_vectors.view(-1, n_layers, dim).transpose(0, 1))
+            vectors_of_sentences.append(own_vectors.reshape(size, n_layers, dim).swapaxes(0, 1))
         else:
-            vectors_of_sentences.append(own_vectors.view(n_layers, -1, dim))
+            vectors_of_sentences.append(own_vectors.reshape(n_layers, size, dim))
+        begin = end
     return vectors_of_sentences
