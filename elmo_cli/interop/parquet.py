@@ -20,7 +20,7 @@ from elmo_cli.interop.parquet_reader import OpenParquet
 from elmo_cli.interop.parquet_rows import EXTRA, LAYER, VECTOR, RowGroupWriter, TableColumns
 from elmo_cli.requirements import import_program
 from elmo_cli.store.layouts import StoredSentence, is_number, layout_of_spec
-from elmo_cli.store.layouts.flat import SentenceColumns
+from elmo_cli.store.layouts.sentence_columns import SentenceColumns
 from elmo_cli.store.layouts.sentence_datasets import NameLayout
 from elmo_cli.store.layouts.spool import Spool
 from elmo_cli.store.recorded_facts import RecordedFacts

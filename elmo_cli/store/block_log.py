@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,8 @@ import numpy as np
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import ResumeError
 from elmo_cli.files import StrPath, lock_own, not_ours, output_errors, publish
-from elmo_cli.store.block_values import write_block
+from elmo_cli.store.block_values import BlockValues
+from elmo_cli.store.collected_sentences import CollectedSentences
 from elmo_cli.store.digests import DIGEST_BYTES, checksum
 from elmo_cli.store.file_formats import format_of_output
 from elmo_cli.store.layouts import LineCheck, ValueSink, layout_of_spec
@@ -34,12 +34,15 @@ from elmo_cli.store.log_lines import (
     MAGIC,
     CommittedProgress,
     LoggedBlock,
+    LoggedSentence,
+    count_blocks,
     encode_block,
     encode_header,
     read_blocks,
     read_header,
 )
 from elmo_cli.store.output_file import (
+    OutputFile,
     copy_bytes,
     new_output_file,
     shortened_file,
@@ -84,6 +87,7 @@ class BlockLog:
         self._log_end = 0
         self._part_descriptor = -1  # OUT.part, once it is open
         self._values_end = 0  # in OUT.part
+        self._collected: CollectedSentences | None = None  # of all committed blocks
         self._synced_s = time.monotonic()
         with output_errors(self.name):
             has_part = self.part.exists()
@@ -102,6 +106,8 @@ class BlockLog:
             os.ftruncate(self._lock.descriptor, 0)  # first, so that no older log is believed
             self._part_descriptor = os.open(self.part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o666)
             self._log_end = write_at(self._lock.descriptor, header, 0)
+        if not self._format.module:
+            self._collected = CollectedSentences.new(spec, self._layout, self.part.parent)
 
     def open(self) -> None:
         """Read the settings of an existing log; a ResumeError if they are corrupt."""
@@ -125,29 +131,48 @@ class BlockLog:
         self,
         sentences: Sequence[Sentence],
         arrays: Sequence[AnyArray],
-        token_digests: bytes,
+        token_digests: Iterable[bytes],
         text_sha256: str,
         state: bytes,
     ) -> None:
         """Commit a block: the sentences to store, and the digests of all handed over."""
-        with output_errors(self.name, resumable=self.progress.blocks > 0):
-            logged, values_end = write_block(
-                sentences,
-                arrays,
-                store=partial(self._layout.store, spec=self.spec),
-                descriptor=self._part_descriptor,
-                position=self._values_end,
-            )
-            n_all = len(token_digests) // DIGEST_BYTES
-            lengths = [len(sentence.tokens) for sentence in sentences]
-            progress = self.progress.after(n_all, lengths, text_sha256, state)
-            line = encode_block(logged, token_digests, progress)
+        logged = []
+        with output_errors(self.name, resumable=self.progress.blocks > 0), self._collecting():
+            collected = self._collected
+            with BlockValues(self._part_descriptor, self._values_end) as values:
+                for sentence, array in zip(sentences, arrays, strict=True):
+                    stored = self._layout.store(sentence, array, self.spec)
+                    logged.append(LoggedSentence.pack(stored))
+                    values.add(stored.values)
+                    if collected is not None:
+                        collected.add(stored)
+                values.hand_over_rest()
+                # The digests are computed while values are written.
+                digests = b"".join(token_digests)
+                n_all = len(digests) // DIGEST_BYTES
+                lengths = [len(sentence.tokens) for sentence in sentences]
+                progress = self.progress.after(n_all, lengths, text_sha256, state)
+                line = encode_block(logged, digests, progress)
+                if collected is not None:
+                    collected.facts.add_token_digests(digests)
+                values_end = values.finish()
             log_end = write_at(self._lock.descriptor, line, self._log_end)
             self._sync_if_due()
         self.n_rows += sum(entry.shape[0] for entry in logged)
         self.progress = progress
         self._values_end = values_end
         self._log_end = log_end
+
+    @contextmanager
+    def _collecting(self) -> Iterator[None]:
+        """Stop collecting after an error, since part of a block may have been collected."""
+        try:
+            yield
+        except BaseException:
+            if self._collected is not None:
+                self._collected.close()
+                self._collected = None  # the log says what is committed
+            raise
 
     def publish(self, attributes: Mapping[str, Any]) -> None:
         """Write the complete file, rename it to OUT, and remove the unfinished output."""
@@ -172,6 +197,8 @@ class BlockLog:
                     for path in (self._temporary, self.part, self._path):  # the log last
                         path.unlink(missing_ok=True)
         finally:
+            if self._collected is not None:
+                self._collected.close()
             if self._part_descriptor >= 0:
                 os.close(self._part_descriptor)
                 self._part_descriptor = -1
@@ -232,10 +259,7 @@ class BlockLog:
             values = _PartValues(self._part_descriptor, self._data_start, temporary)
             sink = ValueSink(self.n_rows, values.put, n_bytes=self._values_end - self._data_start)
             with new_output_file(self._temporary, self.spec, sink) as output:
-                for block in self._committed_blocks():
-                    output.add_token_digests(block.token_digests)
-                    for stored in block.stored(self._dtype):
-                        output.add(stored)
+                self._add_committed(output)
                 output.finish(attributes)
                 self.line_check = output.line_check
             if values.are_in_place:
@@ -244,6 +268,18 @@ class BlockLog:
                 return self.part
             os.fsync(temporary)
             return self._temporary
+
+    def _add_committed(self, output: OutputFile) -> None:
+        """Add all sentences to the complete file, from the log unless they were collected."""
+        all_values = None if self._collected is None else self._collected.values()
+        if self._collected is not None and all_values is not None:
+            self._check_committed()
+            output.add_collected(all_values, self._collected)
+            return
+        for block in self._committed_blocks():
+            output.add_token_digests(block.token_digests)
+            for stored in block.stored(self._dtype):
+                output.add(stored)
 
     def _write_with_values(self, attributes: Mapping[str, Any]) -> Path:
         """Make OUT.part.tmp the complete file, in a format that is not HDF5."""
@@ -270,6 +306,15 @@ class BlockLog:
             for block in read_blocks(self._path):
                 yield block
                 n_read = block.progress.blocks
+        self._check_number_of_blocks(n_read)
+
+    def _check_committed(self) -> None:
+        """Raise a ResumeError if a line of a committed block has become corrupt meanwhile."""
+        with output_errors(self.name):
+            n_read = count_blocks(self._path)
+        self._check_number_of_blocks(n_read)
+
+    def _check_number_of_blocks(self, n_read: int) -> None:
         if n_read < self.progress.blocks:
             raise ResumeError(
                 f"block {n_read + 1} is corrupt (checksum)",

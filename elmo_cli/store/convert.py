@@ -17,9 +17,9 @@ from elmo_cli.store.file_formats import FileFormat, format_of_output
 from elmo_cli.store.intact_sentence import IntactSentence
 from elmo_cli.store.layers import LayerSelection, stored_layers
 from elmo_cli.store.layouts import Layout, layout_of_spec
-from elmo_cli.store.layouts.base import to_dtype
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.spec import DTYPES, FileSpec, other_attributes
+from elmo_cli.store.stored_values import to_dtype
 from elmo_cli.text.sentence import Sentence
 
 

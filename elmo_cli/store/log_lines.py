@@ -198,6 +198,17 @@ def read_blocks(log: Path) -> Iterator[LoggedBlock]:
         )
 
 
+def count_blocks(log: Path) -> int:
+    """The number of blocks before the first line that is corrupt, whose content is not read."""
+    n_lines = 0
+    with open(log, "rb") as file:
+        for line in file:
+            if _content_of_line(line) is None:
+                break
+            n_lines += 1
+    return max(0, n_lines - 1)  # without the header
+
+
 def encode_header(spec: FileSpec, *, overwrite: bool, data_start: int) -> bytes:
     """The first line, which begins with `MAGIC`."""
     record = {
@@ -235,12 +246,18 @@ def _with_crc32(content: bytes) -> bytes:
 
 def _decode_line(line: bytes) -> Any:
     """The record of a line; None if the line is corrupt."""
-    content, _, crc32 = line.rpartition(b" ")
-    if crc32 != b"%08x\n" % zlib.crc32(content):
+    content = _content_of_line(line)
+    if content is None:
         return None
     with suppress(ValueError, RecursionError):
         return json.loads(content)
     return None
+
+
+def _content_of_line(line: bytes) -> bytes | None:
+    """The JSON of a line; None if the line is corrupt."""
+    content, _, crc32 = line.rpartition(b" ")
+    return content if crc32 == b"%08x\n" % zlib.crc32(content) else None
 
 
 def _lines(log: Path) -> Iterator[tuple[Any, int]]:

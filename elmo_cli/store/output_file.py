@@ -17,6 +17,7 @@ from h5py import h5f, h5p
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import ElmoError
 from elmo_cli.hdf5 import METADATA_BLOCK_BYTES, TRACKED
+from elmo_cli.store.collected_sentences import CollectedSentences
 from elmo_cli.store.large_attributes import write_numbers
 from elmo_cli.store.layouts import Layout, LineCheck, StoredSentence, ValueSink, layout_of_spec
 from elmo_cli.store.layouts.spool import Spool
@@ -40,6 +41,12 @@ class OutputFile:
         """Add the next sentence; its values go to the sink."""
         self._writer.add(stored)
         self._facts.add(stored)
+
+    def add_collected(self, values: AnyArray, collected: CollectedSentences) -> None:
+        """Add all sentences at once, with the shape of all values, which go to the sink."""
+        self._writer.add_collected(values, collected.columns)
+        self._facts.close()
+        self._facts = collected.facts
 
     def add_token_digests(self, digests: bytes) -> None:
         """Add the digests of the next sentences, also of those that the layout leaves out."""

@@ -115,7 +115,7 @@ class EmbeddingsWriter:
         log = self._open_log()
         n_checked = len(self._is_stored)
         self.check_names(sentences[n_checked:])
-        token_digests = b"".join(tokens_digest(sentence.tokens) for sentence in sentences)
+        token_digests = (tokens_digest(sentence.tokens) for sentence in sentences)
         stored_sentences = []
         stored_arrays = []
         for sentence, array in zip(sentences, arrays, strict=True):

@@ -134,15 +134,20 @@ def test_settings_that_cannot_be_read(header: bytes, tmp_path: Path) -> None:
         assert damage.out.read_bytes() == damage.whole
 
 
-def test_a_log_that_becomes_corrupt_while_it_is_written(out: Path, part: Path) -> None:
+@pytest.mark.parametrize("way", ["bilm", "flat"])
+@pytest.mark.parametrize("n_bytes_kept", [None, -300])
+def test_a_log_that_becomes_corrupt_while_it_is_written(
+    n_bytes_kept: int | None, way: str, out: Path, part: Path
+) -> None:
     """Hours lie between the commit and the end; the finished file would lack sentences."""
-    with EmbeddingsWriter.open(out, spec("bilm")) as writer:
-        append(writer, "bilm", n=6, block=2)
+    with EmbeddingsWriter.open(out, spec(way)) as writer:
+        append(writer, way, n=6, block=2)
         content = log_path(part).read_bytes()
-        log_path(part).write_bytes(flipped(content, len(content) - 100))
+        log_path(part).write_bytes(flipped(content, len(content) - 100)[:n_bytes_kept])
         with pytest.raises(ResumeError, match="block 3 is corrupt"):
             writer.finish({})
     assert names(out.parent) == ["out.hdf5.part", "out.hdf5.part.log"]
-    writer = run(out, "bilm", resume=True)
-    assert "block 3 is corrupt" in writer.warnings[0]
+    writer = run(out, way, resume=True)
+    if n_bytes_kept is None:  # otherwise it ends as after a kill
+        assert "block 3 is corrupt" in writer.warnings[0]
     assert attributes(out)["sentences"] == 6

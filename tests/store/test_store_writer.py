@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -18,7 +19,7 @@ from elmo_cli import hdf5
 from elmo_cli.errors import InputError, OutputError, ResumeError
 from elmo_cli.store import block_log, block_values, log_lines, output_file, recorded_facts
 from elmo_cli.store.derived_file import write_derived_file
-from elmo_cli.store.layouts import StoredSentence, ValueSink, flat, layout_of_spec
+from elmo_cli.store.layouts import StoredSentence, ValueSink, layout_of_spec, sentence_columns
 from elmo_cli.store.layouts.base import SENTENCE_MAP
 from elmo_cli.store.layouts.sentence_datasets import DatasetLayout, DatasetWriter
 from elmo_cli.store.reader import open_embeddings
@@ -153,7 +154,13 @@ def test_an_unfinished_output_of_an_earlier_version_is_resumed(
 @pytest.mark.parametrize("way", ["allennlp", "manylangs", "flat", "int8", "pooled"])
 @pytest.mark.parametrize(
     ("name", "most"),
-    [("_CHUNK_BYTES", 100), ("_CHUNK_BYTES", 1), ("_MAX_CHUNK_ARRAYS", 1), ("pwritev", None)],
+    [
+        ("_CHUNK_BYTES", 100),
+        ("_CHUNK_BYTES", 1),
+        ("_MAX_CHUNK_BYTES", 1),
+        ("_MAX_CHUNK_ARRAYS", 1),
+        ("pwritev", None),
+    ],
 )
 def test_blocks_written_in_chunks_have_the_same_bytes(
     name: str, most: int | None, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -166,6 +173,28 @@ def test_blocks_written_in_chunks_have_the_same_bytes(
         monkeypatch.setattr(block_values, name, most)
     run(tmp_path / "chunks.hdf5", way, n=13, block=13)
     assert (tmp_path / "chunks.hdf5").read_bytes() == (tmp_path / "one.hdf5").read_bytes()
+
+
+def test_an_error_of_the_system_in_the_last_chunk_is_raised(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread writes it; the log would list values that are not in the file."""
+    monkeypatch.setattr(block_values, "_CHUNK_BYTES", 1)
+    block = sentences(3)
+    arrays = [array(sentence) for sentence in block]
+    n_before = sum(values.nbytes for values in arrays[:-1])
+
+    def write(descriptor: int, buffers: Any, position: int, original: Any = os.pwritev) -> int:
+        begin = layout_of_spec(spec("flat")).data_start
+        if position + sum(map(len, buffers)) > begin + n_before:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return int(original(descriptor, buffers, position))
+
+    monkeypatch.setattr(os, "pwritev", write)
+    with EmbeddingsWriter.open(out, spec("flat")) as writer:
+        with pytest.raises(OutputError, match="No space left"):
+            writer.append_block(block, arrays, text_sha256="")
+        assert writer.progress.sentences == 0
 
 
 def test_an_error_in_a_chunk_commits_nothing_of_its_block(
@@ -199,7 +228,7 @@ def test_what_is_moved_to_the_disk_is_written_as_any_other(
 ) -> None:
     """Of millions of sentences, checksums, digests and columns are not all in memory."""
     run(tmp_path / "a.hdf5", way, n=12)
-    for module in (recorded_facts, flat):
+    for module in (recorded_facts, sentence_columns):
         monkeypatch.setattr(module, "_MAX_PENDING", 2)
     run(tmp_path / "b.hdf5", way, n=12)
     assert (tmp_path / "b.hdf5").read_bytes() == (tmp_path / "a.hdf5").read_bytes()

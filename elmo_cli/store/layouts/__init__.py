@@ -21,7 +21,6 @@ from elmo_cli.store.layouts.base import (
     SentenceReader,
     SentenceRun,
     SentenceWriter,
-    StoredSentence,
     ValueSink,
     has_layers,
     is_number,
@@ -33,6 +32,7 @@ from elmo_cli.store.layouts.flat import Flat
 from elmo_cli.store.layouts.line_tokens import LineCheck
 from elmo_cli.store.layouts.manylangs import ManyLangs
 from elmo_cli.store.layouts.seqvec import SeqVec
+from elmo_cli.store.layouts.stored_sentence import StoredSentence
 from elmo_cli.store.layouts.unique_names import UniqueNames
 from elmo_cli.store.spec import SCHEMA, FileSpec
 from elmo_cli.weightfile.describe import kind_of_weights

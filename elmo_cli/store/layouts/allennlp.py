@@ -40,7 +40,6 @@ from elmo_cli.store.layouts.base import (
     Layout,
     SampledDatasets,
     SentenceInfo,
-    StoredSentence,
     ValueSink,
     is_number,
 )
@@ -53,6 +52,7 @@ from elmo_cli.store.layouts.sentence_datasets import (
 )
 from elmo_cli.store.layouts.sentence_map import SentenceMap
 from elmo_cli.store.layouts.spool import Spool, SpooledText
+from elmo_cli.store.layouts.stored_sentence import StoredSentence
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence, Tokens
 

@@ -1,4 +1,4 @@
-"""What all layouts have in common: stored sentences, Layout, SentenceWriter and SentenceReader."""
+"""What all layouts have in common: Layout, SentenceWriter and SentenceReader."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ import h5py
 import numpy as np
 
 from elmo_cli.arrays import AnyArray, Int64Array
-from elmo_cli.errors import EmbeddingsFileError, OutputError, UsageError
+from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.files import StrPath
 from elmo_cli.messages import CORRUPT_HINT, plural
 from elmo_cli.store.digests import checksum
-from elmo_cli.store.half_precision import as_contiguous
 from elmo_cli.store.layouts.line_tokens import LineCheck
-from elmo_cli.store.quantization import INT8, quantize
+from elmo_cli.store.layouts.sentence_columns import SentenceColumns
+from elmo_cli.store.layouts.stored_sentence import StoredSentence
 from elmo_cli.store.spec import DTYPES, FileSpec
+from elmo_cli.store.stored_values import to_dtype
 from elmo_cli.text.sentence import Sentence
 
 Key = int | str | tuple[str, int] | tuple[str, ...]
@@ -54,16 +56,6 @@ class SentenceInfo:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class StoredSentence:
-    """One sentence as a file holds it."""
-
-    sentence: Sentence
-    values: AnyArray  # C-contiguous, with the dtype and the axes of the file
-    scales: AnyArray | None  # float32, of int8 values, one per vector
-    crc32: int  # `checksum` of its identity, values and scales
-
-
 @dataclass(frozen=True)
 class ValueSink:
     """Receives the values of a file, for which HDF5 only reserves space."""
@@ -97,6 +89,15 @@ class SentenceWriter(ABC):
     @abstractmethod
     def add(self, stored: StoredSentence) -> None:
         """Add the next sentence, with a name that `UniqueNames` has accepted."""
+
+    def add_collected(self, values: AnyArray, columns: SentenceColumns) -> None:
+        """Add all sentences at once, in a layout with `new_columns`.
+
+        Args:
+            values: an array of the shape and dtype of all values; they go to the sink.
+            columns: made by `new_columns`; the writer closes them.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def finish(self) -> Facts:
@@ -298,6 +299,11 @@ class Layout(ABC):
     data_start: ClassVar[int]  # where HDF5 is expected to put the first value, in bytes
     metadata_bytes: ClassVar[tuple[int, int]] = (412, 0)  # about, per sentence and per token
 
+    def new_columns(self, folder: StrPath) -> SentenceColumns | None:
+        """Columns that hold all that a file records of its sentences, besides values and checksums;
+        None if it records them in another way."""
+        return None
+
     def dataset_name(self, sentence: Sentence) -> str:
         """The path of its data set; its number where it has none of its own."""
         return str(sentence.key)
@@ -369,33 +375,3 @@ def is_number(text: str) -> bool:
     """Whether a string is the number of a sentence; Python refuses to read thousands of digits."""
     is_plain = len(text) <= _MAX_DIGITS and text.isascii() and text.isdigit()
     return is_plain and (text == "0" or not text.startswith("0"))
-
-
-def to_dtype(
-    sentence: Sentence, array: AnyArray, dtype: np.dtype[Any]
-) -> tuple[AnyArray, AnyArray | None]:
-    """C-contiguous values of the dtype, with scales for int8.
-
-    Raises:
-        OutputError: a value is beyond the range of the dtype.
-    """
-    is_int8 = dtype == INT8
-    try:
-        with np.errstate(over="raise"):
-            values = as_contiguous(array, DTYPES["float32"] if is_int8 else dtype)
-    except FloatingPointError:
-        raise _beyond_range(sentence, dtype) from None
-    if not is_int8:
-        return values, None
-    if not np.isfinite(values).all():
-        raise _beyond_range(sentence, dtype)
-    return quantize(values)
-
-
-def _beyond_range(sentence: Sentence, dtype: np.dtype[Any]) -> OutputError:
-    is_float32 = dtype.itemsize == 4
-    return OutputError(
-        f"a value is beyond the range of {dtype.name}",
-        "check the model" if is_float32 else "`dtype=float32` has a larger range",
-        where=sentence.where,
-    )

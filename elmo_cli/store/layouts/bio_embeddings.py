@@ -26,12 +26,12 @@ from elmo_cli.store.layouts.base import (
     Layout,
     SampledDatasets,
     SentenceInfo,
-    StoredSentence,
     ValueSink,
 )
 from elmo_cli.store.layouts.sentence_datasets import DatasetReader, DatasetWriter, NameLayout
 from elmo_cli.store.layouts.seqvec import ids_of_key, no_id
 from elmo_cli.store.layouts.spool import Spool
+from elmo_cli.store.layouts.stored_sentence import StoredSentence
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.input_settings import MAX_TOKENS
 from elmo_cli.text.sentence import Sentence

@@ -15,9 +15,9 @@ from elmo_cli.store.layouts.base import (
     Facts,
     Layout,
     SentenceWriter,
-    StoredSentence,
     ValueSink,
 )
+from elmo_cli.store.layouts.stored_sentence import StoredSentence
 from elmo_cli.store.quantization import INT8
 from elmo_cli.store.spec import FileSpec
 
@@ -83,7 +83,10 @@ class RowWriter(SentenceWriter):
 
     def add(self, stored: StoredSentence) -> None:
         """Add the rows of a sentence; its values go to the sink."""
-        values = stored.values
+        self.add_rows(stored.values)
+
+    def add_rows(self, values: AnyArray) -> None:
+        """Add the next rows, (row, …); they go to the sink."""
         if not self._shapes:
             self._create_dataset(values)
         if values.size:

@@ -24,12 +24,12 @@ from elmo_cli.store.layouts.base import (
     SentenceInfo,
     SentenceReader,
     SentenceWriter,
-    StoredSentence,
     ValueSink,
     has_layers,
     is_name,
     is_number,
 )
+from elmo_cli.store.layouts.stored_sentence import StoredSentence
 from elmo_cli.store.spec import DTYPES, FileSpec
 
 

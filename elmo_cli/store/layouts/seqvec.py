@@ -22,7 +22,6 @@ from elmo_cli.store.layouts.base import (
     Layout,
     SampledDatasets,
     SentenceInfo,
-    StoredSentence,
     ValueSink,
     has_layers,
 )
@@ -33,6 +32,7 @@ from elmo_cli.store.layouts.sentence_datasets import (
     DatasetWriter,
     NameLayout,
 )
+from elmo_cli.store.layouts.stored_sentence import StoredSentence
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence
 
