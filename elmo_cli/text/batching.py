@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 
 import numpy as np
 
@@ -25,8 +26,9 @@ class TypeNumbers:
     def __init__(self, token_ids: TokenIds) -> None:
         self._begin = token_ids.begin
         self._end = token_ids.end
-        self._index: defaultdict[str, int] = defaultdict()
-        self._index.default_factory = self._index.__len__  # a new type gets the next number
+        # A new type gets the next number. `__len__` of the dictionary would give it too, but then
+        # the dictionary would refer to itself, and stay in memory until cycles are collected.
+        self._index: defaultdict[str, int] = defaultdict(count().__next__)
 
     def __len__(self) -> int:
         return len(self._index)

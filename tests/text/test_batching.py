@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
 import pytest
 
-from elmo_cli.text.batching import Batch, batches_by_length
+from elmo_cli.text.batching import Batch, TypeNumbers, batches_by_length
+from elmo_cli.text.characters import CharacterIds
 
 LENGTHS = [3, 40, 7, 7, 3, 12, 3, 5, 40, 9]
 
@@ -54,3 +57,21 @@ def test_padding_is_limited_also_where_it_does_not_count() -> None:
     made = batches([1000, *[2] * 99], batch_tokens=2000)
     assert [len(batch.rows) for batch in made] == [32, 68]
     assert batches([]) == []
+
+
+class Token(str):
+    """A string that can be referred to weakly."""
+
+
+def test_types_are_freed_at_once() -> None:
+    """Every block has its own; in a large text, those of hundreds of blocks would add up."""
+    types = TypeNumbers(CharacterIds())
+    token = Token("a")
+    assert types.numbers_of([token, "b", "a"]).tolist() == [0, 1, 2, 1, 3]
+    freed = weakref.ref(token)
+    gc.disable()
+    try:
+        del token, types
+        assert freed() is None
+    finally:
+        gc.enable()
