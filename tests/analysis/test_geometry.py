@@ -278,5 +278,5 @@ def test_a_file_that_does_not_store_its_tokens_is_refused(tmp_path):
 @pytest.mark.parametrize("lines", [[], ["", ""]])
 def test_a_file_without_sentences_is_refused(tmp_path, lines):
     path = write(tmp_path / "a.hdf5", make_sentences(lines))
-    with pytest.raises(UsageError, match="has no (tokens|sentences)"):
+    with pytest.raises(UsageError, match=r"has no (tokens|sentences)"):
         measure_geometry([path])
