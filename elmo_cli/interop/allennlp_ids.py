@@ -51,6 +51,9 @@ def ids_of_tokens(tokens: Sequence[str], max_characters: int = MAX_CHARACTERS) -
     """The ids of tokens, (token, max_characters); errors as of `batch_to_ids`."""
     if any(token is None for token in tokens):
         raise ConfigurationError("a token is None", "a token is a string")
+    for token in tokens:
+        if not isinstance(token, str):  # the error of AllenNLP
+            raise AttributeError(f"{type(token).__name__!r} object has no attribute 'encode'")
     return CharacterIds(max_characters).tokens(tokens) + 1
 
 

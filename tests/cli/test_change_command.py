@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +15,6 @@ import numpy as np
 import pytest
 from command_line import Done, documented, elmo, made, refused
 
-from elmo_cli import isolate
 from elmo_cli.analysis import usage_archive
 
 DIM = 8
@@ -220,6 +221,15 @@ REFUSED = {
 }
 
 
+WITH_LITTLE_MEMORY = """
+import sys
+from elmo_cli import isolate
+from elmo_cli.cli.main import main
+isolate.MIN_MEMORY = 1 << 20
+main(sys.argv[1:])
+"""
+
+
 class TestFilesOfChange:
     @pytest.mark.parametrize("name", REFUSED)
     def test_that_are_no_usages_are_refused(self, name: str, in_this_process: None) -> None:
@@ -230,13 +240,18 @@ class TestFilesOfChange:
         refused(done, 1, f"bad.npz: cannot be read as usages ({problem}", HINT)
         assert len(done.err.splitlines()) == 2
 
-    def test_are_checked_in_a_child_process(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The child may crash; here it lacks memory."""
-        monkeypatch.setattr(isolate, "MIN_MEMORY", 1 << 20)
-        # 48 MiB: malloc maps new memory for more than 32 MiB, however much is free in the heap.
+    def test_are_checked_in_a_child_process(self) -> None:
+        """The child may crash; here it lacks memory, of which a new process has none to spare."""
         np.savez_compressed("large.npz", tree=np.zeros((12 << 10, 1 << 10), np.float32))
-        done = elmo("change", "c1.npz", "large.npz")
-        refused(done, 1, "large.npz: reading it takes more memory than", "the file is corrupt")
+        done = subprocess.run(
+            [sys.executable, "-c", WITH_LITTLE_MEMORY, "change", "c1.npz", "large.npz"],
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 1
+        error, hint = done.stderr.splitlines()
+        assert error.startswith("error: large.npz: reading it takes more memory than")
+        assert "the file is corrupt" in hint
 
     def test_that_are_missing_are_refused(self) -> None:
         refused(elmo("change", "c1.npz", "no.npz"), 1, "no.npz: no such file", "check the name")
