@@ -83,7 +83,7 @@ def __getattr__(name: str) -> Any:
     if name in _NAMES_OF_OTHERS:  # no AttributeError, whose text `from … import` replaces
         raise ImportError(
             f"{name} is not in elmo_cli: `from {_NAMES_OF_OTHERS[name]} import {name}`; "
-            "docs/guides/moving.md has what replaces the other names of AllenNLP and bilm-tf",
+            "docs/guides/moving.md lists what replaces the other names of AllenNLP and bilm-tf",
             name="elmo_cli",
         )
     if name not in _MODULES:

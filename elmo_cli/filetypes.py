@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -14,7 +15,11 @@ class FileType:
     """A known kind of file."""
 
     name: str  # with an article, for messages
-    hint: str  # what to do with such a file where another kind was expected
+    hint: str  # what to do with such a file, FILE, where another kind was expected
+
+    def hint_for(self, path: str) -> str:
+        """The hint with the path of the file."""
+        return self.hint.replace("FILE", shlex.quote(path), 1)  # not in NEW_FILE, which comes after
 
 
 _UNPACK = "unpack it and name the files inside"

@@ -215,7 +215,7 @@ def join_labels(
             joined.append(JoinedSentence(key, vector_labels, words, sentence.line))
     if len(found_keys) != len(embeddings):
         raise EmbeddingsFileError(
-            f"has {len(embeddings)} sentences, {labels_file} has {len(found_keys)} of them",
+            f"has {len(embeddings)} sentences, {labels_file} contains {len(found_keys)} of them",
             _SAME_TEXT,
             where=embeddings.path,
         )

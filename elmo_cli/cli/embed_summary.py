@@ -57,7 +57,8 @@ def note_programs(
 def note_equal_lines() -> None:
     """Print that a sentence map has one entry for several sentences."""
     console.note(
-        "repeated sentences: NeuroX needs `--sentence-map occurrences`, also of `elmo convert`"
+        "repeated sentences: NeuroX needs `--sentence-map occurrences`, "
+        "an option of `elmo convert` too"
     )
 
 

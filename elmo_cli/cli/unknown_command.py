@@ -14,7 +14,7 @@ from elmo_cli.filetypes import FASTA, GZIP, HEAD_BYTES, XZ, FileType, identify
 from elmo_cli.text.input import SUFFIXES, without_compression_suffix
 
 _TEXT_TYPES = (None, FASTA, GZIP, XZ)
-_MOVING_HINT = "docs/guides/moving.md has what replaces the other calls of AllenNLP"
+_MOVING_HINT = "docs/guides/moving.md lists what replaces the other calls of AllenNLP"
 
 
 def unknown_command_hint(ctx: click.Context, words: list[str]) -> str:
@@ -39,7 +39,7 @@ def unknown_command_hint(ctx: click.Context, words: list[str]) -> str:
     if not os.path.isfile(first):
         return ""
     kind = _kind_of(first)
-    return _embed_hint(ctx, words) if kind in _TEXT_TYPES else kind.hint
+    return _embed_hint(ctx, words) if kind in _TEXT_TYPES else kind.hint_for(first)
 
 
 def _embed_hint(ctx: click.Context, words: list[str]) -> str:

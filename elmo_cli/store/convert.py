@@ -157,7 +157,7 @@ def _target_spec(
         sentence_map = source.spec.sentence_map if has_map and source.attributes else "last"
     elif sentence_map != "last" and can_choose_keys and not has_map:
         problem = "has no lines for a mapping from sentences to keys"
-        hint = "embed the text with `sentence_map`, or leave it out"
+        hint = "embed the text with `sentence_map`, or convert without it"
         raise UsageError(problem, hint, where=source.path)
     spec = FileSpec(
         layout=target.name,

@@ -43,8 +43,8 @@ def read_chunks(name: str, report: InputReport) -> Iterator[bytes]:
     other_kind = identify(head)
     if other_kind is not None:
         within = " in compressed data" if new_decompressor else ""
-        hint = other_kind.hint.replace("FILE", name, 1)
-        raise InputError(f"{other_kind.name}{within}, not a text", hint, where=name)
+        problem = f"{other_kind.name}{within}, not a text"
+        raise InputError(problem, other_kind.hint_for(name), where=name)
     return chunks
 
 
@@ -58,7 +58,7 @@ def check_readable(path: str) -> None:
         hint = f"name the files in it: `{os.path.join(path, '*')}`"
         raise InputError("a folder, not a file", hint, where=path)
     if not os.access(path, os.R_OK):
-        hint = f"`ls -l {path}` shows who may"
+        hint = f"`ls -l {path}` shows who may read it"
         raise InputError("no permission to read it", hint, where=path)
 
 

@@ -265,8 +265,8 @@ def test_labels_that_cannot_be_read(tmp_path, monkeypatch, name, settings, error
     [
         ("lines", TEXT, [["X"] * 3, *LABELS[1:]], InputError, "1: 3 labels for .* 0, .* 2 vec"),
         ("lines", TEXT, [LABELS[0], [], *LABELS[2:]], InputError, "2: 0 labels for sentence 1"),
-        ("lines", TEXT, LABELS[:-1], EmbeddingsFileError, "5 sentences, .*a.tags has 4 of them"),
-        ("lines", TEXT, [], EmbeddingsFileError, "a.tags has 0 of them"),
+        ("lines", TEXT, LABELS[:-1], EmbeddingsFileError, "5 sentences, .* contains 4 of them"),
+        ("lines", TEXT, [], EmbeddingsFileError, "a.tags contains 0 of them"),
         ("columns", ["a b", "C", *TEXT[2:]], LABELS, InputError,
          "a.conllu, line 7: token 1 of sentence 1 is `C`, in .*a.hdf5 it is `c`"),
         ("columns", ["a b b", *TEXT[1:]], [["X"] * 3, *LABELS[1:]], InputError,

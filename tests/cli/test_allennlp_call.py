@@ -174,7 +174,7 @@ def test_an_option_that_neither_program_has_is_named(
     refused(elmo("embed", *typed.split()), 2, message, "see `elmo embed --help`")
 
 
-MOVING = "; docs/guides/moving.md has what replaces the other calls of AllenNLP"
+MOVING = "; docs/guides/moving.md lists what replaces the other calls of AllenNLP"
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ MOVING = "; docs/guides/moving.md has what replaces the other calls of AllenNLP"
         ("in.CONLLU.gz -o x.hdf5", "`elmo embed in.CONLLU.gz -o x.hdf5`"),
         ("text", "`elmo embed text -o text.hdf5`"),
         ("in.txt out.hdf5 --all", f"`elmo embed in.txt -o out.hdf5 {SAME}`{CLAUSE}"),
-        ("old", "`elmo inspect FILE` describes it"),
+        ("old", "`elmo inspect old` describes it"),
         ("elmo", f"`elmo embed FILE -o out.hdf5`{MOVING}"),
         ("elmo in.txt out --all", f"`elmo embed in.txt -o out {SAME}`{CLAUSE}{MOVING}"),
         ("allennlp elmo in.txt out --all", f"`elmo embed in.txt -o out {SAME}`{CLAUSE}{MOVING}"),

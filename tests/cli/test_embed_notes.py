@@ -11,7 +11,7 @@ from elmo_cli.store.reader import open_embeddings
 
 TREE = "1\tgo\t_\n2-3\tau\t_\n2\ta\t_\n3\tle\t_\n3.1\tx\t_\n\n"
 REPEATED_NOTE = (
-    "repeated sentences: NeuroX needs `--sentence-map occurrences`, also of `elmo convert`"
+    "repeated sentences: NeuroX needs `--sentence-map occurrences`, an option of `elmo convert` too"
 )
 BLANK_NOTE = "blank lines: NeuroX needs a text without them"
 ROWS_NOTE = (
