@@ -150,9 +150,10 @@ class TaskTrainer:
             self._save()
             reporter.log_line(vars(result))
         if len(self.log) < settings.epochs:
+            n_worse = plural(settings.patience, "epoch")
             reporter.message(
-                f"stopped early, before epoch {settings.epochs}: no better dev score for "
-                f"{plural(settings.patience, 'epoch')} (`patience`)"
+                f"stopped after epoch {len(self.log)} of {settings.epochs}: "
+                f"no better dev score for {n_worse} (`patience`)"
             )
         assert self.best is not None  # there is at least one epoch
         self._model.load_state_dict(self.best.model)

@@ -153,7 +153,8 @@ def test_an_early_end_is_explained(patience: int, is_early: bool) -> None:
     command = ("train", "ner", *data, *sizes, "--patience", patience, "-o", "model")
     done = made(*command)
     n_epochs = len(Path("model/log.jsonl").read_text().splitlines())
-    message = "stopped early, before epoch 30: no better dev score for 1 epoch (`--patience`)"
+    reason = "no better dev score for 1 epoch (`--patience`)"
+    message = f"stopped after epoch {n_epochs} of 30: {reason}"
     assert (n_epochs < 30) == is_early
-    shown = [line for line in done.err.splitlines() if "stopped early" in line]
+    shown = [line for line in done.err.splitlines() if "stopped" in line]
     assert shown == [message] * is_early
