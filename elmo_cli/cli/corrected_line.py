@@ -12,30 +12,36 @@ from elmo_cli.text.chunks import STDIN
 
 
 def line_with_sentence(context: click.Context, sentence: str) -> str:
-    """The line in which a sentence, which was typed in place of a path, is standard input."""
+    """The line that pipes a sentence, which was typed in place of a path, to the command."""
     words = [STDIN if word == sentence else word for word in console.mode.words]
     return f"echo {_quoted(shortened(sentence))} | {context.command_path} {shlex.join(words)}"
 
 
 def line_with_missing(context: click.Context, missing: click.Parameter) -> str:
-    """The line with a parameter that it lacks.
+    """The line that was typed, with a parameter that it lacks.
 
-    A word too many may be the value of a missing option: `elmo evaluate DIR FILE` becomes
-    `elmo evaluate DIR --test FILE`.
+    A single word too many is taken as the value of a missing option: `elmo evaluate DIR FILE`
+    becomes `elmo evaluate DIR --test FILE`.
     """
-    words = list(console.mode.words)
-    name = min(missing.opts, key=len)
+    words = console.mode.words
+    quoted = [shlex.quote(word) for word in words]
     metavar = missing.make_metavar(context)
     if isinstance(missing, click.Argument):
-        return " ".join([context.command_path, *map(shlex.quote, words), metavar])
+        return " ".join([context.command_path, *quoted, metavar])
+    name = min(missing.opts, key=len)
     _, surplus, _ = context.command.make_parser(context).parse_args(list(words))
-    if len(surplus) == 1:
-        words.insert(words.index(surplus[0]), name)
-        return " ".join([context.command_path, *map(shlex.quote, words)])
-    return " ".join([context.command_path, *map(shlex.quote, words), name, metavar])
+    n_before_dashes = words.index("--") if "--" in words else len(words)  # no option follows it
+    if len(surplus) == 1 and surplus[0] in words[:n_before_dashes]:
+        quoted.insert(words.index(surplus[0]), name)
+    else:
+        quoted[n_before_dashes:n_before_dashes] = [name, metavar]
+    return " ".join([context.command_path, *quoted])
 
 
 def _quoted(sentence: str) -> str:
-    """A sentence as one word of the shell; an apostrophe is common in it."""
+    """Quote a sentence for the shell: with double quotes, if possible.
+
+    `shlex.quote` makes an apostrophe, which is common in sentences, hard to read.
+    """
     has_special = any(character in '"$`\\!' for character in sentence)
     return shlex.quote(sentence) if has_special else f'"{sentence}"'

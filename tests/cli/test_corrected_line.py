@@ -1,4 +1,4 @@
-"""Hints that contain the line to type: for a sentence in place of a path, and a missing option."""
+"""Hints with the line to type, if a sentence is in place of a path or a parameter is missing."""
 
 from __future__ import annotations
 
@@ -48,6 +48,7 @@ def test_a_long_sentence_is_shortened(folder: Path) -> None:
     [
         ("embed a.txt", "elmo embed a.txt -o PATH"),
         ("embed 'a b.txt' -q", "elmo embed 'a b.txt' -q -o PATH"),
+        ("embed -q -- -a.txt", "elmo embed -q -o PATH -- -a.txt"),
         ("vocab a.txt", "elmo vocab a.txt -o FILE"),
         ("evaluate m -q a.conll", "elmo evaluate m -q --test a.conll"),
         ("evaluate m a.conll b.conll", "elmo evaluate m a.conll b.conll --test FILE"),
