@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterable
@@ -114,6 +115,12 @@ def identify(head: bytes) -> FileType | None:
         if re.match(magic, head[:HEAD_BYTES], re.DOTALL):
             return kind
     return None
+
+
+def identify_file(path: str | os.PathLike[str]) -> FileType | None:
+    """Identify a file by its content; None for text. Raises an OSError if it cannot be read."""
+    with open(path, "rb") as file:
+        return identify(file.read(HEAD_BYTES))
 
 
 def identify_lines(first: str, second: str = "") -> FileType | None:

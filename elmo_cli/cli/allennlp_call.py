@@ -12,7 +12,7 @@ import click
 
 from elmo_cli.cli.click_options import GroupedCommand
 from elmo_cli.errors import UsageError
-from elmo_cli.filetypes import HDF5, HEAD_BYTES, identify
+from elmo_cli.filetypes import HDF5, identify_file
 from elmo_cli.model_folder import HDF5_SUFFIXES
 
 # The flags of `allennlp elmo` 0.9.0 that `elmo embed` does not have, and whether they take a value.
@@ -72,13 +72,13 @@ class AllenNlpCall:
     def files(self) -> tuple[str, ...]:
         """The paths without an option before them."""
         files = self.parameters.get("files")
-        return files if isinstance(files, tuple) else ()  # click has a mark for no words at all
+        return files if isinstance(files, tuple) else ()  # click has a marker for no paths
 
     @property
     def second_path(self) -> str:
-        """The second of two paths, which `allennlp elmo` writes to; "" if it is no output.
+        """The second of two paths if it is the output, as in `allennlp elmo`; "" otherwise.
 
-        A second text is one more input.
+        It is an output if it is new or HDF5. An existing text is a second input of `elmo embed`.
         """
         if "output" in self.parameters or len(self.files) != 2:
             return ""
@@ -147,10 +147,7 @@ def _is_hdf5(path: str) -> bool:
     """Whether a path is that of an HDF5 file, or has its suffix."""
     if path.endswith(HDF5_SUFFIXES):
         return True
-    if not os.path.isfile(path):
-        return False
-    with open(path, "rb") as file:
-        return identify(file.read(HEAD_BYTES)) is HDF5
+    return os.path.isfile(path) and identify_file(path) is HDF5
 
 
 class EmbedCommand(GroupedCommand):

@@ -328,10 +328,11 @@ def _checked_jobs(job: EmbedJob) -> list[EmbedJob]:
 
 def _check_unfinished_folder(job: EmbedJob, jobs: list[EmbedJob]) -> None:
     """Refuse a folder with some complete outputs, unless `--resume` or `--overwrite` is given."""
+    from elmo_cli.filetypes import HDF5, identify_file
     from elmo_cli.store.unfinished import is_finished
 
     finished = [file_job.output for file_job in jobs if is_finished(file_job.output)]
-    if not all(_is_hdf5(output) for output in finished):
+    if not all(identify_file(output) is HDF5 for output in finished):
         return  # `EmbedJob.check_paths` refuses a file that no run can have written
     n_finished = len(finished)
     if 0 < n_finished < len(jobs) and not job.resume and not job.overwrite:
@@ -340,13 +341,6 @@ def _check_unfinished_folder(job: EmbedJob, jobs: list[EmbedJob]) -> None:
             "`resume=True` computes the others, `overwrite=True` starts over",
             where=job.output,
         )
-
-
-def _is_hdf5(path: str) -> bool:
-    from elmo_cli.filetypes import HDF5, HEAD_BYTES, identify
-
-    with open(path, "rb") as file:
-        return identify(file.read(HEAD_BYTES)) is HDF5
 
 
 def _check_folder(output: str) -> None:

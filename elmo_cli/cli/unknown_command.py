@@ -10,15 +10,15 @@ import click
 from elmo_cli.cli.allennlp_call import AllenNlpCall
 from elmo_cli.cli.command_groups import COMMAND_NAMES
 from elmo_cli.cli.embed import embed
-from elmo_cli.filetypes import FASTA, GZIP, HEAD_BYTES, XZ, FileType, identify
+from elmo_cli.filetypes import FASTA, GZIP, XZ, identify_file
 from elmo_cli.text.input import SUFFIXES, without_compression_suffix
 
-_TEXT_TYPES = (None, FASTA, GZIP, XZ)
+_TEXT_TYPES = (None, FASTA, GZIP, XZ)  # None is plain text
 _MOVING_HINT = "docs/guides/moving.md lists what replaces the other calls of AllenNLP"
 
 
 def unknown_command_hint(ctx: click.Context, words: list[str]) -> str:
-    """The hint for a call whose first word is no command; "" if the word does not say what to do.
+    """The hint for a call whose first word is no command; "" if nothing follows from the word.
 
     Args:
         ctx: of the program.
@@ -26,6 +26,7 @@ def unknown_command_hint(ctx: click.Context, words: list[str]) -> str:
     Raises:
         click.NoSuchOption: the call would be one of `elmo embed` with an option that it lacks.
     """
+    # AllenNLP is called with `allennlp elmo FILE …`, which users may change to `elmo elmo FILE …`.
     first, *others = words
     if first == "elmo" and others and others[0] in COMMAND_NAMES:
         return f"`elmo {shlex.join(others)}`"
@@ -38,15 +39,10 @@ def unknown_command_hint(ctx: click.Context, words: list[str]) -> str:
         return _embed_hint(ctx, words)
     if not os.path.isfile(first):
         return ""
-    kind = _kind_of(first)
+    kind = identify_file(first)
     return _embed_hint(ctx, words) if kind in _TEXT_TYPES else kind.hint_for(first)
 
 
 def _embed_hint(ctx: click.Context, words: list[str]) -> str:
     embed_ctx = click.Context(embed, parent=ctx, info_name="embed")
     return AllenNlpCall.of(embed, embed_ctx, words).hint()
-
-
-def _kind_of(path: str) -> FileType | None:
-    with open(path, "rb") as file:
-        return identify(file.read(HEAD_BYTES))
