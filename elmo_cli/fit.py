@@ -39,7 +39,7 @@ class FitPoint:
     Attributes:
         n_fitting, n_all: the things that fit, and all things that were counted.
         example: the first that does not fit, for messages; "" if there is none.
-        is_beginning: whether the things may be only the first of the data.
+        is_beginning: whether the data may contain more things, after those that were counted.
     """
 
     rule: FitRule

@@ -21,8 +21,8 @@ def pytest_sessionstart() -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Import the shared fixtures, and with them torch, where tests run.
 
-    The process that distributes tests to others runs none. Garbage is collected when all tests are,
-    since nearly everything that is imported stays.
+    The process that distributes tests to others runs none. No garbage is collected during the
+    imports, since nearly everything that is imported stays.
     """
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", default=None):
         gc.disable()
@@ -30,7 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Spare the garbage collector, and forked children, what is imported: all of it stays."""
+    """Exempt what is imported from garbage collection: it stays, and forks share its memory."""
     gc.collect()
     gc.freeze()
     gc.enable()

@@ -252,7 +252,9 @@ def _labels_of_vectors(
     *,
     one_is_enough: bool,
 ) -> SentenceLabels:
-    """Return a label for each vector of a sentence; none for a blank one of pooled sentences.
+    """Return a label for each vector of a sentence.
+
+    A blank line of a pooled text has a vector, but no label is returned if it has none.
 
     Args:
         one_is_enough: whether a single label is that of all vectors.

@@ -71,7 +71,7 @@ class InputFile(CompletedText):
 
 
 class InputText(InputFile):
-    """The path of a text; the hint about a sentence in place of a path says how to give it."""
+    """The path of a text; if a sentence was typed in its place, the hint pipes the sentence."""
 
     def check(self, path: str, ctx: click.Context) -> None:
         try:
@@ -132,7 +132,8 @@ def _encoding_names() -> list[str]:
 
     names = []
     for name in sorted(set(aliases.values())):
-        with suppress(LookupError):  # of another operating system, or no encoding of text
+        # Python refuses names of codecs of another operating system, and of codecs of bytes.
+        with suppress(LookupError):
             "".encode(name)
             names.append(name.replace("_", "-"))
     return names
@@ -201,7 +202,7 @@ class GroupedCommand(click.Command):
         console.mode.words = tuple(args)
         console.mode.settings = ()
         rest = super().parse_args(ctx, args)
-        if not ctx.resilient_parsing:  # of the shell, which completes a line
+        if not ctx.resilient_parsing:  # true while the shell completes a line
             _check_input_files(ctx)
         return rest
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from elmo_cli.text.input import InputReport
 
 _LINE_EVERY_S = 15.0  # lines of progress in a log
-_LOADING_S = 0.5  # less is not announced on a terminal
-_LOADING_IN_LOG_S = 15.0  # less is not announced elsewhere
+_LOADING_S = 0.5  # a shorter time is not announced on a terminal
+_LOADING_IN_LOG_S = 15.0  # a shorter time is not announced elsewhere
 _SHORTEST_S = 1e-9  # of the time between two updates, which may be zero
 _ENCODING_ERRORS = "surrogateescape"  # for file names, which are written byte for byte
 
@@ -334,7 +334,7 @@ class ProgressDisplay:
         return f"{duration(left_s)} left" if left_s >= 1 else ""
 
     def _has_news(self) -> bool:
-        """Whether a line says more than that a phase has begun: a count, or that it takes long."""
+        """Whether a line would say more than that a phase has begun: a count, or a long wait."""
         if self._first is None:  # no update so far
             return False
         age_s = time.monotonic() - self._first.time_s
@@ -368,8 +368,8 @@ class ProgressDisplay:
 def loading(what: str) -> Iterator[None]:
     """Print "loading" and `what` if the body of the `with` takes long.
 
-    A person at a terminal wonders after half a second what happens, the reader of a log only where
-    the command seems to hang.
+    On a terminal, half a second is long. In a log, where the line stays, only a time is long after
+    which the command seems to hang.
     """
     seconds = _LOADING_S if is_terminal(sys.stderr) else _LOADING_IN_LOG_S
     timer = threading.Timer(seconds, note, [f"loading {what}"])

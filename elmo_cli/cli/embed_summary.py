@@ -57,8 +57,8 @@ def note_programs(
 def note_equal_lines() -> None:
     """Print that a sentence map has one entry for several sentences."""
     console.note(
-        "repeated sentences: NeuroX needs `--sentence-map occurrences`, "
-        "an option of `elmo convert` too"
+        "repeated sentences: NeuroX needs `--sentence-map occurrences` of `elmo embed` or "
+        "`elmo convert`"
     )
 
 

@@ -29,7 +29,7 @@ def embeddings_output(written: Collection[FileFormat], description: str) -> Opti
 
 
 def sentence_map_option(default: str | None = None) -> Option:
-    """The entries for equal sentences; those of FILE without a `default`."""
+    """The option `--sentence-map`; without a `default`, the map stays as it is in FILE."""
     description = (
         "Entries of the mapping from sentences to keys for equal sentences: the last, as in "
         "AllenNLP, or all occurrences, as NeuroX expects."

@@ -144,11 +144,11 @@ class ConsoleReporter(console.ProgressDisplay, Reporter):
     def _print_first_line(self) -> None:
         """Show without a terminal, where the next line follows after 15 s, that a run is alive.
 
-        A phase that has just begun has printed nothing but its label: a count of 0 says no more.
+        A count of 0 is left out, since it says only that the phase has begun.
         """
         text = self.text()
-        has_begun = self.done > 0 or not self.unit
-        if text and has_begun and not console.is_terminal(sys.stderr):
+        has_count_of_zero = bool(self.unit) and self.done == 0
+        if text and not has_count_of_zero and not console.is_terminal(sys.stderr):
             console.note(text)
 
     def message(self, text: str) -> None:

@@ -12,11 +12,11 @@ _PARAMETER = re.compile(r"`([a-z_]+)(?:=([^`]*))?`")
 
 @dataclass
 class Mode:
-    """The output mode of a command, and what messages must know of it.
+    """The output mode of the running command, and what its messages depend on.
 
     Attributes:
-        quiet, as_json: `--quiet` and `--json`.
-        context: that of click.
+        quiet, as_json: whether `--quiet` and `--json` are given.
+        context: the context of click.
         words: the command line after the name of the command.
         settings: the names of the settings that `--set` changes, if the command has it.
     """

@@ -190,8 +190,8 @@ def _required(name: str, value: str | None) -> str:
     """Return the value of an option that only `--settings` does without."""
     if value is None:
         context = click.get_current_context()
-        [option] = [option for option in context.command.params if option.name == name]
-        raise click.MissingParameter(ctx=context, param=option)
+        [missing] = [option for option in context.command.params if option.name == name]
+        raise click.MissingParameter(ctx=context, param=missing)
     return value
 
 

@@ -170,7 +170,7 @@ def read_blocks(job: EmbedJob, report: InputReport) -> Iterator[Block]:
 
 
 def _read_sentences(job: EmbedJob, report: InputReport) -> Iterator[Sentence]:
-    return read_sentences(job.inputs, job.text, report, has_checks=job.checks_text)
+    return read_sentences(job.inputs, job.text, report, checks_text=job.checks_text)
 
 
 def type_of(sentence: Sentence) -> str:

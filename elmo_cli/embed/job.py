@@ -32,8 +32,8 @@ class EmbedJob:
         model, text, embedder, file: settings of the parts of the run. `embedder.dtype` is also that
             of the file. The layout decides about `embedder.drop_layer_axis`, and what the layers
             "all" of pooled vectors mean: bio-embeddings stores the sum of the layers.
-        checks_text: whether warnings report signs that a text is not what it is read as. They would
-            name lines of the inputs, which say nothing if a program wrote these.
+        checks_text: whether warnings report signs that a text is not what it is read as. False for
+            inputs that a program wrote, of which the user does not know the lines.
         shard: (i, n) for the i-th of n shards, from 1; None for the whole text.
         overwrite: replace an existing output.
         resume: continue an unfinished output, or start it.

@@ -57,9 +57,9 @@ def text_fit(
 
 
 def _count_first_tokens(sentences: Iterable[Sentence]) -> tuple[Counter[str], bool]:
-    """Count the tokens of the first sentences, and return whether there may be more of them.
+    """Count the tokens of the first sentences; return also whether there may be more tokens.
 
-    Of a pipe, no sentence is awaited only to learn whether there is one.
+    The next sentence is not read in order to know it: a pipe may not have one for a long time.
     """
     counts: Counter[str] = Counter()
     n_left = _MAX_TOKENS

@@ -71,7 +71,7 @@ class ParquetOutput:
         self._is_per_sentence = spec.pooled or self._layout.unit == "types"
         self._facts = RecordedFacts(spec, self._layout, path.parent)
         self._sentences = SentenceColumns(path.parent, has_tokens=self._is_per_sentence)
-        self._vectors: list[str] = []  # names of the columns of vectors
+        self._vector_columns: list[str] = []  # their names
         self._rows: RowGroupWriter | None = None
         self._has_tokens = True  # of all sentences so far
 
@@ -90,7 +90,7 @@ class ParquetOutput:
         has_layers = array.ndim > n_axes_of_layer
         layers = list(array) if has_layers else [array]
         if self._rows is None:
-            self._vectors = self._vector_names(len(layers), has_layers)
+            self._vector_columns = self._vector_names(len(layers), has_layers)
             self._rows = self._begin(array.shape[-1])
         if self._is_per_sentence:
             layers = [layer[np.newaxis] for layer in layers]
@@ -118,7 +118,7 @@ class ParquetOutput:
                 index.add(f"{ATTRIBUTE}{name}", value)
             else:
                 facts[name] = value
-        index_json = index.to_json(has_tokens=self._has_tokens, vectors=self._vectors)
+        index_json = index.to_json(has_tokens=self._has_tokens, vector_columns=self._vector_columns)
         rows.finish({"elmo": json.dumps(facts), "elmo_index": index_json})
         self._rows = None
 
@@ -133,7 +133,7 @@ class ParquetOutput:
         columns = TableColumns(
             is_named=self._layout.keyed_by == "name",
             is_per_sentence=self._is_per_sentence,
-            vectors=tuple(self._vectors),
+            vectors=tuple(self._vector_columns),
             dim=dim,
             dtype=self._spec.dtype,
         )

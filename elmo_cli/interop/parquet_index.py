@@ -62,14 +62,18 @@ class IndexWriter:
             "crc32": crc32,
         }
 
-    def to_json(self, *, has_tokens: bool, vectors: Sequence[str]) -> str:
+    def to_json(self, *, has_tokens: bool, vector_columns: Sequence[str]) -> str:
         """The metadata that lists the arrays.
 
         Args:
             has_tokens: whether the tokens of all sentences are recorded.
-            vectors: names of the columns of vectors.
+            vector_columns: names of the columns of vectors.
         """
-        content = {"has_tokens": has_tokens, "vectors": list(vectors), "arrays": self._entries}
+        content = {
+            "has_tokens": has_tokens,
+            "vectors": list(vector_columns),
+            "arrays": self._entries,
+        }
         return json.dumps(content)
 
 
@@ -80,7 +84,7 @@ class SentenceIndex:
         content: what `IndexWriter.to_json` gave.
     Attributes:
         has_tokens: whether the tokens of all sentences are recorded.
-        vectors: names of the columns of vectors.
+        vector_columns: names of the columns of vectors.
     Raises:
         EmbeddingsFileError: the content is corrupt.
     """
@@ -92,7 +96,7 @@ class SentenceIndex:
         try:
             record = json.loads(content)
             self.has_tokens = record["has_tokens"] is True
-            self.vectors = list(record["vectors"])
+            self.vector_columns = list(record["vectors"])
             self._entries.update(record["arrays"])
         except (KeyError, TypeError, ValueError, RecursionError):
             raise self.corrupt() from None

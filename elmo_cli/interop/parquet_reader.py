@@ -113,7 +113,7 @@ class ParquetReader(FlatReader):
             found = plural(metadata.num_rows, "row")
             raise self.corrupt(f"it has {found}, expected {n_rows:,}")
         if len(self):
-            self._name(0)  # which the layout may not be able to make
+            self._name(0)  # raises an error if its layout cannot name these sentences
 
     @property
     def records(self) -> frozenset[str]:
@@ -306,9 +306,10 @@ class _VectorColumns:
             schema = file.table.schema_arrow
         fields = [field for field in schema if field.name == VECTOR or field.name.startswith(LAYER)]
         self.names = [str(field.name) for field in fields]
-        if self.names != file.index.vectors:
+        expected = file.index.vector_columns
+        if self.names != expected:
             found = f"its columns of vectors are {', '.join(self.names) or 'missing'}"
-            problem = f"{found}, expected {', '.join(map(str, file.index.vectors))}"
+            problem = f"{found}, expected {', '.join(map(str, expected))}"
             raise EmbeddingsFileError(problem, CORRUPT_HINT, where=file.filename)
         self.are_layers = self.names != [VECTOR]
         self.dim = 0

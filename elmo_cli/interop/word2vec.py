@@ -129,6 +129,9 @@ def _count_types(source: Embeddings, min_count: int) -> _CountedTypes:
         problem = "does not record the tokens of its sentences"
         hint = "embed the text with `layout=flat`, which records all tokens"
         raise UsageError(problem, hint, where=source.path)
+    if not counts:
+        problem = "has no tokens"
+        raise UsageError(problem, "embed a text that is not empty", where=source.path)
     n_left_out = 0
     kept = []
     for word, count in counts.items():
@@ -138,9 +141,6 @@ def _count_types(source: Embeddings, min_count: int) -> _CountedTypes:
             kept.append((-count, word))
         else:
             n_left_out += 1
-    if not counts:
-        problem = "has no tokens"
-        raise UsageError(problem, "embed a text that is not empty", where=source.path)
     if not kept:
         problem = f"no type occurs at least {plural(min_count, 'time')}"
         raise UsageError(problem, "give a smaller `min_count`", where=source.path)

@@ -1,9 +1,9 @@
 """new_model_folder: a folder that a command fills with the files of a model, or leaves as it was.
 
 A command may be killed at any moment, and the same command must then end as if nothing had
-happened. The lock file, which has content, is the first file that is written and is removed at the
-end. A folder that has such a lock file, which no process holds, therefore contains an incomplete
-model, and its files are removed. The lock file of a training run is empty.
+happened. So the first file that is written is a lock file with content, and it is removed at the
+end. A folder with such a file, whose lock no process holds, therefore contains an incomplete model,
+and its files are removed. The lock file of a training run is empty.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ def new_model_folder(output: Path, *, reads: Path) -> Iterator[None]:
         with suppress(OSError):
             if is_ours and not is_complete:
                 _remove_model(output)
-            (output / LOCK_FILE).unlink()  # later it may be the lock of another process
+            # Before the release: after it, the file may be the lock of another process.
+            (output / LOCK_FILE).unlink()
         lock.release()
         if is_new and not is_complete:
             with suppress(OSError):  # not empty

@@ -44,7 +44,7 @@ def principal_components(vectors: Float64Array) -> tuple[Float64Array, Float64Ar
 def cluster(points: Float64Array, n_clusters: int | None = None) -> list[int]:
     """Return the cluster (k-means) of each point, (point, dim), by number.
 
-    The largest cluster is 0. Of clusters of one size, the one of the first point comes first.
+    The largest cluster is 0; clusters of equal size are in the order of their first points.
 
     Meant for the few hundred points of a plot: a silhouette takes quadratic time.
 

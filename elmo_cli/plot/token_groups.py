@@ -63,7 +63,7 @@ class PlotGroup:
 
 
 def plot_groups(names: Sequence[str], n_queries: int) -> list[PlotGroup]:
-    """Return the groups by size, those of one size in the order of their first tokens.
+    """Return the groups, the largest first; those of equal size by their first tokens.
 
     The smallest ones are joined if there are too few styles.
 

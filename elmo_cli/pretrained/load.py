@@ -57,8 +57,10 @@ class ModelSource:
     weights: StrPath | None = None
 
     def title(self, name: str) -> str:
-        """What a message calls the model of this name: a pair of files by the path of its weights,
-        whose name is often that of any folder."""
+        """What messages call the model: its name, but a pair of files by the path of its weights.
+
+        The name of a pair is that of its folder, which may say nothing about the model.
+        """
         return name if self.weights is None else os.fspath(self.weights)
 
 

@@ -262,7 +262,7 @@ class EmbeddingsFolder:
         def warn(message: str) -> None:
             reporter.message(f"warning: {message}")
 
-        if not embedder.bilm.options.is_unicode:
+        if not embedder.bilm.options.is_unicode:  # which the reader of the data does not know
             report = InputReport()
             warn_of_signs(split.sample, report, [SCRIPT_SIGN])
             for warning in report.warnings:

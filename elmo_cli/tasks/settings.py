@@ -28,8 +28,8 @@ TASKS = {
     "similarity": "scores of sentence pairs: JSON lines as in SICK",
     "srl": "semantic roles of given predicates: JSON lines",
 }
-# What else these tasks, or parts of them, are called -> name of the task. None is a second name of
-# it: they only tell which task a user is looking for.
+# What else these tasks, or parts of them, are called -> name of the task. A command does not accept
+# these names; its hint names the task that the user is looking for.
 _OTHER_NAMES = {
     "chunking": "ner",
     "chunks": "ner",

@@ -272,8 +272,11 @@ class _Header:
 def _read_rows(path: str) -> Iterator[_TextRow]:
     """Yield the rows of a text file; blank lines are skipped.
 
-    The first vector determines the dimension, since words may contain spaces, as in GloVe 840B. A
-    ValueError if the header line, which word2vec has, states another dimension or more rows.
+    The first vector determines the dimension, since words may contain spaces, as in GloVe 840B.
+
+    Raises:
+        ValueError: the header line, which word2vec has, states another dimension or more rows than
+            the file has; or a line has no values.
     """
     dim = 0  # unknown
     max_splits = -1  # at all spaces

@@ -57,7 +57,7 @@ def read_sentences(
     report: InputReport | None = None,
     *,
     columns: Columns | None = None,
-    has_checks: bool = True,
+    checks_text: bool = True,
 ) -> Iterator[Sentence]:
     """Yield the sentences of text files in order; memory does not grow with their number.
 
@@ -65,8 +65,8 @@ def read_sentences(
         paths: names of files or pipes, compressed or not, "-" for standard input; or one name.
         report: receives warnings and counts; complete after the last sentence.
         columns: the columns of the tokens and the labels; all files must be CoNLL-U then.
-        has_checks: report signs that the text is not what it is read as, and truncated tokens; not
-            needed for sentences that were checked in another file.
+        checks_text: report signs that the text is not what it is read as, and truncated tokens;
+            False for sentences that were checked in another file.
     Raises:
         UsageError: settings that contradict the format of a file, or no name at all.
         InputError: a file that can't be read, or a line in it; it names the file and the line.
@@ -75,7 +75,7 @@ def read_sentences(
     report = report if report is not None else InputReport()
     checked_paths = check_inputs(paths, settings)
     sentences = _numbered(checked_paths, settings, report, columns)
-    return _checked(sentences, settings, report) if has_checks else sentences
+    return _checked(sentences, settings, report) if checks_text else sentences
 
 
 def read_columns(

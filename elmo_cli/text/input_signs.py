@@ -69,7 +69,7 @@ class TextSample:
 
 
 def warn_of_signs(sample: TextSample, report: InputReport, signs: Iterable[InputSign]) -> None:
-    """Warn if the first sentences of a text look like something else; each sign is named once."""
+    """Warn if the first sentences of a text look like something else, once for each sign."""
     for sign in signs:
         showing = []
         for sentence in sample.sentences:
@@ -162,5 +162,5 @@ SCRIPT_SIGN = InputSign(
     warning="not in Latin script; use a model that was trained on its language",
 )
 _SIGNS_OF_TEXT = (_UNTOKENIZED, _ESCAPES, _BOUNDARY_TOKENS, _JSON_LINES, _SEQUENCES)
-# Data of tasks have a format of their own, and their tokens have labels.
+# The data of a task are not plain text, and are not tokenized, since their tokens have labels.
 SIGNS_OF_DATA = (_UNTOKENIZED_DATA, _ESCAPES, _BOUNDARY_TOKENS)

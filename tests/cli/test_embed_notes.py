@@ -11,7 +11,8 @@ from elmo_cli.store.reader import open_embeddings
 
 TREE = "1\tgo\t_\n2-3\tau\t_\n2\ta\t_\n3\tle\t_\n3.1\tx\t_\n\n"
 REPEATED_NOTE = (
-    "repeated sentences: NeuroX needs `--sentence-map occurrences`, an option of `elmo convert` too"
+    "repeated sentences: NeuroX needs `--sentence-map occurrences` of `elmo embed` or "
+    "`elmo convert`"
 )
 BLANK_NOTE = "blank lines: NeuroX needs a text without them"
 ROWS_NOTE = (

@@ -285,7 +285,8 @@ class Layout(ABC):
     needs: ClassVar[frozenset[str]] = frozenset({"text order"})
     # What its files record of each sentence, in the same words; flat and lines may record less.
     records: ClassVar[frozenset[str]] = frozenset()
-    records_lines: ClassVar[bool] = False  # unless they are forgotten, so that blank ones are known
+    # Whether its files record the lines of the text, also blank ones, unless they are forgotten.
+    records_lines: ClassVar[bool] = False
     keyed_by: ClassVar[str] = "number"  # or "name", which is made of what the sentence is
     keeps_first: ClassVar[bool] = False  # of sentences with one name, and leaves out the others
     pooled_layers: ClassVar[str] = "all"  # what `layers="all"` means for pooled vectors
