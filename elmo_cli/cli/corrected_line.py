@@ -23,18 +23,17 @@ def line_with_missing(context: click.Context, missing: click.Parameter) -> str:
     A single word too many is taken as the value of a missing option: `elmo evaluate DIR FILE`
     becomes `elmo evaluate DIR --test FILE`.
     """
-    words = console.mode.words
-    quoted = [shlex.quote(word) for word in words]
-    metavar = missing.make_metavar(context)
+    words = list(console.mode.words)
+    value = missing.make_metavar(context)
     if isinstance(missing, click.Argument):
-        return " ".join([context.command_path, *quoted, metavar])
-    name = min(missing.opts, key=len)
+        return " ".join([context.command_path, *map(shlex.quote, words), value])
     _, surplus, _ = context.command.make_parser(context).parse_args(list(words))
-    n_before_dashes = words.index("--") if "--" in words else len(words)  # no option follows it
-    if len(surplus) == 1 and surplus[0] in words[:n_before_dashes]:
-        quoted.insert(words.index(surplus[0]), name)
-    else:
-        quoted[n_before_dashes:n_before_dashes] = [name, metavar]
+    if len(surplus) == 1 and words.count(surplus[0]) == 1:  # an option may have an equal value
+        words.remove(surplus[0])
+        value = shlex.quote(surplus[0])
+    n_before_dashes = words.index("--") if "--" in words else len(words)
+    quoted = [shlex.quote(word) for word in words]
+    quoted[n_before_dashes:n_before_dashes] = [min(missing.opts, key=len), value]
     return " ".join([context.command_path, *quoted])
 
 
