@@ -67,7 +67,7 @@ def convert(
             overwrite=overwrite,
             compression=compression,
         )
-        del summary["lacks_equal_lines"]  # as in the source, or asked for
+        del summary["lacks_equal_lines"]  # no news: the map is as in the source, or as asked
         return {**summary, "warnings": _warnings(source, target)}
 
 

@@ -133,8 +133,8 @@ _ESCAPES = InputSign(
     kind="escapes",
     is_shown=_has_escapes,
     fraction=0.0,
-    warning="escapes such as `&apos;` or `&amp;`, of the Moses tokenizer or HTML, but the biLM was "
-    "trained on the characters; `deescape-special-chars.perl` of Moses undoes them",
+    warning="escapes such as `&apos;` or `&amp;`, as the Moses tokenizer or HTML writes them; the "
+    "biLM was trained on the characters, which `deescape-special-chars.perl` of Moses restores",
 )
 _BOUNDARY_TOKENS = InputSign(
     kind="boundary-tokens",
