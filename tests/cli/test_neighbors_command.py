@@ -103,7 +103,7 @@ def test_table_shows_what_json_contains() -> None:
         "sentences_without_tokens": 0,
         "warnings": [],
     }
-    assert done.err == "a.hdf5: layer 1, 36 tokens; -k lists more than the 3 nearest\n"
+    assert done.err == "a.hdf5: layer 1, 36 tokens; the 3 nearest of each query (-k)\n"
     occurrences = json.loads(made("kwic", "a.hdf5", "a", "--json", "-q").out)
     for name in {*facts, "queries", *query, *near, *occurrences}:
         assert f"`{name}`" in documented("neighbors"), name
@@ -305,7 +305,7 @@ def test_typed_sentence_for_carried_states(tiny: Path) -> None:
             ["--pool", "mean"],
             "0",
             " ".join(LINES[0].split()[:13]) + " …",
-            "layer 2, 6 sentences; -k lists more than the 2 nearest",
+            "layer 2, 6 sentences; the 2 nearest of each query (-k)",
         ),
     ],
 )
