@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +33,18 @@ def command(domain: Path, model: Path, out: Path, *more: object) -> list[str]:
     return [str(word) for word in words]
 
 
-def run(words: list[str]) -> Done:
-    """Run a command; the fit of a softmax ends after a few passes at a high learning rate."""
+@contextmanager
+def short_fit() -> Iterator[None]:
+    """The fit of a softmax ends after a few passes at a high learning rate, also in a fork."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fit_softmax, "_MAX_PASSES", 3)
         patch.setattr(fit_softmax, "_LEARNING_RATE", 0.05)
+        yield
+
+
+def run(words: list[str]) -> Done:
+    """Run a command with a short fit."""
+    with short_fit():
         return elmo(*words)
 
 

@@ -13,7 +13,17 @@ from pathlib import Path
 import h5py
 import pytest
 from command_line import Done
-from finetune_command import TOKENS, Facts, Tune, command, digests, is_same_model, losses, run
+from finetune_command import (
+    TOKENS,
+    Facts,
+    Tune,
+    command,
+    digests,
+    is_same_model,
+    losses,
+    run,
+    short_fit,
+)
 from forked_command import ForkedElmo
 
 from elmo_cli.errors import OutputError
@@ -57,7 +67,8 @@ def test_resume_after_kill_gives_identical_run(
     record = out / "finetune.json"
     lines = out / "log.jsonl"
     started_at = time.monotonic()
-    process = ForkedElmo(*command(domain, tiny, out, *LONG))
+    with short_fit():
+        process = ForkedElmo(*command(domain, tiny, out, *LONG))
     while not (lines.exists() and lines.read_bytes().count(b"\n") >= n_lines):
         if n_lines == 0 and record.exists():
             break
