@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from elmo_cli.text.input_report import InputReport
@@ -123,10 +123,8 @@ _UNTOKENIZED = InputSign(
     fraction=0.3,
     warning="looks untokenized; `tokenize=True` splits raw text",
 )
-_UNTOKENIZED_DATA = InputSign(
-    kind="untokenized",
-    is_shown=_has_attached_punctuation,
-    fraction=0.3,
+_UNTOKENIZED_DATA = replace(
+    _UNTOKENIZED,
     warning="looks untokenized; the biLM was trained on text in which punctuation marks are tokens",
 )
 _ESCAPES = InputSign(

@@ -6,12 +6,14 @@ import re
 import shlex
 from pathlib import Path
 
+import click
 import h5py
 import pytest
 from command_line import Done, elmo, made, refused
 
 from elmo_cli.cli.click_options import InputFile, InputText
 from elmo_cli.cli.embed import embed
+from elmo_cli.cli.main import cli
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "moving.md"
 
@@ -115,7 +117,8 @@ def _check_can_be_typed(line: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(InputText, "check", lambda *_: None)
         patch.setattr(InputFile, "check", lambda *_: None)
-        embed.make_context("embed", shlex.split(line))
+        program = click.Context(cli, **cli.context_settings)  # click keeps its names of --help
+        embed.make_context("embed", shlex.split(line), parent=program)
 
 
 @pytest.mark.parametrize("typed", [*CALLS, *OTHER_CALLS])

@@ -45,7 +45,7 @@ def check_refused(words: list[str], message: str, files: dict[Path, bytes]) -> N
         ),
         (
             "senses text.hdf5 --word play --labels short.tags",
-            "has 7 sentences, short.tags has 6",
+            "has 7 sentences, short.tags contains 6 of them",
         ),
         ("senses text.hdf5 --word play --label-column upos", "no effect without --labels"),
         (
