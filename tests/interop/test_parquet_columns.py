@@ -13,7 +13,7 @@ from elmo_cli.errors import OutputError
 from elmo_cli.interop import parquet_rows
 from elmo_cli.interop.parquet import new_output_file
 from elmo_cli.store.convert import convert
-from elmo_cli.store.layouts import flat, layout_of_spec, spool
+from elmo_cli.store.layouts import layout_of_spec, sentence_columns, spool
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence
@@ -96,7 +96,7 @@ def test_a_number_that_the_column_cannot_hold_is_refused(tmp_path: Path) -> None
 
 def test_the_index_is_written_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool, "_CHUNK_BYTES", 16)
-    monkeypatch.setattr(flat, "_MAX_PENDING", 8)  # the rest is on the disk
+    monkeypatch.setattr(sentence_columns, "_MAX_PENDING", 8)  # the rest is on the disk
     source = write(tmp_path / "a.hdf5", lines(), layout="flat")
     convert(source, tmp_path / "a.parquet")
     with open_embeddings(source) as first, open_embeddings(tmp_path / "a.parquet") as second:
