@@ -19,7 +19,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("ELMO_OFFLINE", "http_proxy", "https_proxy", "all_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
-    monkeypatch.setattr(download, "TIMEOUT_S", 0.2)
+    monkeypatch.setattr(download, "TIMEOUT_S", 5.0)  # of a busy machine
     monkeypatch.setenv("ELMO_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
 

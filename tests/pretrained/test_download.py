@@ -84,8 +84,16 @@ REFUSED: dict[str, tuple[Answer, str]] = {
 
 
 @pytest.mark.parametrize(("answer_of_server", "reason"), REFUSED.values(), ids=REFUSED)
-def test_refused(server: LocalServer, target: Path, answer_of_server: Answer, reason: str) -> None:
+def test_refused(
+    server: LocalServer,
+    target: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    answer_of_server: Answer,
+    reason: str,
+) -> None:
     """Each of the two tries gets the same answer."""
+    if reason == "interrupted":
+        monkeypatch.setattr("elmo_cli.pretrained.download.TIMEOUT_S", 0.2)
     server.answers["w"] = [answer_of_server, answer_of_server]
     check_refused(server, target, reason)
 
