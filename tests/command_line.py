@@ -43,7 +43,7 @@ def elmo(*words: object, stdin: bytes = b"", has_stdout: bool = True) -> Done:
     stdout = io.TextIOWrapper(out, "utf-8")
     stderr = io.TextIOWrapper(err, "utf-8", "backslashreplace")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(console, "mode", console.Mode())
+        patch.setattr(console, "running", console.RunningCommand())
         patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8"))
         patch.setattr(sys, "stdout", stdout if has_stdout else None)
         patch.setattr(sys, "stderr", stderr)
@@ -52,7 +52,7 @@ def elmo(*words: object, stdin: bytes = b"", has_stdout: bool = True) -> Done:
         stdout.flush()
         stderr.flush()
         said = err.getvalue().decode("utf-8")
-        context = console.mode.context
+        context = console.running.context
     if context is not None:
         for line in said.splitlines():
             if line.startswith(("hint: ", "warning: ")):

@@ -25,7 +25,7 @@ def run_and_exit(*words: object) -> NoReturn:
         sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
         sys.argv = ["elmo", *map(str, words)]
-        console.mode = console.Mode()
+        console.running = console.RunningCommand()
         torch.set_num_threads(1)
         command()
     finally:

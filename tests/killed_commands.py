@@ -130,7 +130,7 @@ def _run(words: Sequence[object], folder: Path, kill_at: int, err: int, record: 
         os.dup2(err, 2)
         sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - pytest has replaced them
         sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
-        console.mode = console.Mode()
+        console.running = console.RunningCommand()
         torch.set_num_threads(1)
         _Calls(folder, kill_at, record).install()
         main([str(word) for word in words])

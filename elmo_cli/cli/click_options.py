@@ -198,9 +198,9 @@ class GroupedCommand(click.Command):
     """A command whose help lists its options under headings, in order of declaration."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        console.mode.context = ctx  # from here on, messages name its options
-        console.mode.words = tuple(args)
-        console.mode.settings = ()
+        console.running.context = ctx  # from here on, messages name its options
+        console.running.words = tuple(args)
+        console.running.settings = ()
         rest = super().parse_args(ctx, args)
         if not ctx.resilient_parsing:  # true while the shell completes a line
             _check_input_files(ctx)

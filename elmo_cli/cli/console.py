@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self, TextIO
 
 import click
 
-from elmo_cli.cli.output_mode import Mode
 from elmo_cli.cli.printable import printable as printable
 from elmo_cli.cli.printable import printable_rows
+from elmo_cli.cli.running_command import RunningCommand
 from elmo_cli.errors import OutputError, SkippedError
 from elmo_cli.files import StrPath, check_distinct, check_output_path, write_text
 from elmo_cli.messages import duration, plural
@@ -34,17 +34,17 @@ _SHORTEST_S = 1e-9  # of the time between two updates, which may be zero
 _ENCODING_ERRORS = "surrogateescape"  # for file names, which are written byte for byte
 
 
-mode = Mode()  # set where the command starts
+running = RunningCommand()  # set where the command starts
 
 
 def with_options(text: str) -> str:
-    """Name options of the running command in a message, as `Mode.with_options`."""
-    return mode.with_options(text)
+    """Name options of the running command in a message, as `RunningCommand.with_options`."""
+    return running.with_options(text)
 
 
 def option_names() -> dict[str, str]:
     """The longest name of each option of the running command, by the name of its parameter."""
-    return mode.option_names()
+    return running.option_names()
 
 
 def alert(*lines: str) -> None:
@@ -59,7 +59,7 @@ def alert(*lines: str) -> None:
 
 def note(*lines: str) -> None:
     """Print lines of text on stderr, unless `--quiet` is given."""
-    if not mode.quiet:
+    if not running.quiet:
         alert(*lines)
 
 
@@ -80,7 +80,7 @@ def print_result(facts: Any, show: Callable[[], None] = lambda: None) -> None:
     In JSON, a number that is not finite becomes null, and a value of a type that JSON lacks becomes
     a string, because attributes that other programs wrote may have any type.
     """
-    if mode.as_json:
+    if running.as_json:
         _print(json.dumps(_finite(facts), allow_nan=False, default=str))
     else:
         show()
@@ -273,9 +273,9 @@ class ProgressDisplay:
             self._first = self._last
         if not self.is_shown:
             self.is_shown = True
-            if not mode.quiet and is_terminal(sys.stderr):
+            if not running.quiet and is_terminal(sys.stderr):
                 self._show_bar()
-            elif not mode.quiet:
+            elif not running.quiet:
                 self._start_lines()
         if self._bar is not None:
             self._bar.update(done, total)

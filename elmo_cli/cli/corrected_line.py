@@ -13,7 +13,7 @@ from elmo_cli.text.chunks import STDIN
 
 def line_with_sentence(context: click.Context, sentence: str) -> str:
     """The line that pipes a sentence, which was typed in place of a path, to the command."""
-    words = [STDIN if word == sentence else word for word in console.mode.words]
+    words = [STDIN if word == sentence else word for word in console.running.words]
     return f"echo {_quoted(shortened(sentence))} | {context.command_path} {shlex.join(words)}"
 
 
@@ -23,7 +23,7 @@ def line_with_missing(context: click.Context, missing: click.Parameter) -> str:
     A single word too many is taken as the value of a missing option: `elmo evaluate DIR FILE`
     becomes `elmo evaluate DIR --test FILE`.
     """
-    words = list(console.mode.words)
+    words = list(console.running.words)
     value = missing.make_metavar(context)
     if isinstance(missing, click.Argument):
         return " ".join([context.command_path, *map(shlex.quote, words), value])

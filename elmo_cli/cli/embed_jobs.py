@@ -69,7 +69,7 @@ def write_files(jobs: Sequence[EmbedJob], embedder: Embedder) -> None:
 def _write_file(job: EmbedJob, embedder: Embedder) -> RunSummary:
     start_s = time.monotonic()
     rate = 0.0
-    is_watched = not console.mode.quiet and console.is_terminal(sys.stderr)
+    is_watched = not console.running.quiet and console.is_terminal(sys.stderr)
     has_stream = any(is_stream(name) for name in job.inputs)  # which can be read only once
     if is_watched and not has_stream:
         rate = measure_speed(job, embedder, _TIMING_S, min_chunks=1) or 0.0
@@ -123,7 +123,7 @@ def print_plans(jobs: Sequence[EmbedJob], embedder: Embedder, loading_s: float) 
         plan = plan_job(job, embedder)
         computing_s = (0.0, 0.0, 0.0) if plan.seconds is None else plan.seconds
         seconds = [loading_s + estimate for estimate in computing_s]
-        if not console.mode.as_json:
+        if not console.running.as_json:
             console.say(_plan_line(job.output, plan, seconds))
         console.warn(*plan.warnings)
         note_fit(plan.fit)

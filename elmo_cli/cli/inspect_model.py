@@ -43,7 +43,7 @@ def print_rows(path: str, rows: Mapping[str, str], heading: str, lines: Sequence
 
     With --quiet, nothing is printed.
     """
-    if console.mode.quiet:
+    if console.running.quiet:
         return
     width = max(len(name) for name in rows)
     console.say(path)

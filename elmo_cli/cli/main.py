@@ -155,7 +155,7 @@ def _explain(error: BaseException) -> _Report:
 
 
 def _interrupted_hint() -> str:
-    if console.mode.context is None:
+    if console.running.context is None:
         return INTERRUPTED_HINT
     if "resume" in console.option_names():
         return "continue with `--resume`, or run the command again"
@@ -179,7 +179,7 @@ def _explain_own(error: ElmoError) -> _Report:
 
 def _variable_hints(error: ElmoError) -> list[str]:
     """The environment variables that gave the parameters of an error their values."""
-    context = console.mode.context
+    context = console.running.context
     if context is None:
         return []
     parameter_names = {parameter.name for parameter in context.command.params}
@@ -194,7 +194,7 @@ def _variable_hints(error: ElmoError) -> list[str]:
 
 def _explain_usage(error: click.ClickException) -> _Report:
     """A message of click as one line without its type names and full stop."""
-    context = getattr(error, "ctx", None) or console.mode.context
+    context = getattr(error, "ctx", None) or console.running.context
     message = error.format_message().replace("a valid integer range", "a whole number")
     message = message.replace("a valid float range", "a number")
     message = message.replace("\n", " ").replace(". (", " (").rstrip(".")

@@ -85,12 +85,12 @@ def field_names(group: type) -> tuple[str, ...]:
 
 def _set_quiet(ctx: click.Context, parameter: click.Parameter, is_quiet: bool) -> None:
     """Callback of click: set the output mode of the command."""
-    console.mode.quiet = is_quiet
+    console.running.quiet = is_quiet
 
 
 def set_as_json(ctx: click.Context, parameter: click.Parameter, as_json: bool) -> None:
     """Callback of click: set the output mode of the command."""
-    console.mode.as_json = as_json
+    console.running.as_json = as_json
 
 
 # fmt: off

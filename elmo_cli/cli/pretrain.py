@@ -159,7 +159,7 @@ def pretrain(**values: Any) -> None:
     folder = Path(chosen.output)
     is_first_process = os.environ.get("RANK", "0") == "0"  # set by torchrun
     if not is_first_process:
-        console.mode.quiet = True
+        console.running.quiet = True
     with lm_training.ConsoleReporter("the held-out text") as reporter:
         from elmo_cli.lm.distributed import process_group
         from elmo_cli.lm.pretrain import pretrain

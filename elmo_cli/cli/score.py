@@ -96,7 +96,7 @@ def score(**values: Any) -> None:
     if model.warning:
         console.warn(model.warning)
     facts = _facts(table, model, fit, report)
-    if chosen.output is None and console.mode.as_json:
+    if chosen.output is None and console.running.as_json:
         facts["scores"] = [dict(zip(table.columns, row, strict=True)) for row in table.rows()]
     else:
         console.write_lines(chosen.output or "-", _lines(table), overwrite=chosen.overwrite)

@@ -103,7 +103,7 @@ def test_one_column_of_a_table_is_right_aligned(
 def test_numbers_that_are_not_finite_are_null_in_json(
     monkeypatch: pytest.MonkeyPatch, capsys
 ) -> None:
-    monkeypatch.setattr(console, "mode", console.Mode(as_json=True))
+    monkeypatch.setattr(console, "running", console.RunningCommand(as_json=True))
     console.print_result({"a": [math.inf, 1.5], "b": {"c": math.nan}})
     assert capsys.readouterr().out == '{"a": [null, 1.5], "b": {"c": null}}\n'
 
@@ -131,7 +131,7 @@ def test_loading_is_announced_if_it_takes_long(
     monkeypatch.setattr(console, "_LOADING_IN_LOG_S", 600)
     monkeypatch.setattr(console, limit, 0.05)
     monkeypatch.setattr(console, "is_terminal", lambda stream: limit == "_LOADING_S")
-    monkeypatch.setattr(console, "mode", console.Mode(quiet=quiet))
+    monkeypatch.setattr(console, "running", console.RunningCommand(quiet=quiet))
     with console.loading("a model"):
         time.sleep(seconds)
     assert capsys.readouterr().err == "loading a model\n" * expected

@@ -247,7 +247,7 @@ def test_the_time_of_a_plan_includes_that_of_loading(
         fit=(),
         warnings=("odd",),
     )
-    monkeypatch.setattr(console, "mode", console.Mode(as_json=True))
+    monkeypatch.setattr(console, "running", console.RunningCommand(as_json=True))
     monkeypatch.setattr(embed_jobs, "plan_job", lambda job, embedder: plan)
     job: Any = SimpleNamespace(output="a.hdf5")
     embedder: Any = None
@@ -367,7 +367,7 @@ def test_the_command_that_joins_the_shards_is_printed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """It joins only the shards of one run: a folder may have those of several."""
-    monkeypatch.setattr(console, "mode", console.Mode())
+    monkeypatch.setattr(console, "running", console.RunningCommand())
     embed_jobs._suggest_merge(output, "part-00001-of-00003-ab12.hdf5")
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == n_lines

@@ -160,7 +160,7 @@ def test_a_processor_that_emulates_bfloat16_is_warned_of(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(console, "mode", console.Mode())
+    monkeypatch.setattr(console, "running", console.RunningCommand())
     monkeypatch.setattr("elmo_cli.engine.runtime.has_fast_bf16", lambda device: is_fast)
     warn_of_slow_bf16(precision, torch.device("cpu"))
     warning = "warning: this processor computes much more slowly in bfloat16 than in float32\n"

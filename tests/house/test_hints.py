@@ -252,7 +252,7 @@ def test_parameters_become_options_of_the_command(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = click.Context(COMMANDS[name])
-    monkeypatch.setattr(console, "mode", console.Mode(context=context))
+    monkeypatch.setattr(console, "running", console.RunningCommand(context=context))
     for parameter in parameters_of(COMMANDS[name]):
         shown = console.with_options(f"`{parameter}`, `{parameter}=True` and `{parameter}=7`")
         assert "`--" in shown

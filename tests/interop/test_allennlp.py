@@ -12,8 +12,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from allennlp_calls import BATCHES, IDS, Files, close, representation
 from make_weights import MODELS, SHAPES, write_model
-from tolerance import ATOL_ORDER
 
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.errors import DeviceError, ModelError, SettingError, UsageError
@@ -30,25 +30,12 @@ from elmo_cli.model.bilm import BiLM
 from elmo_cli.pretrained.load import ModelSource, load
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
-BATCHES = [
-    [["the", "cat"], ["a"], ["saw", "the", "cat", "."]],
-    [["Zoë"]],
-    [["a", "b"], [], ["c"], ["the", "cat"]],
-    [[]],
-    [["saw"], ["the", "mat"]],
-]
 HOSTS = (
     "https://allennlp.s3.amazonaws.com/models/elmo",
     "https://s3-us-west-2.amazonaws.com/allennlp/models/elmo",
     "http://allennlp.s3.amazonaws.com/models/elmo",
 )
 MEDIUM = "2x2048_256_2048cnn_1xhighway"
-Files = tuple[Path, Path]
-
-
-@pytest.fixture
-def files(tiny: Path) -> Files:
-    return tiny / "options.json", tiny / "weights.hdf5"
 
 
 @pytest.fixture
@@ -57,18 +44,6 @@ def other_files(tmp_path: Path) -> Files:
     folder = write_model(tmp_path / "other", MODELS["tiny"], "other")
     return folder / "options.json", folder / "weights.hdf5"
 
-
-def close(found: object, expected: object) -> None:
-    np.testing.assert_allclose(found, expected, rtol=0, atol=ATOL_ORDER)
-
-
-def representation(elmo: Elmo, *inputs: torch.Tensor) -> torch.Tensor:
-    """The first one of a batch, without gradients."""
-    found: torch.Tensor = elmo(*inputs)["elmo_representations"][0]
-    return found.detach()
-
-
-IDS = batch_to_ids(BATCHES[0])
 
 # -- values and state -----------------------------------------------------------------------------
 
@@ -265,54 +240,12 @@ def test_arguments_that_are_refused(files: Files) -> None:
             Elmo(*files, 1, vocab_to_cache=["x", "a"])(IDS, torch.full((3, 4), number))
 
 
-def test_word_inputs_that_are_ignored_do_not_change_the_shape(files: Files) -> None:
-    elmo = Elmo(*files, 1)
-    with pytest.warns(UserWarning, match="word_inputs without vocab_to_cache are ignored"):
-        output = elmo(IDS, torch.ones(1, 3, 4, dtype=torch.int64))
-    assert output["elmo_representations"][0].shape == (3, 4, 16)
-
-
 def test_a_token_may_have_an_id_of_padding(files: Files) -> None:
     """As in AllenNLP, a token is padding if all of its ids are."""
     ids = IDS.clone()
     ids[:, :, 30] = 0
     expected = Elmo(*files, 1)(IDS)["mask"]
     assert torch.equal(Elmo(*files, 1)(ids * (IDS > 0))["mask"], expected)
-
-
-# -- words ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("requires_grad", [False, True])
-def test_cached_words(requires_grad: bool, files: Files) -> None:
-    """Ids select them, also with more axes; without ids, characters are read."""
-    words = ["", "the", "cat", "a", "saw", "."]
-    elmo = Elmo(*files, 1, requires_grad, dropout=0, vocab_to_cache=words, state="zero")
-    numbers = torch.tensor([[1, 2, 0, 0], [3, 0, 0, 0], [4, 1, 2, 5]])
-    expected = representation(elmo, IDS)
-    close(representation(elmo, IDS * 0, numbers), expected)
-    folded = elmo(IDS.unsqueeze(1), numbers.unsqueeze(1))
-    close(folded["elmo_representations"][0].detach(), expected.unsqueeze(1))
-    assert folded["mask"].tolist() == (numbers > 0).long().unsqueeze(1).tolist()
-    folded["elmo_representations"][0].square().sum().backward()
-    gradient = elmo.get_parameter("_elmo_lstm._word_embedding.weight").grad
-    if requires_grad:
-        assert gradient is not None
-        assert not gradient[0].any()
-        assert gradient[1:].abs().sum(1).all()
-    else:
-        assert gradient is None
-    assert not elmo.get_parameter("_elmo_lstm._word_embedding.weight")[0].any()
-
-
-def test_vectors_of_words_alone_can_be_trained(files: Files) -> None:
-    """The fast engine would compute them without gradients."""
-    elmo = Elmo(*files, 1, dropout=0, vocab_to_cache=["", "the", "cat"], state="zero")
-    weight = elmo.get_parameter("_elmo_lstm._word_embedding.weight").requires_grad_()
-    numbers = torch.tensor([[1, 2]])
-    elmo(IDS[:1, :2], numbers)["elmo_representations"][0].square().sum().backward()
-    assert weight.grad is not None
-    assert weight.grad[1:].abs().sum(1).all()
 
 
 # -- training -------------------------------------------------------------------------------------
@@ -394,15 +327,6 @@ def test_the_token_embedder(files: Files) -> None:
     projecting = ElmoTokenEmbedder(*files, projection_dim=5)
     assert projecting.get_output_dim() == 5
     assert projecting(IDS.unsqueeze(1)).shape == (3, 1, 4, 5)
-
-
-def test_the_token_embedder_passes_its_settings_on(files: Files) -> None:
-    words = ["", "the", "cat", "a", "saw", "."]
-    numbers = torch.tensor([[1, 2, 0, 0], [3, 0, 0, 0], [4, 1, 2, 5]])
-    embedder = ElmoTokenEmbedder(*files, dropout=0, vocab_to_cache=words, state="zero")
-    expected = representation(Elmo(*files, 1, dropout=0), IDS)
-    for _ in range(2):
-        close(embedder(IDS * 0, numbers).detach(), expected)
 
 
 def test_the_indexer(files: Files) -> None:

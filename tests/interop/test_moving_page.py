@@ -133,16 +133,20 @@ def test_the_calls_of_allennlp(tiny: Path, golden: Path, sentences: list[list[st
     assert len(arrays) == len(sentences)
 
 
+def copy_model(recorded: Path, model: Path) -> None:
+    """Make a model folder from the files that another program recorded."""
+    model.mkdir()
+    shutil.copy(recorded / "options.json", model)
+    shutil.copy(recorded / "lm_weights.hdf5", model / "weights.hdf5")
+
+
 def test_dump_bilm_embeddings(
     golden: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the batch size of the recording, which is 3, and the top layer, which was recorded."""
     monkeypatch.chdir(tmp_path)
     folder = golden / "bilm_tf"
-    model = tmp_path / "model"
-    model.mkdir()
-    shutil.copy(folder / "options.json", model)
-    shutil.copy(folder / "lm_weights.hdf5", model / "weights.hdf5")
+    copy_model(folder, tmp_path / "model")
     rows = json.loads((folder / "lm_embeddings_sentences.json").read_text())
     lines = [rows[row][batch] for batch in range(len(rows[0])) for row in range(len(rows))]
     Path("in.txt").write_text("".join(f"{line}\n" for line in lines), "utf-8")
@@ -163,10 +167,7 @@ def test_dump_token_embeddings(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     folder = golden / "allennlp"
-    model = tmp_path / "model"
-    model.mkdir()
-    shutil.copy(folder / "options.json", model)
-    shutil.copy(folder / "lm_weights.hdf5", model / "weights.hdf5")
+    copy_model(folder, tmp_path / "model")
     shutil.copy(folder / "vocab_test.txt", "vocab.txt")
     run(*replacement('dump_token_embeddings(vocab, options, weights, "types.hdf5")')[1:])
     found = read_arrays(Path("types.hdf5"))

@@ -1,4 +1,4 @@
-"""Mode: the output mode of the running command, and its options in the messages of the library."""
+"""RunningCommand: the line that was typed, its output mode, and its options in messages."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _PARAMETER = re.compile(r"`([a-z_]+)(?:=([^`]*))?`")
 
 
 @dataclass
-class Mode:
-    """The output mode of the running command, and what its messages depend on.
+class RunningCommand:
+    """The command that runs: the line that was typed, and what its messages depend on.
 
     Attributes:
         quiet, as_json: whether `--quiet` and `--json` are given.
-        context: the context of click.
+        context: the context of click; None before the command line is read.
         words: the command line after the name of the command.
         settings: the names of the settings that `--set` changes, if the command has it.
     """
