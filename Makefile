@@ -57,7 +57,8 @@ export PYTHONDONTWRITEBYTECODE :=
 # A fork copies the table of all pages, which are fewer if they are large: a third of the time of the system.
 LARGE_PAGES := GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 # Files in the order of their names, which ends with fast ones: no process waits for the other.
-QUICK := -n 2 --dist loadfile --no-loadscope-reorder -m 'not slow and not ray and not browser and not interop'
+TWO_PROCESSES := -n 2 --dist loadfile --no-loadscope-reorder
+QUICK := $(TWO_PROCESSES) -m 'not slow and not ray and not browser and not interop'
 test: install  ## the quick suite, in two processes
 	$(IN_MEMORY) $(LARGE_PAGES) $(BIN)/python -m pytest $(QUICK)
 
@@ -71,7 +72,8 @@ coverage: install  ## the quick suite with coverage, processes included; fails u
 	$(BIN)/python -m coverage report
 
 test-all: install  ## the whole suite, with what takes longer [REFERENCE=folder of the originals' outputs]
-	$(if $(REFERENCE),ELMO_REFERENCE=$(abspath $(REFERENCE))) $(BIN)/python -m pytest -m 'not ray and not interop'
+	$(if $(REFERENCE),ELMO_REFERENCE=$(abspath $(REFERENCE))) \
+		$(IN_MEMORY) $(LARGE_PAGES) $(BIN)/python -m pytest $(TWO_PROCESSES) -m 'not ray and not interop'
 
 # Without Chromium, the site is built and its links are checked.
 test-browser: $(DOCS_STAMP)  ## open every page of the site, and that of `elmo plot senses`, in Chromium
