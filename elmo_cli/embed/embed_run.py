@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import suppress
+from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ from elmo_cli.fit import FitPoint
 from elmo_cli.messages import shorten_list
 from elmo_cli.model.bilm import State
 from elmo_cli.store.log_lines import CommittedProgress
+from elmo_cli.store.ordered_thread import OrderedThread
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.input import InputReport, is_stream
@@ -169,18 +172,18 @@ class EmbedRun:
         self._warn_of_input()
         self._check_space()
         self._report_progress(writer.progress)
-        with ThreadPoolExecutor(1) as pool:
-            pending = pool.submit(_commit_nothing)
-            try:
-                while block is not None:
-                    writer.check_names(block.sentences)
-                    arrays, state = self._compute(block, state)
-                    pending.result()
-                    pending = pool.submit(self._commit, writer, block, arrays, state)
-                    block = self._next_block(own_blocks)
-                pending.result()
-            finally:
-                _wait_uninterrupted(pending)
+        appended: deque[Future[Future[None]]] = deque()  # of blocks that may not be committed yet
+        with closing(OrderedThread()) as thread:
+            while block is not None:
+                writer.check_names(block.sentences)
+                arrays, state = self._compute(block, state)
+                appended.append(thread.submit(self._append, writer, block, arrays, state))
+                block = self._next_block(own_blocks)
+                # While a block is computed, memory holds only one other block.
+                if len(appended) > 1:
+                    _wait_until_committed(appended.popleft())
+            for of_block in appended:
+                _wait_until_committed(of_block)
 
     def _next_block(self, own_blocks: Iterator[Block]) -> Block | None:
         """Read and count one block, and compare the first with the vocabulary of the model.
@@ -247,16 +250,19 @@ class EmbedRun:
         tokens_first = self._job.layout.tokens_first
         return self._embedder.embed_block(block.sentences, state, tokens_first=tokens_first)
 
-    def _commit(
+    def _append(
         self, writer: EmbeddingsWriter, block: Block, arrays: list[FloatArray], state: State | None
-    ) -> None:
-        writer.append_block(
+    ) -> Future[None]:
+        return writer.append_block(
             block.sentences,
             arrays,
             text_sha256=block.info.text_sha256,
             state=b"" if state is None else state.to_bytes(),
+            on_commit=partial(self._count_committed, writer, block.info.n_tokens),
         )
-        self._n_computed += block.info.n_tokens
+
+    def _count_committed(self, writer: EmbeddingsWriter, n_tokens: int) -> None:
+        self._n_computed += n_tokens
         self._report_progress(writer.progress)
 
     def _report_progress(self, done: CommittedProgress) -> None:
@@ -310,10 +316,6 @@ class EmbedRun:
         )
 
 
-def _commit_nothing() -> None:
-    """Stand for the commit before the first one."""
-
-
 def _size_of(inputs: Iterable[str]) -> int:
     """Bytes of all inputs; 0 if one is a stream."""
     n_bytes = 0
@@ -347,8 +349,7 @@ def _other_text(where: str, done: CommittedProgress) -> ResumeError:
     )
 
 
-def _wait_uninterrupted(pending: Future[None]) -> None:
-    """Wait for a commit however often Ctrl-C is pressed: the writer is closed after it."""
-    while not pending.done():
-        with suppress(KeyboardInterrupt):
-            wait([pending])
+def _wait_until_committed(appended: Future[Future[None]]) -> None:
+    """Wait for a block: first until it is handed to the writer, then until it is committed."""
+    commit = appended.result()
+    commit.result()

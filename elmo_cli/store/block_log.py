@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ import numpy as np
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import ResumeError
 from elmo_cli.files import StrPath, lock_own, not_ours, output_errors, publish
-from elmo_cli.store.block_values import BlockValues
+from elmo_cli.store.block_values import BlockValues, write_chunk
 from elmo_cli.store.collected_sentences import CollectedSentences
 from elmo_cli.store.digests import DIGEST_BYTES, checksum
 from elmo_cli.store.file_formats import format_of_output
@@ -41,6 +42,7 @@ from elmo_cli.store.log_lines import (
     read_blocks,
     read_header,
 )
+from elmo_cli.store.ordered_thread import OrderedThread
 from elmo_cli.store.output_file import (
     OutputFile,
     copy_bytes,
@@ -54,6 +56,20 @@ from elmo_cli.text.sentence import Sentence
 
 _FSYNC_INTERVAL_S = 30.0
 _BYTES_PER_DATASET = 600  # what HDF5 needs for one, besides values and name
+
+
+@dataclass(frozen=True, slots=True)
+class _AppendedBlock:
+    """A block whose values the thread writes first."""
+
+    line: bytes
+    n_sentences: int  # handed over, including those that are not stored
+    lengths: Sequence[int]  # of the sentences that are stored
+    n_rows: int
+    n_bytes: int  # of its values
+    text_sha256: str
+    state: bytes
+    on_commit: Callable[[], None]
 
 
 class BlockLog:
@@ -86,6 +102,7 @@ class BlockLog:
         self._temporary = Path(f"{self.part}.tmp")
         self._log_end = 0
         self._part_descriptor = -1  # OUT.part, once it is open
+        self._thread = OrderedThread()  # which alone changes what is committed
         self._values_end = 0  # in OUT.part
         self._collected: CollectedSentences | None = None  # of all committed blocks
         self._synced_s = time.monotonic()
@@ -134,34 +151,62 @@ class BlockLog:
         token_digests: Iterable[bytes],
         text_sha256: str,
         state: bytes,
-    ) -> None:
-        """Commit a block: the sentences to store, and the digests of all handed over."""
+        on_commit: Callable[[], None],
+    ) -> Future[None]:
+        """Commit a block: the sentences to store, and the digests of all handed over.
+
+        A thread writes its values after those of all blocks before it, and then its line.
+
+        Args:
+            on_commit: called by the thread when the block is committed.
+        Returns:
+            Its result comes when the block is committed; or an OutputError, after which nothing
+            can be appended any more.
+        """
         logged = []
         with output_errors(self.name, resumable=self.progress.blocks > 0), self._collecting():
             collected = self._collected
-            with BlockValues(self._part_descriptor, self._values_end) as values:
-                for sentence, array in zip(sentences, arrays, strict=True):
-                    stored = self._layout.store(sentence, array, self.spec)
-                    logged.append(LoggedSentence.pack(stored))
-                    values.add(stored.values)
-                    if collected is not None:
-                        collected.add(stored)
-                values.hand_over_rest()
-                # The digests are computed while values are written.
-                digests = b"".join(token_digests)
-                n_all = len(digests) // DIGEST_BYTES
-                lengths = [len(sentence.tokens) for sentence in sentences]
-                progress = self.progress.after(n_all, lengths, text_sha256, state)
-                line = encode_block(logged, digests, progress)
+            values = BlockValues(self._thread, self._write_chunk)
+            for sentence, array in zip(sentences, arrays, strict=True):
+                stored = self._layout.store(sentence, array, self.spec)
+                logged.append(LoggedSentence.pack(stored))
+                values.add(stored.values)
                 if collected is not None:
-                    collected.facts.add_token_digests(digests)
-                values_end = values.finish()
-            log_end = write_at(self._lock.descriptor, line, self._log_end)
+                    collected.add(stored)
+            values.hand_over()
+            # The digests are computed while values are written.
+            digests = b"".join(token_digests)
+            if collected is not None:
+                collected.facts.add_token_digests(digests)
+            block = _AppendedBlock(
+                line=encode_block(logged, digests, text_sha256, state),
+                n_sentences=len(digests) // DIGEST_BYTES,
+                lengths=[len(sentence.tokens) for sentence in sentences],
+                n_rows=sum(entry.shape[0] for entry in logged),
+                n_bytes=values.n_bytes,
+                text_sha256=text_sha256,
+                state=state,
+                on_commit=on_commit,
+            )
+            return self._thread.submit(self._commit, block)
+
+    def _write_chunk(self, arrays: Sequence[AnyArray], begin: int) -> None:
+        """Write values of the first block that is not committed, from a position in them."""
+        with output_errors(self.name, resumable=self.progress.blocks > 0):
+            write_chunk(self._part_descriptor, arrays, self._values_end + begin)
+
+    def _commit(self, block: _AppendedBlock) -> None:
+        """Commit a block whose values are written."""
+        with output_errors(self.name, resumable=self.progress.blocks > 0):
+            log_end = write_at(self._lock.descriptor, block.line, self._log_end)
             self._sync_if_due()
-        self.n_rows += sum(entry.shape[0] for entry in logged)
-        self.progress = progress
-        self._values_end = values_end
         self._log_end = log_end
+        self._values_end += block.n_bytes
+        self.n_rows += block.n_rows
+        self.progress = self.progress.after(
+            block.n_sentences, block.lengths, block.text_sha256, block.state
+        )
+        block.on_commit()
 
     @contextmanager
     def _collecting(self) -> Iterator[None]:
@@ -176,6 +221,7 @@ class BlockLog:
 
     def publish(self, attributes: Mapping[str, Any]) -> None:
         """Write the complete file, rename it to OUT, and remove the unfinished output."""
+        self._thread.wait()
         try:
             if self._format.module:
                 complete = self._write_with_values(attributes)
@@ -189,8 +235,13 @@ class BlockLog:
             raise
         self.close(remove=True)
 
+    def end_thread(self) -> None:
+        """Wait for all blocks appended, however often Ctrl-C is pressed; append none after this."""
+        self._thread.close()
+
     def close(self, *, remove: bool = False) -> None:
         """Close both files, which releases the lock; remove them, as far as the system permits."""
+        self.end_thread()
         try:
             with suppress(OSError):
                 if remove:

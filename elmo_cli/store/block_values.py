@@ -1,85 +1,58 @@
-"""BlockValues: writes the values of a block of sentences to OUT.part, most of them in a thread."""
+"""BlockValues: the values of a block of sentences, handed to the writer thread in chunks."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
+from collections.abc import Callable, Sequence
 
 from elmo_cli.arrays import AnyArray
+from elmo_cli.store.ordered_thread import OrderedThread
 from elmo_cli.store.output_file import write_values
 
-_CHUNK_BYTES = 4 << 20  # about, that a call in the thread writes at least
-_MAX_CHUNK_BYTES = 32 << 20  # about, that any call writes at most
+_CHUNK_BYTES = 4 << 20  # about, that a call writes at least, except the last of a block
+_MAX_CHUNK_BYTES = 32 << 20  # about, that a call writes at most
 _MAX_CHUNK_ARRAYS = 1000  # POSIX allows systems to take no more than 1,024 at once
+
+# Writes arrays, from a position in the values of the block, in bytes.
+WriteChunk = Callable[[Sequence[AnyArray], int], None]
 
 
 class BlockValues:
-    """Writes arrays one after the other; used in a `with`, which waits for its thread.
+    """Collects arrays until they are worth a call of the writer thread.
 
     The thread writes what has been added so far, while the caller transposes the next values and
     computes their checksums. A file takes only one write at a time, so one thread is enough. It
     needs the interpreter between two calls, for which it may have to wait longer than a call of a
-    few megabytes takes. Therefore each call writes all there is, up to a limit. A block that is
-    smaller than a chunk is written without the thread.
+    few megabytes takes. Therefore each call writes all there is, up to a limit.
 
-    Args:
-        descriptor: the file descriptor of OUT.part.
-        position: where the first value is written in OUT.part, in bytes.
+    Attributes:
+        n_bytes: of all arrays so far.
     """
 
-    def __init__(self, descriptor: int, position: int) -> None:
-        self._descriptor = descriptor
-        self._position = position  # of the chunk
+    def __init__(self, thread: OrderedThread, write_chunk: WriteChunk) -> None:
+        self.n_bytes = 0
+        self._thread = thread
+        self._write_chunk = write_chunk
         self._chunk: list[AnyArray] = []  # not handed to the thread yet
-        self._n_bytes = 0  # of the chunk
-        self._pool = ThreadPoolExecutor(1)  # which starts its thread when it is first used
-        self._writes: list[Future[None]] = []  # of the thread
-
-    def __enter__(self) -> BlockValues:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._pool.shutdown()
+        self._chunk_begin = 0  # in the values of the block, in bytes
 
     def add(self, values: AnyArray) -> None:
-        """Write a C-contiguous array after all before it, now or later; an OSError of any."""
-        is_full = self._n_bytes >= _MAX_CHUNK_BYTES or len(self._chunk) == _MAX_CHUNK_ARRAYS
-        is_thread_free = not self._writes or self._writes[-1].done()
-        if is_full or (is_thread_free and self._n_bytes >= _CHUNK_BYTES):
-            if self._writes:
-                self._writes[-1].result()
-            self._hand_over()
+        """Write a C-contiguous array after all before it, now or later."""
+        n_chunk_bytes = self.n_bytes - self._chunk_begin
+        is_full = n_chunk_bytes >= _MAX_CHUNK_BYTES or len(self._chunk) == _MAX_CHUNK_ARRAYS
+        if is_full or (n_chunk_bytes >= _CHUNK_BYTES and self._thread.is_idle):
+            self.hand_over()
         self._chunk.append(values)
-        self._n_bytes += values.nbytes
+        self.n_bytes += values.nbytes
 
-    def hand_over_rest(self) -> None:
-        """After the last array, let the thread write what is left, if it has written before."""
-        if self._writes:
-            self._hand_over()
-
-    def finish(self) -> int:
-        """Wait until all values are written, and return where they end; an OSError of any."""
-        for write in self._writes:
-            write.result()
-        _write_chunk(self._descriptor, self._chunk, self._position)
-        return self._position + self._n_bytes
-
-    def _hand_over(self) -> None:
-        write = self._pool.submit(_write_chunk, self._descriptor, self._chunk, self._position)
-        self._writes.append(write)
-        self._position += self._n_bytes
+    def hand_over(self) -> None:
+        """Have the thread write the arrays that it does not have yet."""
+        self._thread.submit(self._write_chunk, self._chunk, self._chunk_begin)
+        self._chunk_begin = self.n_bytes
         self._chunk = []
-        self._n_bytes = 0
 
 
-def _write_chunk(descriptor: int, arrays: Sequence[AnyArray], position: int) -> None:
+def write_chunk(descriptor: int, arrays: Sequence[AnyArray], position: int) -> None:
     """Write the bytes of C-contiguous arrays one after the other, by one call if possible."""
     buffers = [array.reshape(-1).view("u1").data for array in arrays if array.size]
     n_written = 0

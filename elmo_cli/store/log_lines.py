@@ -221,14 +221,14 @@ def encode_header(spec: FileSpec, *, overwrite: bool, data_start: int) -> bytes:
 
 
 def encode_block(
-    sentences: Sequence[LoggedSentence], token_digests: bytes, progress: CommittedProgress
+    sentences: Sequence[LoggedSentence], token_digests: bytes, text_sha256: str, state: bytes
 ) -> bytes:
-    """The line of a block, after which `progress` is committed."""
+    """The line of a block; see `LoggedBlock` and `CommittedProgress`."""
     record = {
         "sentences": list(map(list, sentences)),
         "token_digests": _to_base64(token_digests),
-        "text_sha256": progress.text_sha256,
-        "state": _to_base64(progress.state),
+        "text_sha256": text_sha256,
+        "state": _to_base64(state),
     }
     try:
         return _with_crc32(orjson.dumps(record))

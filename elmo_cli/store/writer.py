@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,10 @@ from elmo_cli.store.unfinished import check_new_output, is_finished, log_path, p
 from elmo_cli.text.sentence import Sentence
 
 
+def _do_nothing() -> None:
+    """Happens when a block is committed, unless the caller has something else."""
+
+
 class EmbeddingsWriter:
     """Writes one embeddings file; made by `open`, used in a `with`.
 
@@ -34,7 +39,6 @@ class EmbeddingsWriter:
 
     Attributes:
         finished: whether OUT is complete; a resumed file may be so at once.
-        progress: what is committed.
         warnings: what was wrong with an unfinished output.
         lacks_equal_lines: after `finish`, whether the sentence map of the file has one entry for
             several sentences.
@@ -43,7 +47,6 @@ class EmbeddingsWriter:
 
     def __init__(self, path: StrPath, spec: FileSpec) -> None:
         self.finished = False
-        self.progress = CommittedProgress()
         self.warnings: list[str] = []
         self.lacks_equal_lines = False
         self.line_warning = ""
@@ -53,6 +56,12 @@ class EmbeddingsWriter:
         self._names = UniqueNames(self._layout)
         self._is_stored: deque[bool] = deque()  # of sentences checked, but not yet appended
         self._log: BlockLog | None = None
+        self._progress = CommittedProgress()  # of a file without an open log
+
+    @property
+    def progress(self) -> CommittedProgress:
+        """What is committed."""
+        return self._progress if self._log is None else self._log.progress
 
     @classmethod
     def open(
@@ -101,16 +110,24 @@ class EmbeddingsWriter:
         *,
         text_sha256: str,
         state: bytes = b"",
-    ) -> None:
-        """Commit a block: whatever happens to the process, `resume=True` continues after it.
+        on_commit: Callable[[], None] = _do_nothing,
+    ) -> Future[None]:
+        """Hand over a block: a thread commits it, after all blocks before it.
+
+        Once it is committed, whatever happens to the process, `resume=True` continues after it.
+        The arrays are kept until then.
 
         Args:
             arrays: (layer, token, dim) or (token, dim); pooled (layer, dim) or (dim,).
             text_sha256: the caller's running hash of the text up to here.
             state: what the caller needs to continue after these sentences.
+            on_commit: called by the thread when the block is committed.
+        Returns:
+            Its result comes when the block is committed; or an OutputError if that fails: no space
+            left. No later block is committed then, and `finish` raises the same error.
         Raises:
             InputError: as `check_names`, which need not be called.
-            OutputError: a value that the dtype cannot hold; no space left.
+            OutputError: a value that the dtype cannot hold.
         """
         log = self._open_log()
         n_checked = len(self._is_stored)
@@ -122,8 +139,9 @@ class EmbeddingsWriter:
             if self._is_stored.popleft():
                 stored_sentences.append(sentence)
                 stored_arrays.append(array)
-        log.append(stored_sentences, stored_arrays, token_digests, text_sha256, state)
-        self.progress = log.progress
+        return log.append(
+            stored_sentences, stored_arrays, token_digests, text_sha256, state, on_commit
+        )
 
     def finish(self, attributes: Mapping[str, Any]) -> None:
         """Write the complete file, give it its name and remove the unfinished output.
@@ -140,14 +158,15 @@ class EmbeddingsWriter:
             self.lacks_equal_lines = log.line_check.lacks_equal_lines
         if log.line_check is not None and log.line_check.n_lost:
             self.line_warning = f"{os.fspath(self._out)}: {log.line_check.warning()}"
-        self._log = None
+        self._forget_log(log)
         self.finished = True
 
     def close(self) -> None:
-        """Close, and keep what is committed for `resume=True`."""
+        """Commit the blocks handed over, and keep what is committed for `resume=True`."""
         log = self._log
-        self._log = None
         if log is not None:
+            log.end_thread()
+            self._forget_log(log)
             log.close(remove=not log.progress.blocks)
 
     def __enter__(self) -> EmbeddingsWriter:
@@ -184,7 +203,6 @@ class EmbeddingsWriter:
             self.warnings.append(
                 f"{log.name}: {corrupt_block}; computing it and the following ones again"
             )
-        self.progress = log.progress
 
     def _resume_named(self, log: BlockLog) -> None:
         """Continue an unfinished output whose OUT did not exist when the run began, but now does.
@@ -193,7 +211,7 @@ class EmbeddingsWriter:
         OUT is another file, which is kept.
         """
         self._adopt_finished()
-        if self.progress.text_sha256 != read_log(log.part).progress.text_sha256:
+        if self._progress.text_sha256 != read_log(log.part).progress.text_sha256:
             check_output_path(self._out)
         log.close(remove=True)
         self._log = None
@@ -210,7 +228,7 @@ class EmbeddingsWriter:
         except EmbeddingsFileError as error:
             hint = "if the disk can be read, `overwrite=True` replaces it; or choose another path"
             raise ResumeError(error.problem, hint, where=error.where) from None
-        self.progress = CommittedProgress(
+        self._progress = CommittedProgress(
             blocks=1,
             sentences=n_stored + n_left_out,
             tokens=n_tokens,
@@ -230,6 +248,10 @@ class EmbeddingsWriter:
         if self._log is None:
             raise ValueError(f"the writer of {os.fspath(self._out)} is closed")
         return self._log
+
+    def _forget_log(self, log: BlockLog) -> None:
+        self._progress = log.progress
+        self._log = None
 
 
 def _remove_leftovers(out: StrPath) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -97,10 +98,13 @@ def test_sorted_vectors_are_written_as_they_are(
     embedder.sorts_vectors = True
     are_shared: list[bool] = []
 
-    def append(writer: EmbeddingsWriter, sentences: Any, arrays: Any, **facts: Any) -> None:
+    original = EmbeddingsWriter.append_block
+
+    def append(writer: EmbeddingsWriter, sentences: Any, arrays: Any, **facts: Any) -> Future[None]:
         for sentence, array in zip(sentences, arrays, strict=True):
             stored = job.layout.store(sentence, array, job.file)
             are_shared.append(np.shares_memory(stored.values, array))
+        return original(writer, sentences, arrays, **facts)
 
     monkeypatch.setattr(EmbeddingsWriter, "append_block", append)
     run_job(replace(job, inputs=job.inputs[:1]), embedder=embedder)

@@ -193,7 +193,7 @@ def test_an_error_of_the_system_in_the_last_chunk_is_raised(
     monkeypatch.setattr(os, "pwritev", write)
     with EmbeddingsWriter.open(out, spec("flat")) as writer:
         with pytest.raises(OutputError, match="No space left"):
-            writer.append_block(block, arrays, text_sha256="")
+            writer.append_block(block, arrays, text_sha256="").result()
         assert writer.progress.sentences == 0
 
 
@@ -205,7 +205,7 @@ def test_an_error_in_a_chunk_commits_nothing_of_its_block(
     arrays = [array(sentence) for sentence in block]
     arrays[5] = arrays[5] * 1e30
     with EmbeddingsWriter.open(out, spec("flat", dtype="float16")) as writer:
-        writer.append_block(block[:3], arrays[:3], text_sha256="")
+        writer.append_block(block[:3], arrays[:3], text_sha256="").result()
         with pytest.raises(OutputError, match=r"in\.txt, line 6: a value is beyond the range"):
             writer.append_block(block[3:], arrays[3:], text_sha256="")
         assert writer.progress.sentences == 3

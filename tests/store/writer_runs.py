@@ -77,7 +77,8 @@ def append(writer: EmbeddingsWriter, way: str, *, n: int, block: int) -> None:
         end = begin + len(appended)
         arrays = [array(sentence, way) for sentence in appended]
         state = b"state %d" % end
-        writer.append_block(appended, arrays, text_sha256=f"hash of {end}", state=state)
+        commit = writer.append_block(appended, arrays, text_sha256=f"hash of {end}", state=state)
+        commit.result()
 
 
 def run(

@@ -1,0 +1,54 @@
+"""OrderedThread: a thread that makes calls in order, and none after one that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+
+
+class OrderedThread:
+    """Makes calls one after the other in a thread of its own, which starts with the first call.
+
+    After a call that failed, no later one is made: their futures have the error of that call.
+    """
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1)
+        self._last: Future[Any] | None = None  # of the last call
+        self._error: BaseException | None = None  # of the call that failed
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all calls so far are finished."""
+        return self._last is None or self._last.done()
+
+    def submit(self, call: Callable[..., Result], *args: Any) -> Future[Result]:
+        """Make a call after all those before it."""
+        future = self._pool.submit(self._call, call, args)
+        self._last = future
+        return future
+
+    def wait(self) -> None:
+        """Wait for all calls so far, and raise the error of the one that failed."""
+        if self._last is not None:
+            self._last.result()
+
+    def close(self) -> None:
+        """Wait for all calls however often Ctrl-C is pressed, and end the thread."""
+        while self._last is not None and not self._last.done():
+            with suppress(KeyboardInterrupt):
+                wait([self._last])
+        self._pool.shutdown()
+
+    def _call(self, call: Callable[..., Result], args: tuple[Any, ...]) -> Result:
+        if self._error is not None:
+            raise self._error
+        try:
+            return call(*args)
+        except BaseException as error:
+            self._error = error
+            raise
