@@ -10,7 +10,7 @@ from elmo_cli.store.ordered_thread import OrderedThread
 from elmo_cli.store.output_file import write_values
 
 _CHUNK_BYTES = 4 << 20  # about, that a call writes at least, except the last of a block
-_MAX_CHUNK_BYTES = 32 << 20  # about, that a call writes at most
+_MAX_CHUNK_BYTES = 256 << 20  # about, that a call writes at most
 _MAX_CHUNK_ARRAYS = 1000  # POSIX allows systems to take no more than 1,024 at once
 
 # Writes arrays, from a position in the values of the block, in bytes.
@@ -54,10 +54,9 @@ class BlockValues:
 
 def write_chunk(descriptor: int, arrays: Sequence[AnyArray], position: int) -> None:
     """Write the bytes of C-contiguous arrays one after the other, by one call if possible."""
-    buffers = [array.reshape(-1).view("u1").data for array in arrays if array.size]
     n_written = 0
-    if hasattr(os, "pwritev") and buffers:
-        n_written = os.pwritev(descriptor, buffers, position)
+    if hasattr(os, "pwritev") and arrays:
+        n_written = os.pwritev(descriptor, [array.data for array in arrays], position)
     for array in arrays:
         if array.nbytes > n_written:  # rarely: the call did not write all of this array
             write_values(descriptor, array, position)

@@ -52,7 +52,8 @@ class Fault:
             REAL[name](descriptor, content[: len(content) // 2], offset)
         if self.half and len(self.calls) == self.n + 1 and name == "pwritev":
             descriptor, buffers, offset = args
-            REAL["pwrite"](descriptor, buffers[0][: len(buffers[0]) // 2], offset)
+            content = buffers[0].tobytes()
+            REAL["pwrite"](descriptor, content[: len(content) // 2], offset)
         raise self.error
 
 

@@ -186,7 +186,7 @@ def test_an_error_of_the_system_in_the_last_chunk_is_raised(
 
     def write(descriptor: int, buffers: Any, position: int, original: Any = os.pwritev) -> int:
         begin = layout_of_spec(spec("flat")).data_start
-        if position + sum(map(len, buffers)) > begin + n_before:
+        if position + sum(buffer.nbytes for buffer in buffers) > begin + n_before:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return int(original(descriptor, buffers, position))
 
