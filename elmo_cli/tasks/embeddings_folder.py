@@ -33,7 +33,7 @@ from elmo_cli.store.digests import tokens_digest, tokens_sha256
 from elmo_cli.store.reader import Embeddings, open_embeddings
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.tasks.inputs import LayerReader
-from elmo_cli.tasks.readers import NO_TOKENS, Split
+from elmo_cli.tasks.readers import Split
 from elmo_cli.text.input import stem
 from elmo_cli.text.input_report import InputReport
 from elmo_cli.text.input_signs import SCRIPT_SIGN, warn_of_signs
@@ -73,9 +73,9 @@ class BiLMRecord:
 class EmbeddingsFolder:
     """A folder in which the embeddings of data files are found by their text, or else computed.
 
-    An embeddings file matches if its text is all sentences of the data in order, or the distinct
-    ones in the order of their first occurrence, which is what `find` writes. If several files
-    match, the newest is used.
+    An embeddings file matches if its text is all sentences of the data in order, the distinct ones
+    in the order of their first occurrence, or those of them that the examples need, which is what
+    `find` writes. If several files match, the newest is used.
 
     Args:
         path: the folder, created when it is needed.
@@ -108,7 +108,10 @@ class EmbeddingsFolder:
     def find(self, split: Split, layers: str, reporter: Reporter) -> LayerReader | None:
         """Find the layers of the sentences of a data file, or compute them if they are missing.
 
+        Only those of sentences that the examples need are computed.
+
         Args:
+            split: the data file; its examples may be a sample of those that the file contains.
             layers: "all", "last", "type" or "none", for which the result is None.
         Raises:
             EmbeddingsFileError: a file that `find` did not write has this text but another model or
@@ -118,13 +121,13 @@ class EmbeddingsFolder:
         """
         if layers == "none":
             return None
-        distinct = list(dict.fromkeys(split.sentences))
-        embeddings = self._find(split, distinct)
+        texts = _DataTexts(split)
+        embeddings = self._find(split, texts)
         if embeddings is None:
-            embeddings = self._write(split, distinct, reporter)
+            embeddings = self._write(split, texts, reporter)
         self._remove_leftovers()
-        keys = _keys_of_sentences(embeddings, split.sentences, distinct)
-        _check_finite(embeddings, split, keys)  # before a run is overwritten
+        keys = texts.keys_of_sentences(embeddings)
+        _check_finite(embeddings, keys)  # before a run is overwritten
         if self.bilm is None:
             self.bilm = _record(embeddings)
             with suppress(ElmoError):  # the default model may be another biLM, or not load
@@ -141,19 +144,17 @@ class EmbeddingsFolder:
             arrays[number] = array
         return lambda number: arrays[number][_SLICES[layers]]
 
-    def _find(self, split: Split, distinct: Sequence[Tokens]) -> Embeddings | None:
+    def _find(self, split: Split, texts: _DataTexts) -> Embeddings | None:
         """Return the newest file that matches; None if there is none.
 
         EmbeddingsFileError if there is none, and a file of the user seems to belong to the data.
         """
-        texts = [_TextIdentity.of(split.sentences), _TextIdentity.of(distinct)]
-        digests = [text.sha256 for text in texts]
         first_refusal: EmbeddingsFileError | None = None
         for path in _newest_first(self.path):
             embeddings = open_embeddings(path)
             sha256 = str(embeddings.attributes.get("tokens_sha256"))
             problem = ""
-            if sha256 in digests:
+            if sha256 in texts.by_digest:
                 problem = self._model_problem(embeddings)
                 if not problem:
                     return embeddings
@@ -215,15 +216,15 @@ class EmbeddingsFolder:
             self._embedder = Embedder(load_files(files), settings)
         return self._embedder
 
-    def _write(self, split: Split, distinct: Sequence[Tokens], reporter: Reporter) -> Embeddings:
+    def _write(self, split: Split, texts: _DataTexts, reporter: Reporter) -> Embeddings:
         """Compute layers of sentences, one process at a time, since runs may share the folder."""
         embedder = self._make_embedder()
         self.path.mkdir(parents=True, exist_ok=True)
         wait = f"waiting for another process that is computing embeddings in {self.path}"
         with holding_lock(self.path / LOCK_FILE, on_wait=lambda: reporter.message(wait)):
-            embeddings = self._find(split, distinct)  # the other process may have written it
+            embeddings = self._find(split, texts)  # the other process may have written it
             if embeddings is None:
-                embeddings = self._compute(split, distinct, embedder, reporter)
+                embeddings = self._compute(split, texts.needed, embedder, reporter)
             return embeddings
 
     def _remove_leftovers(self) -> None:
@@ -240,7 +241,7 @@ class EmbeddingsFolder:
     def _compute(
         self, split: Split, sentences: Sequence[Tokens], embedder: Embedder, reporter: Reporter
     ) -> Embeddings:
-        """Compute the layers of the distinct sentences of a split into a new file of the folder."""
+        """Compute the layers of sentences of a split into a new file of the folder."""
         name = split.path
         reporter.message(f"computing the embeddings of {name}")
         state = embedder.settings.state
@@ -276,18 +277,38 @@ class EmbeddingsFolder:
         return open_embeddings(output)
 
 
-@dataclass(frozen=True)
-class _TextIdentity:
-    """What an embeddings file records of its text: the digest and the numbers of its tokens."""
+class _DataTexts:
+    """The texts of which an embeddings file may have the layers of all examples of a split.
 
-    sha256: str
-    n_sentences: int
-    n_tokens: int
+    Attributes:
+        needed: the distinct sentences of the examples, in the order of their first occurrence.
+        by_digest: the sentences of each text, by the digest that identifies it.
+    """
 
-    @classmethod
-    def of(cls, sentences: Sequence[Tokens]) -> _TextIdentity:
-        n_tokens = sum(len(tokens) for tokens in sentences)
-        return cls(sha256_of(sentences), len(sentences), n_tokens)
+    def __init__(self, split: Split) -> None:
+        self._of_examples = split.sentences_of_examples()
+        self._all = split.sentences
+        self.needed = list(dict.fromkeys(self._of_examples.values()))
+        distinct = list(dict.fromkeys(self._all))
+        self.by_digest: dict[str, Sequence[Tokens]] = {}
+        for text in (self.needed, distinct, self._all):
+            self.by_digest[sha256_of(text)] = text
+
+    def has_size(self, n_sentences: object, n_tokens: object) -> bool:
+        """Whether a text has these numbers of sentences and tokens."""
+        for text in self.by_digest.values():
+            if len(text) == n_sentences and sum(map(len, text)) == n_tokens:
+                return True
+        return False
+
+    def keys_of_sentences(self, embeddings: Embeddings) -> dict[int, Any]:
+        """Return the key of each sentence of the examples, by its index in the split."""
+        keys = list(embeddings)
+        text = self.by_digest[str(embeddings.attributes["tokens_sha256"])]
+        if text is self._all:  # also sentences that are equal have their own vectors
+            return {number: keys[number] for number in self._of_examples}
+        key_of = dict(zip(text, keys, strict=True))
+        return {number: key_of[tokens] for number, tokens in self._of_examples.items()}
 
 
 def sha256_of(sentences: Iterable[Tokens]) -> str:
@@ -301,31 +322,18 @@ def _newest_first(folder: Path) -> list[Path]:
     return sorted(paths, key=lambda path: (-path.lstat().st_mtime_ns, path))
 
 
-def _seems_to_belong(embeddings: Embeddings, split: Split, texts: Sequence[_TextIdentity]) -> bool:
+def _seems_to_belong(embeddings: Embeddings, split: Split, texts: _DataTexts) -> bool:
     """Whether a file with another text has the name of the data, or as many tokens."""
     if embeddings.path.stem == stem(Path(split.path).name):
         return True
     n_sentences = embeddings.attributes.get("sentences")
     n_tokens = embeddings.attributes.get("tokens")
-    return any(text.n_sentences == n_sentences and text.n_tokens == n_tokens for text in texts)
+    return texts.has_size(n_sentences, n_tokens)
 
 
-def _keys_of_sentences(
-    embeddings: Embeddings, sentences: Sequence[Tokens], distinct: Sequence[Tokens]
-) -> list[Any]:
-    """Return the key of each sentence in a file of all sentences, or of the distinct ones."""
-    keys: list[Any] = list(embeddings)
-    if len(keys) == len(sentences):
-        return keys
-    key_of = dict(zip(distinct, keys, strict=True))
-    return [key_of[tokens] for tokens in sentences]
-
-
-def _check_finite(embeddings: Embeddings, split: Split, keys: Sequence[Any]) -> None:
-    """Raise an EmbeddingsFileError if a value in the sentences of the examples is not finite."""
-    numbers = {number for example in split.examples for number in example.sentences}
-    for number in sorted(numbers - {NO_TOKENS}):
-        key = keys[number]
+def _check_finite(embeddings: Embeddings, keys: Mapping[int, Any]) -> None:
+    """Raise an EmbeddingsFileError if a value in the sentences with these keys is not finite."""
+    for key in keys.values():
         if not np.isfinite(embeddings[key]).all():
             problem = f"sentence {key!r}: a value is not finite"
             hint = f"`elmo inspect {embeddings.path}` finds all such values; embed it again"

@@ -125,6 +125,11 @@ class Split:
             self.cut(n_examples, n_sentences)
             self.skipped.append((self.where, str(error)))
 
+    def sentences_of_examples(self) -> dict[int, Tokens]:
+        """Return the sentences that the examples refer to, by their index, in its order."""
+        numbers = {number for example in self.examples for number in example.sentences}
+        return {number: self.sentences[number] for number in sorted(numbers - {NO_TOKENS})}
+
     def cut(self, n_examples: int, n_sentences: int) -> None:
         """Keep only the first examples and sentences."""
         del self.examples[n_examples:]

@@ -20,7 +20,7 @@ from elmo_cli.pretrained.parts_file import PartsFile, check_digest
 from elmo_cli.regular_files import read_json, sha256_of_file
 from elmo_cli.tasks.embeddings_folder import BiLMRecord, EmbeddingsFolder
 from elmo_cli.tasks.inputs import Inputs, LayerReader, TokenRepresentation
-from elmo_cli.tasks.readers import NO_TOKENS, Split
+from elmo_cli.tasks.readers import Split
 from elmo_cli.tasks.settings import TaskSettings, as_flat
 from elmo_cli.tasks.task import Scores, Task, load_task
 from elmo_cli.tasks.word_vectors import WordVectors
@@ -136,14 +136,9 @@ class TrainedTask:
 
     def predict_unseen(self, split: Split, folder: EmbeddingsFolder) -> list[Any]:
         """Return one prediction per example, with embeddings that are computed and not stored."""
-        sentences = split.sentences
-        of_examples: dict[int, Tokens] = {}  # by their index
-        for example in split.examples:
-            for number in example.sentences:
-                if number != NO_TOKENS:
-                    of_examples[number] = sentences[number]
-        read_layers = folder.compute(of_examples, self.task.settings.elmo_layers)
-        return self.predict(split.examples, self.inputs(sentences, read_layers))
+        sentences = split.sentences_of_examples()
+        read_layers = folder.compute(sentences, self.task.settings.elmo_layers)
+        return self.predict(split.examples, self.inputs(split.sentences, read_layers))
 
     def evaluate(
         self, split: Split, folder: EmbeddingsFolder, reporter: Reporter

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,10 +19,21 @@ from elmo_cli.files import FileLock
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.tasks.embeddings_folder import BiLMRecord, EmbeddingsFolder
 from elmo_cli.tasks.readers import Split
+from elmo_cli.tasks.task import Example
 from elmo_cli.training.reporter import SILENT, Reporter
 
 SENTENCES = [("Anna", "lives"), ("it", "rains"), ("Anna", "lives"), ("Oslo",)]
-SPLIT = Split("data.conll", SENTENCES, [])
+
+
+def split_of(sentences: Sequence[tuple[str, ...]]) -> Split:
+    """A split with an example for each sentence."""
+    examples = []
+    for number in range(len(sentences)):
+        examples.append(Example(sentences=(number,), where="data.conll", target=None))
+    return Split("data.conll", list(sentences), examples)
+
+
+SPLIT = split_of(SENTENCES)
 
 
 def vector_folder(path: str) -> EmbeddingsFolder:
@@ -88,6 +100,7 @@ def test_a_text_in_another_script_is_warned_of_with_its_line(folder: None) -> No
     for line in (3, 3, 7):
         split.where = f"data.conll, line {line}"
         split.add(("猫", "坐"))
+    split.examples = split_of(split.sentences).examples
     reporter = Collecting()
     vector_folder("new").find(split, "all", reporter)
     assert reporter.messages[0] == "computing the embeddings of data.conll"
@@ -96,8 +109,7 @@ def test_a_text_in_another_script_is_warned_of_with_its_line(folder: None) -> No
 
 
 def test_the_script_is_free_if_the_model_has_a_dictionary(folder: None) -> None:
-    split = Split("data.conll")
-    split.add(("猫", "坐"))
+    split = split_of([("猫", "坐")])
     reporter = Collecting()
     vectors = vector_folder("new")
     bilm = vectors._make_embedder().bilm
@@ -108,7 +120,7 @@ def test_the_script_is_free_if_the_model_has_a_dictionary(folder: None) -> None:
 
 def test_signs_of_the_text_are_left_to_the_reader_of_the_data(folder: None) -> None:
     """Lines of the file of distinct sentences would say nothing."""
-    split = Split("data.conll", [("[CLS]", "it", "rains", "[SEP]")] * 2, [])
+    split = split_of([("[CLS]", "it", "rains", "[SEP]")] * 2)
     reporter = Collecting()
     vector_folder("new").find(split, "all", reporter)
     assert not any("boundary" in message for message in reporter.messages)
@@ -125,6 +137,24 @@ def test_missing_embeddings_are_computed_once(folder: None, layers: str, rows: l
     time = written.stat().st_mtime_ns
     vector_folder("new").find(SPLIT, layers, SILENT)
     assert [path.stat().st_mtime_ns for path in Path("new").iterdir()] == [time]
+
+
+def test_only_sentences_of_examples_are_computed(folder: None) -> None:
+    """A larger sample has a file of its own, and a file of all sentences serves every sample."""
+    for examples in (SPLIT.examples[2:], SPLIT.examples[1:]):
+        vector_folder("new").find(replace(SPLIT, examples=examples), "all", SILENT)
+    lengths = {len(open_embeddings(path)) for path in Path("new").iterdir()}
+    assert lengths == {2, 3}
+    write("text.txt", SENTENCES)
+    Path("all").mkdir()
+    made("embed", "text.txt", "-o", "all/text.hdf5", "--state", "document", "--layout", "flat")
+    expected = open_embeddings("all/text.hdf5")
+    last_two = replace(SPLIT, examples=SPLIT.examples[2:])
+    vectors = EmbeddingsFolder("all").find(last_two, "all", SILENT)
+    assert not np.array_equal(expected[0], expected[2])  # equal sentences, in another state
+    for number in (2, 3):
+        assert np.array_equal(vectors(number), expected[number])
+    assert len(list(Path("all").iterdir())) == 1
 
 
 def test_vectors_that_are_not_stored_are_those_of_stored_files(folder: None) -> None:
@@ -144,7 +174,7 @@ def test_embeddings_of_a_corrected_text_are_computed(folder: None) -> None:
     folder_of_vectors = vector_folder("new")
     folder_of_vectors.find(SPLIT, "all", SILENT)
     corrected = [("Anne", "lives"), *SENTENCES[1:2], ("Anne", "lives"), *SENTENCES[3:]]
-    folder_of_vectors.find(Split("data.conll", corrected, []), "all", SILENT)
+    folder_of_vectors.find(split_of(corrected), "all", SILENT)
     assert len(list(Path("new").iterdir())) == 2
 
 
@@ -245,3 +275,10 @@ def test_the_bilm_is_that_of_the_option_or_of_the_environment(
     made("train", "ner", *data, "-o", "ner", *words)
     source = json.loads(Path("ner/task.json").read_text())["bilm"]["source"]
     assert source == str(Path("odd").resolve() if words else os.environ["ELMO_MODEL"])
+
+
+def test_training_embeds_only_the_fraction_of_its_examples(folder: None) -> None:
+    data = ("--train", "train.conll", "--dev", "dev.conll", "--epochs", 1, "--set", "hidden=4")
+    made("train", "ner", *data, "-o", "ner", "--fraction", 0.5)  # of four sentences
+    (vectors,) = Path("ner/vectors").glob("train-*.hdf5")
+    assert len(open_embeddings(vectors)) == 2
