@@ -174,8 +174,9 @@ def _clusters_of_json(value: Any, n_tokens: int) -> Clusters:
 
 def _read_columns(split: Split, labelled: bool) -> Iterator[None]:
     for document in split.documents():
-        with split.row():
-            _read_document(split, document, labelled)
+        if document.is_complete:  # otherwise the positions in its clusters would be wrong
+            with split.row():
+                _read_document(split, document, labelled)
         yield
         split.key += len(document.sentences)
 

@@ -126,18 +126,19 @@ class NerTask(Task):
             labels=labels if labelled else None,
             has_format_setting=False,
         )
-        settings = InputSettings(format=text_format)
+        settings = InputSettings(format=text_format, on_error=split.on_error)
         for sentence in read_columns(path, settings, columns, split.report):
             split.where = sentence.where
             split.key = sentence.key
-            example = Example(
-                sentences=split.add(sentence.tokens),
-                where=sentence.where,
-                target=_labels_of_cells(sentence.labels, wanted) if labelled else None,
-                key=sentence.key,
-                other_lines=sentence.other_lines,
-            )
-            split.examples.append(example)
+            with split.row():
+                example = Example(
+                    sentences=split.add(sentence.tokens),
+                    where=sentence.where,
+                    target=_labels_of_cells(sentence.labels, wanted) if labelled else None,
+                    key=sentence.key,
+                    other_lines=sentence.other_lines,
+                )
+                split.examples.append(example)
             yield
 
     def _fill_json(self, split: Split, labelled: bool) -> Iterator[None]:

@@ -45,10 +45,12 @@ class ColumnsDocument(NamedTuple):
     Attributes:
         heading: the text after its `#begin document`, by default the path of the file.
         sentences: the rows of each sentence.
+        is_complete: whether no sentence is missing because one of its lines was refused.
     """
 
     heading: str
     sentences: list[list[ColumnsRow]]
+    is_complete: bool
 
 
 @dataclass
@@ -62,7 +64,7 @@ class Split:
         on_error: "stop" at an invalid row, or "skip" it.
         key: the zero-based number of the row that is being read; those of `sentences` are `keys`.
         unlabelled: where there are examples without a label, which are left out.
-        skipped: where there are invalid rows, which are left out, and what is wrong with them.
+        skipped: where there are invalid rows and lines, which are left out, and what is wrong.
     """
 
     path: str
@@ -76,6 +78,7 @@ class Split:
     keys: list[int] = field(default_factory=list)
     unlabelled: list[str] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
+    _n_refused_lines: int = field(default=0, init=False, repr=False)  # that `skipped` contains
 
     @cached_property
     def _reader(self) -> LineReader:
@@ -125,6 +128,12 @@ class Split:
             self.cut(n_examples, n_sentences)
             self.skipped.append((self.where, str(error)))
 
+    def list_refused_lines(self) -> None:
+        """Add the lines to `skipped` that the readers have refused since the last call."""
+        for source, line, problem in self.report.skipped[self._n_refused_lines :]:
+            self.skipped.append((f"{source}, line {line}", problem))
+        self._n_refused_lines = len(self.report.skipped)
+
     def sentences_of_examples(self) -> dict[int, Tokens]:
         """Return the sentences that the examples refer to, by their index, in its order."""
         numbers = {number for example in self.examples for number in example.sentences}
@@ -148,9 +157,6 @@ class Split:
         """Yield the lines of the file, which may be compressed; this works once."""
         for number, line in enumerate(self._reader.lines(), 1):
             self.where = self._reader.where(number)
-            if line is None:
-                *_, problem = self.report.skipped[-1]
-                self.skipped.append((self.where, problem))
             yield line or ""
 
     def json_lines(self) -> Iterator[dict[str, Any]]:
@@ -173,21 +179,27 @@ class Split:
         """Yield the documents of a file of columns; blank lines separate sentences."""
         heading = self.path
         sentences: list[list[ColumnsRow]] = []
+        is_complete = True
         for group in read_row_groups(self._reader):
             for line in group.headings:
-                if sentences and not line.startswith(END):
-                    yield ColumnsDocument(heading, sentences)
+                if line.startswith(END):
+                    continue
+                if sentences:
+                    yield ColumnsDocument(heading, sentences, is_complete)
                     sentences = []
                     heading = self.path
+                is_complete = True
                 if line.startswith(BEGIN):
                     heading = line.removeprefix(BEGIN).strip()
+            if group.is_refused:
+                is_complete = False
             rows = []
             for number, cells in zip(group.rows.lines, group.rows.cells, strict=True):
                 rows.append(self._columns_row(number, cells))
             if rows:
                 sentences.append(rows)
         if sentences:
-            yield ColumnsDocument(heading, sentences)
+            yield ColumnsDocument(heading, sentences, is_complete)
 
     def _columns_row(self, line: int, cells: list[str]) -> ColumnsRow:
         self.where = self._reader.where(line)

@@ -125,7 +125,7 @@ def train_task(
             folder.path,
             resume=is_resumed,
         )
-        n_examples = f"{len(train.examples):,} examples, dev {len(dev.examples):,}"
+        n_examples = f"{plural(len(train.examples), 'example')}, dev {len(dev.examples):,}"
         n_parameters = sum(parameter.numel() for parameter in trained.model.parameters())
         reporter.message(f"{task.name}: {n_examples}; {n_parameters:,} parameters")
         _report_data(task, train, dev, fit, reporter)

@@ -11,6 +11,7 @@ import pytest
 from command_line import Done, elmo, made, refused
 
 from elmo_cli.errors import InputError
+from elmo_cli.messages import plural
 from elmo_cli.tasks.data_files import read_data_file
 from elmo_cli.tasks.data_fit import fit_of_test_data, fit_of_training_data
 from elmo_cli.tasks.readers import Split
@@ -282,3 +283,49 @@ def test_invalid_examples_of_dev_are_reported_too(name: str) -> None:
     done = elmo(*words, "-o", "model", "--on-error", "skip")
     refused(done, 3, f"1 example was left out, the first dev.{suffix}, ", "trained on all others")
     assert problem in done.err
+
+
+def _conll_2012(*sentences: str) -> str:
+    """A document of sentences of a word and "slept": two arguments, and an entity of both words."""
+    text = ""
+    for number, word in enumerate(sentences):
+        text += f"a 0 0 {word} NNP * - - - - * (ARG0*) ({number}\n"
+        text += f"a 0 1 slept VBD * sleep 1 - - * (V*) {number})\n"
+        text += "a 0 2 late RB * - - - - * (ARG1*) -\n\n"
+    return f"#begin document (a); part 000\n{text}#end document\n"
+
+
+# Valid columns, others with one invalid line, and where it is in a file of both: a row has too few
+# cells, an invalid character, or a wrong number.
+INVALID_COLUMNS = {
+    "ner.conll": ("Ada B-P\nslept O\n\nCy B-Q\n", "Ben B-P\nslept O O\n", "line 6"),
+    "ner.txt": ("Ada B-P\nslept O\n\nCy B-Q\n", "B\x01n B-P\nslept O\n", "line 6"),
+    "ner.conllu": (
+        "1\tAda\t_\t_\tN\n2\tslept\t_\t_\tV\n",
+        "1\tBen\t_\t_\tN\n3\tslept\t_\t_\tV\n",
+        "line 5",
+    ),
+    "srl.conll": (_conll_2012("Ada"), _conll_2012("Ben").replace("Ben", "Ben B"), "line 10"),
+    "coref.conll": (
+        _conll_2012("Ada"),
+        _conll_2012("Eve", "Ben").replace("Ben", "Ben B"),
+        "line 14",
+    ),
+}
+
+
+@pytest.mark.parametrize("file", INVALID_COLUMNS)
+def test_invalid_sentences_of_columns_may_be_left_out_too(file: str) -> None:
+    valid, invalid, where = INVALID_COLUMNS[file]
+    name = file.partition(".")[0]
+    train = f"train-{file}"
+    Path(f"valid-{file}").write_text(valid)
+    Path(train).write_text(f"{valid}\n{invalid}")
+    words = ("train", name, "--train", train, "--dev", f"valid-{file}", *SMALL, "--json")
+    refused(elmo(*words, "-o", "model"), 1, f"{train}, {where}: ", "")
+    assert not Path("model").exists()
+    done = elmo(*words, "-o", "model", "--on-error", "skip")
+    assert done.code == 3, done.err
+    assert f"1 example was left out, the first {train}, {where}: " in done.err
+    n_valid = len(read_data_file(load_task(name), f"valid-{file}").examples)
+    assert f"{name}: {plural(n_valid, 'example')}, dev {n_valid}; " in done.err
