@@ -27,6 +27,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from elmo_cli.messages import without_secrets
+
 
 class ElmoError(Exception):
     """An error that a user can cause and fix.
@@ -37,6 +39,8 @@ class ElmoError(Exception):
             traceback shows it as a note.
         where: the file, line or setting that is wrong; "" if there is no single one.
         parameters: settings that the hint says to change.
+
+    The texts of URLs lack user names, passwords and queries.
     """
 
     exit_code = 1
@@ -49,13 +53,13 @@ class ElmoError(Exception):
         where: str | os.PathLike[str] = "",
         parameters: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(problem)
-        self.problem = problem
-        self.hint = hint
-        self.where = os.fspath(where)
+        self.problem = without_secrets(problem)
+        self.hint = without_secrets(hint)
+        self.where = without_secrets(os.fspath(where))
         self.parameters = parameters
+        super().__init__(self.problem)
         if hint:
-            self.add_note(f"hint: {hint}")
+            self.add_note(f"hint: {self.hint}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Constructors differ, and an error of a child process is sent to its parent.

@@ -20,6 +20,7 @@ from typing import Any
 
 from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.errors import ElmoError
+from elmo_cli.messages import without_secrets
 from elmo_cli.pretrained.catalogue import CATALOGUE, elmo_home, installed_dir
 from elmo_cli.pretrained.hub import pulled_models
 from elmo_cli.pretrained.load import ModelSource, locate
@@ -213,8 +214,8 @@ def _set_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _anonymous(text: str | Path) -> str:
-    """A text with paths in it, without the names of the user and of the machine."""
-    shown = str(text)
+    """A text with paths in it, without the names of the user and of the machine, or passwords."""
+    shown = without_secrets(str(text))
     with suppress(RuntimeError):  # no home folder is known
         home = re.escape(str(Path.home()))
         shown = re.sub(rf"{home}(?=/|$)", "~", shown)

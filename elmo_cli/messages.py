@@ -7,6 +7,11 @@ from collections.abc import Sequence
 
 INTERRUPTED_HINT = "continue with `--resume` if the command has it; otherwise run the command again"
 CORRUPT_HINT = "the file is corrupt or was not written by a known program: get it again"
+_URL_START = r"([A-Za-z][\w+.-]+://?"  # one slash where it was taken for a path
+# All to the last `@`, since a key may contain `/` and `@`, or a name alone.
+_USER_OF_URL = re.compile(rf"{_URL_START})(?:\S*:\S*|[^\s/?#@]*)(?=@)")
+# What follows a `?`, without the quote or the punctuation after the URL.
+_QUERY_OF_URL = re.compile(rf"{_URL_START}[^\s?]*\?)\S+?(?=[`'\",;:.)]*(?:\s|$))")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # with tabs and all line ends
 _ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 
@@ -50,6 +55,13 @@ def shorten_list(names: Sequence[str]) -> str:
     if len(names) <= 3:
         return ", ".join(names)
     return f"{names[0]} and {len(names) - 1:,} more"
+
+
+def without_secrets(text: str) -> str:
+    """Return a text whose URLs have no user name, password or query."""
+    if ":/" not in text:  # nearly always
+        return text
+    return _QUERY_OF_URL.sub(r"\1***", _USER_OF_URL.sub(r"\1***", text))
 
 
 def tsv_line(*cells: object) -> str:

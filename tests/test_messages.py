@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from elmo_cli.messages import columns_line, format_bytes, plural, shorten_list, shortened
+from elmo_cli.messages import (
+    columns_line,
+    format_bytes,
+    plural,
+    shorten_list,
+    shortened,
+    without_secrets,
+)
 
 
 @pytest.mark.parametrize(
@@ -38,3 +45,26 @@ def test_a_cell_of_columns_is_on_one_line_and_otherwise_as_it_is() -> None:
     cells = ("a\\b", "\t\n\r", "\x00\x1f\x7f\x9f", "\u2028\u2029", "é\u00a0日")
     escaped = ("a\\b", r"\t\n\r", r"\x00\x1f\x7f\x9f", r"\u2028\u2029", "é\u00a0日")
     assert columns_line(*cells) == "\t".join(escaped) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("shards/a:b@c", "shards/a:b@c"),
+        ("s3://bucket/a@b/", "s3://bucket/a@b/"),
+        ("sftp://user:password@host/a/", "sftp://***@host/a/"),
+        ("https://token@host/a", "https://***@host/a"),
+        ("s3://key:s/e@c@bucket/", "s3://***@bucket/"),
+        ("https://host/a?token=secret", "https://host/a?***"),
+        (
+            "`elmo x 'https://h?t=1&s=2' -o s3://k:s@b/`; see",
+            "`elmo x 'https://h?***' -o s3://***@b/`; see",
+        ),
+        ("https://u:p@h/a?t=s: not found, a@b", "https://***@h/a?***: not found, a@b"),
+        ("https:/user:secret@h/a: no such file", "https:/***@h/a: no such file"),
+        ("is that https://a/b? see c", "is that https://a/b? see c"),
+    ],
+)
+def test_urls_are_shown_without_secrets(text: str, shown: str) -> None:
+    assert without_secrets(text) == shown
+    assert without_secrets(shown) == shown

@@ -15,7 +15,6 @@ from click.shell_completion import CompletionItem
 
 from elmo_cli.cli import console
 from elmo_cli.cli.corrected_line import line_with_sentence
-from elmo_cli.cluster.shard_folder import without_secrets
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.files import is_url
 from elmo_cli.messages import shortened
@@ -363,7 +362,7 @@ def check_local(path: str) -> None:
         raise UsageError(
             "only `elmo embed --ray` writes to a URL",
             "write to a path with `-o`, then copy the file there",
-            where=without_secrets(path),
+            where=path,
         )
 
 

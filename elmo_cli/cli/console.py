@@ -19,7 +19,7 @@ from elmo_cli.cli.printable import printable_rows
 from elmo_cli.cli.running_command import RunningCommand
 from elmo_cli.errors import OutputError, SkippedError
 from elmo_cli.files import StrPath, check_distinct, check_output_path, write_text
-from elmo_cli.messages import duration, plural
+from elmo_cli.messages import duration, plural, without_secrets
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod
@@ -48,13 +48,13 @@ def option_names() -> dict[str, str]:
 
 
 def alert(*lines: str) -> None:
-    """Print lines of text on stderr, also if `--quiet` is given.
+    """Print lines of text on stderr, also if `--quiet` is given, with URLs without passwords.
 
     If the reader of a pipe has ended (`elmo … 2>&1 | head`), the run continues without them.
     """
     with suppress(BrokenPipeError):
         for line in lines:
-            click.echo(printable(line), err=True)
+            click.echo(printable(without_secrets(line)), err=True)
 
 
 def note(*lines: str) -> None:

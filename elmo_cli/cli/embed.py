@@ -363,7 +363,7 @@ def _job_for_ray(job: EmbedJob) -> EmbedJob:
 
     Ray is imported after these checks.
     """
-    from elmo_cli.cluster.shard_folder import open_shard_folder, without_secrets
+    from elmo_cli.cluster.shard_folder import open_shard_folder
     from elmo_cli.files import is_folder, is_url
     from elmo_cli.pretrained.catalogue import find_model, installed_dir
     from elmo_cli.text.input import require_files
@@ -371,7 +371,7 @@ def _job_for_ray(job: EmbedJob) -> EmbedJob:
     if not is_folder(job.output):
         example = "s3://BUCKET/shards/" if is_url(job.output) else "shards/"
         raise UsageError(
-            f"{without_secrets(job.output)} must be a folder of shards",
+            f"{job.output} must be a folder of shards",
             f"`-o {example}` names one",
             where="--ray",
         )

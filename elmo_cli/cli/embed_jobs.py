@@ -22,7 +22,7 @@ from elmo_cli.cli.embed_summary import (
     print_objects,
     print_summaries,
 )
-from elmo_cli.cluster.shard_folder import SKIPPED_LIST, without_secrets
+from elmo_cli.cluster.shard_folder import SKIPPED_LIST
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.plan import Plan, measure_speed, plan_job
@@ -32,7 +32,7 @@ from elmo_cli.embed.text_fit import text_fit
 from elmo_cli.errors import InputError
 from elmo_cli.files import is_url
 from elmo_cli.fit import fit_facts
-from elmo_cli.messages import duration, format_bytes, plural
+from elmo_cli.messages import duration, format_bytes, plural, without_secrets
 from elmo_cli.pretrained.load import load_files
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.requirements import import_program

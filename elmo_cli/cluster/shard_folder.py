@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 import uuid
 from abc import ABC, abstractmethod
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from elmo_cli.errors import OutputError
 from elmo_cli.files import is_url, output_errors, write_text
-from elmo_cli.messages import tsv_line
+from elmo_cli.messages import tsv_line, without_secrets
 
 SKIPPED_LIST = "skipped.tsv"
 _TRIAL = ".elmo-trial"  # a file that is written to see whether the folder is writable
@@ -21,8 +20,6 @@ _TRIAL = ".elmo-trial"  # a file that is written to see whether the folder is wr
 # visible, so it is uploaded under another name and then renamed.
 _ATOMIC_UPLOADS = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"}
 _MAX_REASON = 300  # characters of a driver's message
-# From `://` to the last `@`, since a key may contain `/` and `@`; and what follows a `?`.
-_SECRET = re.compile(r"(?<=://).*:.*(?=@)|(?<=\?).+")
 
 
 class ShardFolder(ABC):
@@ -71,11 +68,6 @@ class ShardFolder(ABC):
 def open_shard_folder(output: str) -> ShardFolder:
     """The folder at a path or URL; an OutputError if fsspec has no driver that takes the URL."""
     return ObjectStoreFolder(output) if is_url(output) else LocalFolder(output)
-
-
-def without_secrets(output: str) -> str:
-    """An output for messages: of a URL without user name, password and query."""
-    return _SECRET.sub("***", output) if is_url(output) else output
 
 
 class LocalFolder(ShardFolder):

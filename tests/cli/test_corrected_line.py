@@ -70,3 +70,23 @@ def test_the_line_with_a_sentence_can_be_typed(folder: Path) -> None:
     Path("text.txt").write_text(sentence + "\n")
     words = ["text.txt" if word == "-" else word for word in shlex.split(command)]
     assert made(*words).out == b"It rains .\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "embed https://user:secret@host/a.txt",
+        "evaluate m https://user:secret@host/a.conll",
+        "https://user:secret@host/a.txt",
+        "inspect https://user:secret@host/a.hdf5",
+        "score https://host/a.txt?token=secret",
+        "models pull https://secret@host/a",
+        "models list https://user:secret@host/a",
+        "vocab a.txt -o s3://user:secret@host/a",
+    ],
+)
+def test_a_message_about_a_url_lacks_its_password(line: str, folder: Path) -> None:
+    done = elmo(*shlex.split(line))
+    assert done.code
+    assert "***" in done.err
+    assert "secret" not in done.err

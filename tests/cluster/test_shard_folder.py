@@ -11,7 +11,7 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.memory import MemoryFileSystem
 from fsspec.registry import _registry, known_implementations
 
-from elmo_cli.cluster.shard_folder import open_shard_folder, without_secrets
+from elmo_cli.cluster.shard_folder import open_shard_folder
 from elmo_cli.errors import OutputError
 
 A = "part-00001-of-00002-aaa.hdf5"
@@ -169,17 +169,3 @@ def test_folders_that_are_refused_before_work(
     assert error.value.message.startswith(says)
     assert hint in error.value.hint
     assert not any(secret in error.value.message for secret in ("user", "pass", "word"))
-
-
-@pytest.mark.parametrize(
-    ("output", "shown"),
-    [
-        ("shards/a:b@c", "shards/a:b@c"),
-        ("s3://bucket/a@b/", "s3://bucket/a@b/"),
-        ("sftp://user:password@host/a/", "sftp://***@host/a/"),
-        ("s3://key:s/e@c@bucket/", "s3://***@bucket/"),
-        ("https://host/a?token=secret", "https://host/a?***"),
-    ],
-)
-def test_urls_are_shown_without_secrets(output: str, shown: str) -> None:
-    assert without_secrets(output) == shown
