@@ -18,7 +18,7 @@ from elmo_cli.cli.corrected_line import line_with_sentence
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.files import is_url
 from elmo_cli.messages import shortened
-from elmo_cli.text.chunks import STDIN, check_readable
+from elmo_cli.text.chunks import STDIN, check_input_file
 
 if TYPE_CHECKING:
     from click.types import OptionHelpExtra
@@ -66,7 +66,7 @@ class InputFile(CompletedText):
     def check(self, path: str, ctx: click.Context) -> None:
         """Raise an InputError for a file that cannot be read."""
         if path != STDIN:
-            check_readable(path)
+            check_input_file(path)
 
 
 class InputText(InputFile):

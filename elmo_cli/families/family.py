@@ -213,8 +213,8 @@ class Family(ABC):
     def check(self, paths: ModelPaths) -> None:
         """Refuse files that are corrupt or do not fit each other, without importing torch and
         without reading all values; errors as of `open`."""
-        from elmo_cli.weightfile.open_weights import check_readable
+        from elmo_cli.weightfile.open_weights import check_data_sets
 
-        check_readable([paths.softmax, paths.warm_state])
+        check_data_sets([paths.softmax, paths.warm_state])
         with self.open(paths):
             pass

@@ -122,9 +122,9 @@ class Hdf5Weights(Family):
 
     def check(self, paths: ModelPaths) -> None:
         """Open the files in a child process first, because HDF5 may crash on a corrupt file."""
-        from elmo_cli.weightfile.open_weights import check_readable
+        from elmo_cli.weightfile.open_weights import check_data_sets
 
-        check_readable([paths.weights])
+        check_data_sets([paths.weights])
         super().check(paths)
 
 
@@ -171,9 +171,9 @@ def _paths_of(weights: Path, options: Path | None) -> ModelPaths:
 @contextmanager
 def _open_accumulators(path: Path) -> Iterator[NamedArrays]:
     """Open the accumulators of Adagrad that `write_accumulators` has written."""
-    from elmo_cli.weightfile.open_weights import check_readable, open_weights
+    from elmo_cli.weightfile.open_weights import check_data_sets, open_weights
 
-    check_readable([path])
+    check_data_sets([path])
     with open_weights(path, largest=LARGEST_SUM) as stored:
         yield RenamedArrays(stored, _ACCUMULATORS)
 

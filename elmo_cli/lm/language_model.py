@@ -37,7 +37,7 @@ from elmo_cli.pretrained.model_files import (
 )
 from elmo_cli.text.sentence import sentence_of
 from elmo_cli.text.vocabulary import Vocabulary
-from elmo_cli.weightfile.open_weights import check_readable
+from elmo_cli.weightfile.open_weights import check_data_sets
 from elmo_cli.weightfile.read import read_softmax
 from elmo_cli.weightfile.write import write_bilm, write_softmax
 
@@ -125,7 +125,7 @@ def load_language_model(
     """
     files = model if isinstance(model, ModelFiles) else locate(model)
     refuse_unicode(files)
-    check_readable([softmax])
+    check_data_sets([softmax])
     # Missing files are reported before the weights are read, which may take a while.
     softmax_path = _find_softmax(files) if softmax is None else Path(softmax)
     vocabulary_path = _find_vocabulary(files) if vocabulary is None else Path(vocabulary)

@@ -24,7 +24,7 @@ from elmo_cli.errors import InputError
 from elmo_cli.files import new_file
 from elmo_cli.messages import format_bytes, plural
 from elmo_cli.regular_files import check_regular
-from elmo_cli.text.chunks import check_readable
+from elmo_cli.text.chunks import check_input_file
 from elmo_cli.zip_files import max_content, read_npz
 
 PADDING = 0  # rows of the word embedding
@@ -65,7 +65,7 @@ class WordVectors:
         Of a text file, the first 100,000 words are kept, and those that are `seen` in the data.
         InputError if it is not a file of word vectors.
         """
-        check_readable(path)
+        check_input_file(path)
         check_regular(path, InputError)
         try:
             is_npz = path.endswith(".npz")

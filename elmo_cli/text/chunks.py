@@ -48,7 +48,7 @@ def read_chunks(name: str, report: InputReport) -> Iterator[bytes]:
     return chunks
 
 
-def check_readable(path: str) -> None:
+def check_input_file(path: str) -> None:
     """Raise an InputError for a path that is missing, a folder, or without permission to read."""
     try:
         status = os.stat(path)

@@ -12,7 +12,7 @@ from itertools import islice
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.filetypes import FASTA
 from elmo_cli.regular_files import is_regular
-from elmo_cli.text.chunks import STDIN, check_readable
+from elmo_cli.text.chunks import STDIN, check_input_file
 from elmo_cli.text.column_format import Columns, is_row
 from elmo_cli.text.column_signs import CSV_HINT, MOST, csv_sign
 from elmo_cli.text.conll import read_conll, read_conllu
@@ -110,7 +110,7 @@ def check_inputs(paths: Name | Sequence[Name], settings: InputSettings | None = 
     settings = settings or InputSettings()
     for name in names:
         if name != STDIN:
-            check_readable(name)
+            check_input_file(name)
         if settings.format == "auto":
             _check_suffix(name)
         settings.check_fits(format_of(name, settings))

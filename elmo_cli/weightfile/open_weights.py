@@ -58,7 +58,7 @@ class Hdf5Arrays:
         return self._found[name]
 
 
-def check_readable(paths: Sequence[StrPath | None]) -> None:
+def check_data_sets(paths: Sequence[StrPath | None]) -> None:
     """Open and decompress all data sets of weight files in a child process.
 
     Errors of single data sets, and of files that are not HDF5, are left to their readers.

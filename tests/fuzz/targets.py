@@ -34,7 +34,7 @@ from elmo_cli.store.shards import merge_shards
 from elmo_cli.tasks.data_files import read_data_file
 from elmo_cli.tasks.trained_task import PARTS, load_trained
 from elmo_cli.tasks.word_vectors import WordVectors
-from elmo_cli.weightfile.open_weights import check_readable
+from elmo_cli.weightfile.open_weights import check_data_sets
 from elmo_cli.weightfile.read import read_bilm, read_softmax, read_state
 
 
@@ -140,7 +140,7 @@ def _of_weights(read: Callable[[Path], object]) -> Callable[[Path, bytes], None]
 
     def read_checked(folder: Path, content: bytes) -> None:
         path = _file(folder, "in.hdf5", content)
-        check_readable([path])
+        check_data_sets([path])
         read(path)
 
     return read_checked

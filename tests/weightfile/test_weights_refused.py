@@ -18,7 +18,7 @@ from make_weights import MODELS, weight_arrays, write_arrays
 from elmo_cli.errors import WeightFileError
 from elmo_cli.model.options import Options
 from elmo_cli.weightfile.describe import holds_bilm, kind_of_weights, weight_problems
-from elmo_cli.weightfile.open_weights import check_readable
+from elmo_cli.weightfile.open_weights import check_data_sets
 from elmo_cli.weightfile.read import read_bilm, read_softmax, read_state
 
 TINY = weight_arrays(MODELS["tiny"], "tiny")
@@ -252,9 +252,9 @@ def test_a_file_whose_groups_cannot_be_listed_is_refused(tmp_path: Path) -> None
     with h5py.File(tmp_path / "a.hdf5", "w") as file:
         file["x"] = h5py.ExternalLink("/dev/zero", "/y")
     (tmp_path / "b.hdf5").write_bytes(b"no HDF5")
-    check_readable([None, tmp_path / "b.hdf5"])  # its reader reports what is wrong
+    check_data_sets([None, tmp_path / "b.hdf5"])  # its reader reports what is wrong
     with pytest.raises(WeightFileError, match="external link"):
-        check_readable([tmp_path / "a.hdf5"])
+        check_data_sets([tmp_path / "a.hdf5"])
 
 
 def test_arrays_that_are_too_large_together_are_refused(tmp_path: Path) -> None:
@@ -270,4 +270,4 @@ def test_arrays_that_are_too_large_together_are_refused(tmp_path: Path) -> None:
             dataset.id.write_direct_chunk((0,), zeros)
     assert path.stat().st_size < 1 << 20
     with pytest.raises(WeightFileError, match="its arrays have over"):
-        check_readable([path])
+        check_data_sets([path])
