@@ -55,12 +55,19 @@ def merge(**values: Any) -> None:
         compression=chosen.compression,
         overwrite=chosen.overwrite,
     )
-    facts = run_isolated(merge_isolated, chosen.shards, EmbeddingsFileError)
-    lacks_equal_lines = facts.pop("lacks_equal_lines")
+    merged = run_isolated(merge_isolated, chosen.shards, EmbeddingsFileError)
+    facts = {
+        "shards": len(chosen.shards),
+        "output": merged.output,
+        "layout": merged.layout,
+        "sentences": merged.n_sentences,
+        "tokens": merged.n_tokens,
+        "bytes": merged.n_bytes,
+    }
     console.print_result(facts)
-    sentences = plural(facts["sentences"], "sentence")
-    tokens = plural(facts["tokens"], "token")
+    sentences = plural(merged.n_sentences, "sentence")
+    tokens = plural(merged.n_tokens, "token")
     shards = plural(len(chosen.shards), "shard")
     console.note(f"{chosen.output}: {sentences}, {tokens} from {shards}")
-    if lacks_equal_lines:
+    if merged.lacks_equal_lines:
         note_equal_lines()

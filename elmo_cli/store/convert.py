@@ -57,7 +57,7 @@ def convert(
         selection = _layer_selection(source, target, layers)
         kept_dtype = _kept_dtype(source, target, format_of_output(out))
         spec = _target_spec(source, target, dtype or kept_dtype, selection, sentence_map)
-        summary = write_derived_file(
+        written = write_derived_file(
             out,
             spec,
             _converted_sentences(source, target, selection),
@@ -67,8 +67,16 @@ def convert(
             overwrite=overwrite,
             compression=compression,
         )
-        del summary["lacks_equal_lines"]  # no news: the map is as in the source, or as asked
-        return {**summary, "warnings": _warnings(source, target)}
+        return {
+            "output": written.output,
+            "layout": written.layout,
+            "dtype": written.dtype,
+            "sentences": written.n_sentences,
+            "tokens": written.n_tokens,
+            "bytes": written.n_bytes,
+            "sentence_map": written.has_sentence_map,
+            "warnings": _warnings(source, target),
+        }
 
 
 def _warnings(source: Embeddings, target: Layout) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,27 @@ from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.spec import DTYPES, FileSpec
 
 
+@dataclass(frozen=True)
+class DerivedFile:
+    """What `write_derived_file` has written.
+
+    Attributes:
+        output: its path.
+        n_bytes: its size.
+        has_sentence_map: whether it maps sentences to keys.
+        lacks_equal_lines: as in `EmbeddingsWriter`.
+    """
+
+    output: str
+    layout: str
+    dtype: str
+    n_sentences: int
+    n_tokens: int
+    n_bytes: int
+    has_sentence_map: bool
+    lacks_equal_lines: bool
+
+
 def write_derived_file(
     out: StrPath,
     spec: FileSpec,
@@ -40,7 +62,7 @@ def write_derived_file(
     preview: Iterable[IntactSentence] = (),
     overwrite: bool = False,
     compression: str = "none",
-) -> dict[str, Any]:
+) -> DerivedFile:
     """Write sentences of other files into one, by way of OUT.tmp, which the next run replaces.
 
     Args:
@@ -48,9 +70,6 @@ def write_derived_file(
         preview: the sentences once more. For layouts that may leave some out, they are read first,
             to count the bytes to store: the file then has the bytes of one that `embed` writes.
         compression: one of those of the format.
-    Returns:
-        output, layout, dtype, sentences, tokens, bytes, sentence_map; and lacks_equal_lines, as
-        in `EmbeddingsWriter`.
     """
     file_format = format_of_output(out)
     file_format.check(spec.dtype, compression)
@@ -88,16 +107,16 @@ def write_derived_file(
         finally:
             lock.release()
     with Embeddings(out) as written:
-        return {
-            "output": os.fspath(out),
-            "layout": written.layout,
-            "dtype": spec.dtype,
-            "sentences": len(written),
-            "tokens": written.attributes["tokens"],
-            "bytes": Path(out).stat().st_size,
-            "sentence_map": written.reader.has_map,
-            "lacks_equal_lines": lacks_equal_lines,
-        }
+        return DerivedFile(
+            output=os.fspath(out),
+            layout=written.layout,
+            dtype=spec.dtype,
+            n_sentences=len(written),
+            n_tokens=written.attributes["tokens"],
+            n_bytes=Path(out).stat().st_size,
+            has_sentence_map=written.reader.has_map,
+            lacks_equal_lines=lacks_equal_lines,
+        )
 
 
 def _peek(

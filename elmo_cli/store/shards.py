@@ -14,7 +14,7 @@ import numpy as np
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.files import StrPath, check_distinct
 from elmo_cli.messages import plural
-from elmo_cli.store.derived_file import write_derived_file
+from elmo_cli.store.derived_file import DerivedFile, write_derived_file
 from elmo_cli.store.intact_sentence import IntactSentence
 from elmo_cli.store.layouts import layout_of_spec
 from elmo_cli.store.reader import Embeddings
@@ -94,15 +94,12 @@ def merge_shards(
     *,
     compression: str = "none",
     overwrite: bool = False,
-) -> dict[str, Any]:
+) -> DerivedFile:
     """Merge the shards of a run, in any order; the result is the file of the run without shards.
 
     Args:
         out: the file; its suffix decides its format, whatever that of the shards is.
         compression: of Parquet: "none" or "zstd".
-    Returns:
-        shards, output, layout, sentences, tokens, bytes; and lacks_equal_lines, as in
-        `EmbeddingsWriter`.
     Raises:
         EmbeddingsFileError: a shard is missing, given twice, unfinished, of another run, or does
             not hold what it says of itself.
@@ -115,7 +112,7 @@ def merge_shards(
     has_vectors_of_tokens = not spec.pooled and layout.unit == "sentences"
     n_tokens = sum(shard.n_tokens for shard in shards)
     n_sentences = sum(shard.n_sentences for shard in shards)
-    summary = write_derived_file(
+    return write_derived_file(
         out,
         spec,
         _sentences(shards),
@@ -125,8 +122,6 @@ def merge_shards(
         overwrite=overwrite,
         compression=compression,
     )
-    names = ("output", "layout", "sentences", "tokens", "bytes", "lacks_equal_lines")
-    return {"shards": len(shards), **{name: summary[name] for name in names}}
 
 
 def _read(path: str) -> _Shard:

@@ -55,13 +55,12 @@ def test_merged_shards_have_the_bytes_of_the_run(tmp_path: Path, run: str, n: in
     sentences, options = RUNS[run]
     whole = write(tmp_path / "whole.hdf5", sentences, **options)
     paths = shards(tmp_path, sentences, n, **options)
-    summary = merge_shards(list(reversed(paths)), tmp_path / "merged.hdf5")
+    merged = merge_shards(list(reversed(paths)), tmp_path / "merged.hdf5")
     assert (tmp_path / "merged.hdf5").read_bytes() == whole.read_bytes()
     with h5py.File(whole) as file:
-        assert summary["sentences"] == file.attrs["sentences"]
-        assert summary["tokens"] == file.attrs["tokens"]
-    assert summary["shards"] == n
-    assert summary["bytes"] == whole.stat().st_size
+        assert merged.n_sentences == file.attrs["sentences"]
+        assert merged.n_tokens == file.attrs["tokens"]
+    assert merged.n_bytes == whole.stat().st_size
     assert len(list(tmp_path.iterdir())) == n + 2
 
 
