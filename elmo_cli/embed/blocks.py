@@ -42,6 +42,7 @@ class Block:
     number: int
     sentences: tuple[Sentence, ...]
     info: BlockInfo
+    is_last: bool  # whether the input ends with it
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ def split_into_blocks(sentences: Iterable[Sentence], settings: EmbedderSettings)
             possible.
     """
     text_digest = hashlib.sha256()
-    for number, block_sentences in enumerate(_full_lists(sentences, settings)):
+    for number, (block_sentences, is_last) in enumerate(_full_lists(sentences, settings)):
         digest = hashlib.sha256(b"".join(map(_sentence_bytes, block_sentences)))
         text_digest.update(digest.digest())
         first = block_sentences[0]
@@ -113,13 +114,13 @@ def split_into_blocks(sentences: Iterable[Sentence], settings: EmbedderSettings)
             starts_document=first.starts_document,
             text_sha256=text_digest.hexdigest(),
         )
-        yield Block(number=number, sentences=tuple(block_sentences), info=info)
+        yield Block(number=number, sentences=tuple(block_sentences), info=info, is_last=is_last)
 
 
 def _full_lists(
     sentences: Iterable[Sentence], settings: EmbedderSettings
-) -> Iterator[list[Sentence]]:
-    """Yield the sentences of each block."""
+) -> Iterator[tuple[list[Sentence], bool]]:
+    """Yield the sentences of each block, and whether the input ends with it."""
     state = settings.state
     batch_size = settings.batch_size or CARRY_BATCH_SIZE
     block_sentences: list[Sentence] = []
@@ -133,13 +134,13 @@ def _full_lists(
         if block_sentences and fills_a_block:
             is_full = True
         if is_full and (state != "carry" or len(block_sentences) % batch_size == 0):
-            yield block_sentences
+            yield block_sentences, False
             block_sentences = []
             n_tokens = 0
         block_sentences.append(sentence)
         n_tokens += len(sentence.tokens)
     if block_sentences:
-        yield block_sentences
+        yield block_sentences, True
 
 
 def scan_text(

@@ -200,7 +200,13 @@ class EmbedRun:
         if self._scan is not None and block.info != self._scan.blocks[block.number]:
             raise self._changed()
         if self._read.n_blocks == 0:
-            self._fit = text_fit(self._job, block.sentences, self._embedder, self._warn)
+            self._fit = text_fit(
+                self._job,
+                block.sentences,
+                self._embedder,
+                self._warn,
+                is_whole_text=block.is_last,
+            )
         self._read.add(block)
         return block
 

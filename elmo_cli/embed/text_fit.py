@@ -31,12 +31,19 @@ _N_EXAMPLES = 3  # in a warning
 
 
 def text_fit(
-    job: EmbedJob, sentences: Iterable[Sentence], embedder: Embedder, warn: Callable[[str], None]
+    job: EmbedJob,
+    sentences: Iterable[Sentence],
+    embedder: Embedder,
+    warn: Callable[[str], None],
+    *,
+    is_whole_text: bool = True,
 ) -> tuple[FitPoint, ...]:
     """Count how many of the first tokens, and their characters, are known; warn if few.
 
     These are at most 10,000 tokens of at most 1,000 sentences.
 
+    Args:
+        is_whole_text: whether the text ends with the sentences.
     Returns:
         A point for the vocabulary or the words of the model, and one for its characters, as far as
         it has them. There is no point if there are no tokens or if the text is itself a vocabulary.
@@ -49,7 +56,7 @@ def text_fit(
         return ()
     points = []
     for counted in _points(counts, embedder, warn):
-        point = replace(counted, is_beginning=is_beginning)
+        point = replace(counted, is_beginning=is_beginning or not is_whole_text)
         points.append(point)
         if point.warning:
             warn(point.warning)

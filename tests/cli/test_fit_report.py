@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from command_line import Done, elmo, made, refused
 
+from elmo_cli.embed.blocks import TOKENS
 from elmo_cli.embed.text_fit import _known_fit
 from elmo_cli.fit import FIRST_CHARACTERS_KNOWN
 
@@ -131,6 +132,13 @@ def test_embed_says_whether_it_has_counted_the_first_tokens_only(
     err = made("embed", "text.txt", "-m", "model", *OUTPUTS[output]).err
     n_tokens = counted.removeprefix("the first ")
     assert f"{FIRST}{n_tokens} of {counted} (100.0%)\n" in err
+
+
+def test_the_first_tokens_may_be_those_before_a_very_long_sentence() -> None:
+    """It begins a block, and the tokens of one block are compared."""
+    Path("text.txt").write_text("the cat\n" * 2 + "the " * TOKENS + "\n")
+    err = made("embed", "text.txt", "-m", "model", "-o", "out.hdf5", "--layers", "0").err
+    assert f"{FIRST}4 of the first 4 (100.0%)\n" in err
 
 
 def test_embed_needs_no_vocabulary(tiny: Path) -> None:
