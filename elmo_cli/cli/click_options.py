@@ -197,9 +197,7 @@ class GroupedCommand(click.Command):
     """A command whose help lists its options under headings, in order of declaration."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        console.running.context = ctx  # from here on, messages name its options
-        console.running.words = tuple(args)
-        console.running.settings = ()
+        console.running.start(ctx, args)
         rest = super().parse_args(ctx, args)
         if not ctx.resilient_parsing:  # true while the shell completes a line
             _check_input_files(ctx)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import click
@@ -18,7 +19,7 @@ class RunningCommand:
         quiet, as_json: whether `--quiet` and `--json` are given.
         context: the context of click; None before the command line is read.
         words: the command line after the name of the command.
-        settings: the names of the settings that `--set` changes, if the command has it.
+        settings: the names of the settings that `--set` changes, as far as they are known.
     """
 
     quiet: bool = False
@@ -26,6 +27,16 @@ class RunningCommand:
     context: click.Context | None = None
     words: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
+
+    def start(self, context: click.Context, words: Sequence[str]) -> None:
+        """Begin a command: from here on, messages name its options."""
+        self.context = context
+        self.words = tuple(words)
+        self.settings = ()
+
+    def take_settings(self, names: Iterable[str]) -> None:
+        """From here on, messages name these settings, which depend on the task of the command."""
+        self.settings = tuple(names)
 
     def with_options(self, text: str) -> str:
         """Name options of the command in a message: `overwrite=True` is `--overwrite`.

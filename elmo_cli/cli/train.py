@@ -158,7 +158,7 @@ def train(**values: Any) -> None:
 
     chosen = TrainOptions(**values)
     task = load_task(chosen.task, chosen.setting_changes(), chosen.preset)
-    console.running.settings = tuple(as_flat(task.settings))
+    console.running.take_settings(as_flat(task.settings))
     if chosen.shown:
         for name, setting in as_flat(task.settings).items():
             console.print_row((name, setting))
