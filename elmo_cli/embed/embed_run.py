@@ -173,7 +173,7 @@ class EmbedRun:
         self._check_space()
         self._report_progress(writer.progress)
         appended: deque[Future[Future[None]]] = deque()  # of blocks that may not be committed yet
-        with closing(OrderedThread()) as thread:
+        with closing(OrderedThread(max_waiting=1)) as thread:
             while block is not None:
                 writer.check_names(block.sentences)
                 arrays, state = self._compute(block, state)

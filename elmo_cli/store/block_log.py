@@ -102,7 +102,7 @@ class BlockLog:
         self._temporary = Path(f"{self.part}.tmp")
         self._log_end = 0
         self._part_descriptor = -1  # OUT.part, once it is open
-        self._thread = OrderedThread()  # which alone changes what is committed
+        self._thread = OrderedThread(max_waiting=2)  # which alone changes what is committed
         self._values_end = 0  # in OUT.part
         self._collected: CollectedSentences | None = None  # of all committed blocks
         self._synced_s = time.monotonic()

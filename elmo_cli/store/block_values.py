@@ -10,7 +10,7 @@ from elmo_cli.store.ordered_thread import OrderedThread
 from elmo_cli.store.output_file import write_values
 
 _CHUNK_BYTES = 4 << 20  # about, that a call writes at least, except the last of a block
-_MAX_CHUNK_BYTES = 256 << 20  # about, that a call writes at most
+_MAX_CHUNK_BYTES = 32 << 20  # about, that a call writes at most
 _MAX_CHUNK_ARRAYS = 1000  # POSIX allows systems to take no more than 1,024 at once
 
 # Writes arrays, from a position in the values of the block, in bytes.
@@ -23,7 +23,8 @@ class BlockValues:
     The thread writes what has been added so far, while the caller transposes the next values and
     computes their checksums. A file takes only one write at a time, so one thread is enough. It
     needs the interpreter between two calls, for which it may have to wait longer than a call of a
-    few megabytes takes. Therefore each call writes all there is, up to a limit.
+    few megabytes takes. Therefore each call writes all there is, up to a limit. The limit also
+    bounds the copies of values in memory: one chunk is written, two wait and one is filled.
 
     Attributes:
         n_bytes: of all arrays so far.

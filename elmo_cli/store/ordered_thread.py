@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from threading import Semaphore
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
@@ -14,10 +15,14 @@ class OrderedThread:
     """Makes calls one after the other in a thread of its own, which starts with the first call.
 
     After a call that failed, no later one is made: their futures have the error of that call.
+
+    Args:
+        max_waiting: how many calls may wait while one is made.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, max_waiting: int) -> None:
         self._pool = ThreadPoolExecutor(1)
+        self._free_places = Semaphore(max_waiting)
         self._last: Future[Any] | None = None  # of the last call
         self._error: BaseException | None = None  # of the call that failed
 
@@ -27,7 +32,8 @@ class OrderedThread:
         return self._last is None or self._last.done()
 
     def submit(self, call: Callable[..., Result], *args: Any) -> Future[Result]:
-        """Make a call after all those before it."""
+        """Make a call after all those before it; first wait for a place, if too many calls wait."""
+        self._free_places.acquire()
         future = self._pool.submit(self._call, call, args)
         self._last = future
         return future
@@ -45,6 +51,7 @@ class OrderedThread:
         self._pool.shutdown()
 
     def _call(self, call: Callable[..., Result], args: tuple[Any, ...]) -> Result:
+        self._free_places.release()
         if self._error is not None:
             raise self._error
         try:

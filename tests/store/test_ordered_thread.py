@@ -24,6 +24,9 @@ class CallsAtOnce:
 
     is_idle = True
 
+    def __init__(self, max_waiting: int) -> None:
+        """No call waits."""
+
     def submit(self, call: Callable[..., Any], *args: Any) -> Future[Any]:
         future: Future[Any] = Future()
         future.set_result(call(*args))
@@ -101,7 +104,7 @@ def test_finish_raises_the_error_of_a_commit(out: Path, monkeypatch: pytest.Monk
 
 def test_calls_are_made_in_order() -> None:
     made: list[int] = []
-    with closing(OrderedThread()) as thread:
+    with closing(OrderedThread(max_waiting=100)) as thread:
         assert thread.is_idle
         for number in range(100):
             thread.submit(made.append, number)
@@ -111,10 +114,32 @@ def test_calls_are_made_in_order() -> None:
     assert made == list(range(100))
 
 
+def test_only_some_calls_wait() -> None:
+    """Each holds values, which a slow disk would let pile up in memory."""
+    is_free = threading.Event()
+    n_submitted = 0
+    thread = OrderedThread(max_waiting=2)
+
+    def submit_all() -> None:
+        nonlocal n_submitted
+        for _ in range(6):
+            thread.submit(is_free.wait)
+            n_submitted += 1
+
+    caller = threading.Thread(target=submit_all)
+    caller.start()
+    time.sleep(0.1)
+    n_at_first = n_submitted
+    is_free.set()
+    caller.join()
+    thread.close()
+    assert (n_at_first, n_submitted) == (3, 6)  # one of the three is being made
+
+
 def test_no_call_is_made_after_one_that_failed() -> None:
     made: list[int] = []
     error = ValueError("first")
-    thread = OrderedThread()
+    thread = OrderedThread(max_waiting=100)
 
     def fail() -> None:
         raise error
@@ -135,7 +160,7 @@ def test_no_call_is_made_after_one_that_failed() -> None:
 def test_ctrl_c_while_the_thread_is_closed_interrupts_no_call() -> None:
     made: list[int] = []
     main = threading.main_thread().ident or 0
-    thread = OrderedThread()
+    thread = OrderedThread(max_waiting=100)
 
     def press() -> None:
         for _ in range(3):
