@@ -10,13 +10,13 @@ In the command, `forward` only lays out the batch in both directions and returns
 ready, in the dtype of the output. Type vectors are zeros, after the look-up of types and character
 ids. Checking, casting and sorting values are left out, because a GPU does them. The options
 `--layers`, `--state` and `--device` keep their defaults. OUT is best in /dev/shm; its vectors are
-worthless.
+worthless. It should not exist before: to free the pages of an old file takes time, too.
 
 Printed are tokens per second of wall time, from the first block to the closed file, and
 microseconds of CPU time per token: of all threads together; of the main thread ("main") without
 "finish", which completes the file at the end; of its parts "forward" and "types"; and of "append",
-the commits of blocks in the thread that makes them. The peak memory is that of the process. Of the
-bytes written, those that HDF5 writes are counted too.
+in the thread that computes checksums and hands blocks to the one that writes them. The peak memory
+is that of the process. Of the bytes written, those that HDF5 writes are counted too.
 
 A virtual machine may return freed memory to its host. To get it back takes several times as long as
 to write to it, in every version of the program. With `--touch-mb` this happens before the time is
