@@ -94,7 +94,6 @@ class ParquetReader(FlatReader):
     """
 
     file: OpenParquet
-    keeps_identity = False  # tokens that are not recorded have a number of their own
 
     def __init__(self, layout: Layout, file: OpenParquet, attributes: Mapping[str, Any]) -> None:
         super().__init__(layout, file, attributes)

@@ -129,6 +129,24 @@ def test_dump_bilm_embeddings(text: Path, tmp_path: Path, tiny: Path) -> None:
     all_close(arrays_of(output), [embedder.embed_sentence(line.split()) for line in LINES])
 
 
+def test_texts_of_bilm_tf_are_plain_whatever_they_look_like(tmp_path: Path, tiny: Path) -> None:
+    """A line of columns or of JSON has its tokens, as `line.strip().split()` gives them."""
+    lines = ["Anna\tB-PER", "lives\tO", "here\tO", '{"tokens": ["it"]}']
+    text = tmp_path / "in.jsonl"
+    text.write_text("".join(f"{line}\n" for line in lines))
+    paths = (tiny / "options.json", tiny / "weights.hdf5")
+    output = tmp_path / "out.hdf5"
+    dump_bilm_embeddings("none.txt", text, *paths, output)
+    embedder = new_embedder(tiny)
+    all_close(arrays_of(output), [embedder.embed_sentence(line.split()) for line in lines])
+    words = tmp_path / "words.conllu"
+    words.write_text("Anna\nlives\n")
+    dump_token_embeddings(words, *paths, output)
+    of_words = new_embedder(tiny).embed_sentence(["Anna", "lives"])
+    with h5py.File(output) as file:
+        all_close([file["embedding"][()]], [of_words[0, :, :8]])  # of one direction
+
+
 def test_dump_token_embeddings(tmp_path: Path) -> None:
     """The vectors that AllenNLP's and bilm-tf's programs wrote."""
     folder = GOLDEN / "allennlp"

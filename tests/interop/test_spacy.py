@@ -124,6 +124,13 @@ def test_equal_words_in_two_contexts_are_not_equal(tiny: Path) -> None:
     assert without("a bank")[1].similarity(without("the bank")[1]) == 1
 
 
+def test_vectors_of_two_models_are_not_compared(tiny: Path, odd: Path) -> None:
+    doc = pipeline(tiny)("the bank")
+    other = pipeline(odd)("the bank")
+    with pytest.raises(UsageError, match="vectors of 16 and 24 numbers"):
+        doc[0].similarity(other[1])
+
+
 def test_vectors_of_words_do_not_hide_those_in_context(tiny: Path) -> None:
     nlp = pipeline(tiny)
     nlp.vocab.set_vector("cat", np.ones(300, np.float32))
@@ -302,6 +309,8 @@ def test_another_model_under_the_same_name_is_refused(
     shutil.copytree(odd, model)
     with pytest.raises(ModelError, match="model_sha256"):
         spacy.load(tmp_path / "pipeline")
+    with pytest.raises(ModelError, match="model_sha256"):  # also of the pipeline in memory
+        nlp("The cat sat")
 
 
 def test_the_program_of_the_page_prints_what_is_shown() -> None:

@@ -89,6 +89,7 @@ def test_the_vectors_are_those_of_the_library(tiny: Path) -> None:
     made = layer(tiny, layers="top")
     assert made.get_dim("nO") == embedder.bilm.options.dim
     first, second = made.predict(docs_of("The cat sat", "It slept"))
+    assert first.shape == (3, embedder.bilm.options.dim)
     assert np.abs(first - embedder.embed(["The", "cat", "sat"])).max() <= 2e-5
     assert np.abs(second - embedder.embed(["It", "slept"])).max() <= 2e-5
 
@@ -105,6 +106,8 @@ def test_a_layer_may_be_a_number_as_a_configuration_has_it(tiny: Path) -> None:
 def test_a_width_projects_the_vectors(tiny: Path) -> None:
     (vectors,) = layer(tiny, width=5).predict(docs_of("The cat sat"))
     assert vectors.shape == (3, 5)
+    assert vectors.mean(1) == pytest.approx(0, abs=1e-4)  # normalized
+    assert vectors.var(1) == pytest.approx(1, abs=1e-2)
 
 
 def test_learned_layers_begin_with_the_average_and_have_right_gradients(tiny: Path) -> None:
