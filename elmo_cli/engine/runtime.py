@@ -84,7 +84,8 @@ def has_fast_bf16(device: torch.device) -> bool:
     if device.type != "cpu":
         return True
     if platform.machine().lower() in ("x86_64", "amd64"):
-        return bool(torch.cpu._is_avx512_bf16_supported())
+        is_supported = getattr(torch.cpu, "_is_avx512_bf16_supported", None)  # torch 2.4 lacks it
+        return is_supported is not None and bool(is_supported())
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 

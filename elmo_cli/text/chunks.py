@@ -66,7 +66,10 @@ def unreadable(path: str, error: OSError | ValueError) -> InputError:
     """The error for a file that can't be opened or read."""
     if isinstance(error, FileNotFoundError):
         return InputError("no such file", "check the name and the working directory", where=path)
-    reason = getattr(error, "strerror", None) or error
+    if "\0" in path:  # the words of Python about it differ between its versions
+        reason: object = "a null byte in its name"
+    else:
+        reason = getattr(error, "strerror", None) or error
     return InputError(f"can't be read ({reason})", "check the name and the disk", where=path)
 
 

@@ -16,6 +16,7 @@ from elmo_cli.engine import gemm
 from elmo_cli.engine.engines import make_engine
 from elmo_cli.engine.gemm import Gemm, make_gemm, pad_rows, padded_rows
 from elmo_cli.engine.names import PRECISIONS
+from elmo_cli.engine.runtime import has_fast_bf16
 
 # Relative to a vector's norm, on these small models with random states: about twice the measured.
 MAX_ERROR = {"bf16": 0.02, "int8": 0.08}
@@ -141,7 +142,7 @@ def test_vectors_stay_near_those_of_float32(precision: str, shape: str, paired: 
     assert final is not None
     assert expected_final is not None
     # Without bfloat16 instructions oneDNN rounds in other places; short vectors show it most.
-    has_instructions = precision == "int8" or torch.cpu._is_avx512_bf16_supported()
+    has_instructions = precision == "int8" or has_fast_bf16(CPU)
     slack = 1e-4 if has_instructions else 1e-3
     for array, plain in zip(layers, expected, strict=True):
         bound = MAX_ERROR[precision] * np.linalg.norm(plain, axis=-1) + slack

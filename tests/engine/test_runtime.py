@@ -18,6 +18,7 @@ import torch
 
 from elmo_cli.engine import runtime
 from elmo_cli.engine.runtime import (
+    has_fast_bf16,
     is_out_of_memory,
     keep_freed_memory,
     out_of_memory_as_device_error,
@@ -91,6 +92,16 @@ OTHER = [
     RuntimeError("could not create a primitive descriptor for a matmul primitive"),
     ValueError("out of memory"),
 ]
+
+
+@pytest.mark.parametrize("is_fast", [False, True])
+def test_bf16_is_fast_where_torch_says_so(is_fast: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    name = "_is_avx512_bf16_supported"
+    monkeypatch.setattr(torch.cpu, name, lambda: is_fast, raising=False)
+    assert has_fast_bf16(torch.device("cpu")) == is_fast
+    monkeypatch.delattr(torch.cpu, name)  # as in torch 2.4
+    assert not has_fast_bf16(torch.device("cpu"))
 
 
 def test_out_of_memory_errors() -> None:

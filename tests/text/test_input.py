@@ -211,7 +211,7 @@ def test_names_are_checked_before_any_file_is_read(
         (tmp_path / "corpsu.txt", "no such file"),
         (tmp_path, "a folder, not a file"),
         (text / "x", "can't be read (Not a directory)"),
-        ("a\0b", "can't be read (embedded null byte)"),
+        ("a\0b", "can't be read (a null byte in its name)"),
     ):
         with pytest.raises(InputError) as caught:
             check_inputs([text, name])
