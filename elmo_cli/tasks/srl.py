@@ -235,7 +235,13 @@ def _parse_frame(value: Any, n_tokens: int, labelled: bool) -> tuple[int, Labels
         raise ValueError(_frame_problem(value, labels, n_tokens))
     if type(predicate) is not int or not 0 <= predicate < n_tokens:
         raise ValueError(_frame_problem(value, None, n_tokens))
-    return predicate, None if labels is None else convert_labels(labels, _SCHEME)
+    if labels is None:
+        return predicate, None
+    labels = convert_labels(labels, _SCHEME)
+    if "B-V" in labels and labels[predicate] not in ("B-V", "I-V"):
+        position = labels.index("B-V")
+        raise ValueError(f"the predicate is token {predicate}, but B-V is at token {position}")
+    return predicate, labels
 
 
 def _lacks_labels(labels: Any) -> bool:

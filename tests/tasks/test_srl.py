@@ -103,6 +103,7 @@ def test_roles_may_lack_at_prediction(name: str, text: str) -> None:
         (line(predicate=True, tags=TAGS[0]), "does not fit"),
         (line(predicate=1), "does not fit"),
         (line(predicate=1, tags="O B-V ARG0 O"), "does not fit"),
+        (line(predicate=2, tags=TAGS[0]), "predicate is token 2, but B-V is at token 1"),
         (line(predicate=1, tags=[None] * 4), "no example has a label"),
         (line(predicate=1, tags="O B_V B_ARG0 I_ARG0"), "spans with `_` instead of `-`"),
     ],
