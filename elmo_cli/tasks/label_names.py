@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from elmo_cli.messages import shortened
@@ -11,6 +12,16 @@ MOST_LABELS = 10_000
 MOST_SPAN_TYPES = 1_000  # each of which has several labels, and each pair of these a score
 # C0 and C1 controls, halves of surrogate pairs, and the line ends of Unicode.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
+
+
+def differ_in_case(names: Iterable[str]) -> tuple[str, str] | None:
+    """Return two names that differ only in case; None if there are none."""
+    by_folded: dict[str, str] = {}
+    for name in sorted(names):
+        other = by_folded.setdefault(name.casefold(), name)
+        if other != name:
+            return other, name
+    return None
 
 
 def check_names(names: Any, *, most: int = MOST_LABELS, may_be_empty: bool = False) -> None:

@@ -199,6 +199,27 @@ def test_numbers_as_labels_of_tokens_are_warned_of() -> None:
     assert "warning: a.jsonl: all labels are numbers" in done.err
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "pair"),
+    [
+        (
+            "ner",
+            lines_of({"tokens": ["Anna", "it"], "tags": ["B-PER", "B-per"]}),
+            "B-PER` and `B-per",
+        ),
+        (
+            "classification",
+            lines_of({"label": "Pos", "text": "a"}, {"label": "pos", "text": "b"}),
+            "Pos` and `pos",
+        ),
+    ],
+)
+def test_labels_that_differ_only_in_case_are_warned_of(name: str, text: str, pair: str) -> None:
+    Path("a.jsonl").write_text(text)
+    done = made("train", name, "--train", "a.jsonl", "--dev", "a.jsonl", *SMALL, "-o", "model")
+    assert f"warning: a.jsonl: the labels `{pair}` differ only in case" in done.err
+
+
 def test_spans_may_have_no_type() -> None:
     """As in data sets of one kind of entity."""
     Path("a.conll").write_text("the O\nheat B\nshock I\nprotein I\n\nit O\n")
