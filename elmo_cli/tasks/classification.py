@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ from elmo_cli.tasks.labels import Span, score_labels
 from elmo_cli.tasks.readers import NO_TOKENS, Split, label_member, member, tokens_of
 from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Example, Json, Scores, Task, TaskModel
+from elmo_cli.text.column_signs import header_sign
 from elmo_cli.text.sentence import Sentence, Tokens
 
 _SHORT_TOKENS = 8  # longer subtrees are padded in a batch of their own
@@ -209,6 +210,17 @@ class ClassificationTask(Task):
         if split.is_jsonl:
             return _read_json(split, labelled)
         return _read_lines(split, labelled)
+
+    def collect_labels(self, train: Split) -> Any:
+        """Return the label names; InputError also for a first row of column names."""
+        rows = []
+        for example in train.examples:
+            (tokens,) = example.texts(train.sentences)
+            rows.append([example.target, " ".join(tokens)])
+        sign = header_sign(rows, train.examples[0].key + 1)
+        if sign is not None:
+            raise InputError(sign.problem, sign.hint, where=train.examples[0].where)
+        return super().collect_labels(train)
 
     def fill_text(self, split: Split, sentences: Iterable[Sentence]) -> Iterator[None]:
         """Add the sentences of a text; InputError if the first one is a tree."""

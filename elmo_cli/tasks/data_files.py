@@ -13,7 +13,8 @@ from elmo_cli.text.input_signs import SIGNS_OF_DATA, warn_of_signs
 # Settings of the readers of texts, which `elmo train` does not have.
 _READER_SETTINGS = {"format", "column"}
 _ENCODING_HINT = (
-    "data files are UTF-8: `iconv -f CP1252 -t UTF-8 FILE > NEW_FILE` converts one from Windows"
+    "data files are UTF-8: `iconv -f CP1252 -t UTF-8 FILE > NEW_FILE` converts one from Windows, "
+    "with `-f UTF-16` one that begins with 0xFF or 0xFE"
 )
 _SKIP_HINT = "`on_error='skip'` leaves invalid examples out"
 

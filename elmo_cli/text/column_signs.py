@@ -120,7 +120,7 @@ def header_sign(rows: Sequence[list[str]], line: int) -> RowSign | None:
             return None
     shown = ", ".join(f"`{shortened(name)}`" for name in names[:5])
     return RowSign(
-        problem=f"the row names the columns ({shown}) and is not a token",
+        problem=f"the row names the columns ({shown}) and is not data",
         hint=f"delete it: `sed '{line}d' FILE > NEW_FILE`",
     )
 

@@ -116,6 +116,21 @@ def test_data_without_a_valid_example_say_what_is_wrong_with_the_first() -> None
     with pytest.raises(InputError, match=r"a\.tsv, line 1: ") as caught:
         read_data_file(load_task("classification"), "a.tsv")
     assert "`iconv -f CP1252 -t UTF-8 FILE > NEW_FILE`" in caught.value.hint
+    Path("a.tsv").write_bytes("1\tA cafe\n".encode("utf-16"))
+    with pytest.raises(InputError, match=r"a\.tsv, line 1: 0xFF") as caught:
+        read_data_file(load_task("classification"), "a.tsv")
+    assert "`-f UTF-16`" in caught.value.hint
+
+
+@pytest.mark.parametrize("header", ["label\ttext", "sentence\tlabel", "Gold Label\tSentence"])
+def test_a_row_of_column_names_is_no_example(header: str) -> None:
+    task = load_task("classification")
+    Path("a.tsv").write_text(f"{header}\npos\tgood day\nneg\tbad day\n")
+    with pytest.raises(InputError, match=r"a\.tsv, line 1: the row names the columns") as caught:
+        task.collect_labels(read_data_file(task, "a.tsv"))
+    assert "`sed '1d' FILE > NEW_FILE`" in caught.value.hint
+    Path("a.tsv").write_text("pos\ttext\npos\tgood day\nneg\tbad day\n")
+    assert task.collect_labels(read_data_file(task, "a.tsv")) == ["neg", "pos"]
 
 
 @pytest.mark.parametrize(

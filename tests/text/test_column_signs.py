@@ -206,7 +206,7 @@ def test_at_most_five_names_of_columns_are_shown(tmp_path: Path) -> None:
     content = f"{' '.join(CONLLU_COLUMNS)}\n{'x ' * len(CONLLU_COLUMNS)}\n"
     error = refused(write(tmp_path / "a.conll", content))
     shown = "`id`, `form`, `lemma`, `upos`, `xpos`"
-    problem = f"the row names the columns ({shown}) and is not a token"
+    problem = f"the row names the columns ({shown}) and is not data"
     assert error.message == f"{tmp_path / 'a.conll'}, line 1: {problem}"
 
 
