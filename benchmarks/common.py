@@ -37,9 +37,22 @@ class Cost(NamedTuple):
     cpu: float
     peak: float
 
+    def as_json(self) -> dict[str, float]:
+        """The figures for a record, each name with its unit."""
+        return {"wall_s": self.wall, "cpu_s": self.cpu, "peak_mb": self.peak}
+
 
 def parse_arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """The arguments of a script; `more` are those after `--`, for the `elmo` command."""
+    """The arguments of a script, among them `--json`, which all scripts have.
+
+    `more` are those after `--`, for the `elmo` command.
+    """
+    parser.add_argument(
+        "--json",
+        type=Path,
+        metavar="FILE",
+        help="write every measurement to this file, with the machine, the versions and the date",
+    )
     words = sys.argv[1:]
     n_own = words.index("--") if "--" in words else len(words)
     more = words[n_own + 1 :]

@@ -1,6 +1,7 @@
 """Compare `elmo embed --ray` on this machine with one process.
 
     python -m benchmarks.speed.cluster TEXT… [-m MODEL | --size small] [--tokens N] [--rounds 2]
+        [--json FILE]
 
 TEXT is a tokenized text, one sentence per line, plain or compressed (.gz, .xz); it is read as often
 as necessary. Outputs are written to $TMPDIR: 3 kB per token with the bundled model. Printed are
@@ -19,7 +20,16 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.common import ELMO, SIZES, model_path, run_timed, table, write_text
+from benchmarks.common import (
+    ELMO,
+    SIZES,
+    model_path,
+    parse_arguments,
+    run_timed,
+    table,
+    write_text,
+)
+from benchmarks.record import Record, describe_text
 
 WORKERS = 2
 ALONE = "one process, 2 threads"
@@ -37,13 +47,14 @@ def main() -> None:
     parser.add_argument("--size", choices=SIZES, help="a model of this size with random weights")
     parser.add_argument("--tokens", type=int, default=1_200_000, help="[default: 1200000]")
     parser.add_argument("--rounds", type=int, default=2, help="[default: 2]")
-    given = parser.parse_args()
+    given = parse_arguments(parser)
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    record = Record(given.json, "benchmarks.speed.cluster")
     with tempfile.TemporaryDirectory() as name:
-        print(side_by_side(given, Path(name)))
+        print(side_by_side(given, Path(name), record))
 
 
-def side_by_side(given: argparse.Namespace, folder: Path) -> str:
+def side_by_side(given: argparse.Namespace, folder: Path, record: Record) -> str:
     """The table of one process and of a cluster, run in turns."""
     text = folder / "text.txt"
     line = folder / "line.txt"
@@ -52,11 +63,14 @@ def side_by_side(given: argparse.Namespace, folder: Path) -> str:
     n_tokens = write_text(given.texts, given.tokens, text)
     line.write_text("One line .\n", encoding="utf-8")
     starts_s = {kind: embed(line, model, words, folder) for kind, words in OPTIONS.items()}
+    text_s: dict[str, list[float]] = {kind: [] for kind in OPTIONS}
     rates: dict[str, list[float]] = {kind: [] for kind in OPTIONS}
     for _ in range(given.rounds):
         for kind, words in OPTIONS.items():
-            seconds = embed(text, model, words, folder) - starts_s[kind]
-            rates[kind].append(n_tokens / seconds)
+            seconds = embed(text, model, words, folder)
+            text_s[kind].append(seconds)
+            rates[kind].append(n_tokens / (seconds - starts_s[kind]))
+    record.add(model=name, text=describe_text(text), one_sentence_s=starts_s, text_s=text_s)
     header = [name, "start and end, s"]
     header += [f"tokens/s, run {number + 1}" for number in range(given.rounds)]
     rows = []

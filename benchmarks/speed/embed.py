@@ -1,13 +1,15 @@
 """Measure how fast `elmo embed` is on this machine, and what a lower precision brings and costs.
 
     python -m benchmarks.speed.embed TEXT… [--size small] [--size original] [-m elmo-en]
-        [--precision bf16] [--precision int8] [--device cuda] [--tokens N] [-- ARG…]
+        [--precision bf16] [--precision int8] [--device cuda] [--tokens N] [--rounds N]
+        [--json FILE] [-- ARG…]
 
 TEXT is a tokenized text, one sentence per line, plain or compressed (.gz, .xz). Models of a size
 have random weights: speed does not depend on their values. The error of a lower precision does,
 hence -m. The rate of large matrix products is measured before and after, because only ratios to it
 can be compared between machines. Arguments after `--` go to the measured `elmo embed` command
 (`-- --layout flat --dtype float16`), whose output is written to memory if there is such a disk.
+With `--rounds`, everything is measured as often, and the medians are printed.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +39,7 @@ from benchmarks.common import (
     table,
     write_text,
 )
+from benchmarks.record import Record, describe_text
 from elmo_cli import BiLM, Embedder, load, read_sentences
 
 _COMPARED = 300  # sentences that precisions are compared on
@@ -48,14 +53,20 @@ def main() -> None:
     parser.add_argument("--precision", action="append", choices=("bf16", "int8"), default=[])
     parser.add_argument("--device", default="cpu", help="cpu or cuda  [default: cpu]")
     parser.add_argument("--tokens", type=int, metavar="N", help="length of the text in tokens")
+    parser.add_argument("--rounds", type=int, default=1, metavar="N", help="[default: 1]")
     parser.add_argument("--folder", default=MEMORY, help="for the output  [default: /dev/shm]")
     given = parse_arguments(parser)
+    record = Record(given.json, "benchmarks.speed.embed")
     models = given.size + given.model
     for name, text in itertools.product(models or ["small"], given.texts):
         with tempfile.TemporaryDirectory(dir=given.folder) as folder:
             run = Run(name, text, Path(folder), given)
-            figures = {**run.command(), **run.computing()}
-        rows = [[figure, f"{value:,.2f}"] for figure, value in figures.items()]
+            facts = {"model": name, "text": {"name": text, **describe_text(run.text)}}
+            # The commands come first: this process does not hold a model yet.
+            facts["commands"] = [run.command() for _ in range(given.rounds)]
+            facts["computing"] = [run.computing() for _ in range(given.rounds)]
+            record.add(**facts)
+        rows = [[figure, f"{value:,.2f}"] for figure, value in figures_of(facts).items()]
         print(f"{text}, {run.n_tokens:,} tokens, {torch.get_num_threads()} threads")
         print(table([name, ""], rows) + "\n")
 
@@ -74,17 +85,13 @@ class Run:
         self.sentences = [list(sentence.tokens) for sentence in read_sentences(str(self.text))]
         self.n_tokens = sum(len(tokens) for tokens in self.sentences)
 
-    def command(self) -> dict[str, float]:
-        """Measure the whole command, before this process holds a model itself."""
+    def command(self) -> dict[str, Any]:
+        """Measure the whole command, and three times that of one sentence."""
         line = self.folder / "line.txt"
         line.write_text(" ".join(self.sentences[0]) + "\n", encoding="utf-8")
-        start_s = min(self.embed(line).wall for _ in range(3))
-        cost = self.embed(self.text)
         return {
-            "elmo embed, tokens/s": self.n_tokens / cost.wall,
-            "elmo embed, processor time, s": cost.cpu,
-            "elmo embed, peak memory, MB": cost.peak,
-            "elmo embed of one sentence, s": start_s,
+            "one_sentence": [self.embed(line).as_json() for _ in range(3)],
+            "text": self.embed(self.text).as_json(),
         }
 
     def embed(self, text: Path) -> Cost:
@@ -94,25 +101,20 @@ class Run:
         output.unlink()
         return cost
 
-    def computing(self) -> dict[str, float]:
+    def computing(self) -> dict[str, Any]:
         """Measure an `Embedder` alone: no start, no reading, no writing."""
         bilm = load(self.model)
-        rate_before = product_rate(self.device)
-        seconds = self.stream_seconds(bilm, layers="all")
-        types_s = self.stream_seconds(bilm, layers="0")
-        figures = {
-            "computing alone, tokens/s": self.n_tokens / seconds,
-            "computing alone, time for types (layer 0), %": 100 * types_s / seconds,
-            "products of 2048 × 2048 (8192 on a GPU), GFLOP/s, before": rate_before,
-            "the same, after": product_rate(self.device),
+        before = product_rates(self.device)
+        facts: dict[str, Any] = {
+            "float32_s": self.stream_seconds(bilm, layers="all"),
+            "float32_types_s": self.stream_seconds(bilm, layers="0"),
+            "product_gflops_before": before,
+            "product_gflops_after": product_rates(self.device),
         }
         for precision in self.precisions:
-            lower_s = self.stream_seconds(bilm, precision=precision)
-            figures[f"{precision}, computing alone, tokens/s"] = self.n_tokens / lower_s
-            figures[f"{precision}, times as fast as float32"] = seconds / lower_s
-            for layer, error in enumerate(self.errors(bilm, precision)):
-                figures[f"{precision}, error of layer {layer}, 99th percentile, %"] = error
-        return figures
+            facts[f"{precision}_s"] = self.stream_seconds(bilm, precision=precision)
+            facts[f"{precision}_errors"] = self.errors(bilm, precision)
+        return facts
 
     def embedder(self, bilm: BiLM, **settings: str) -> Embedder:
         embedder = Embedder(bilm, device=self.device, **settings)  # type: ignore[arg-type]
@@ -147,13 +149,52 @@ def timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - start_s
 
 
-def product_rate(device: str) -> float:
-    """GFLOP/s of a float32 product of two large square matrices, the best of 20."""
+def product_rates(device: str) -> list[float]:
+    """GFLOP/s of 20 float32 products of two large square matrices."""
     side = 2048 if device == "cpu" else 8192
     matrix = torch.randn(side, side, device=device)
     n_operations = 2 * side**3
-    seconds = min(timed(lambda: matrix @ matrix) for _ in range(20))
-    return n_operations / seconds / 1e9
+    rates = []
+    for _ in range(20):
+        seconds = timed(lambda: matrix @ matrix)
+        rates.append(n_operations / seconds / 1e9)
+    return rates
+
+
+def figures_of(facts: dict[str, Any]) -> dict[str, float]:
+    """The figures of a measurement in words: medians of its rounds."""
+    n_tokens = facts["text"]["tokens"]
+    commands = facts["commands"]
+    computing = facts["computing"]
+    seconds = median_of(computing, "float32_s")
+    types_s = median_of(computing, "float32_types_s")
+    figures = {
+        "elmo embed, tokens/s": n_tokens / median(run["text"]["wall_s"] for run in commands),
+        "elmo embed, processor time, s": median(run["text"]["cpu_s"] for run in commands),
+        "elmo embed, peak memory, MB": median(run["text"]["peak_mb"] for run in commands),
+        "elmo embed of one sentence, s": median(
+            min(cost["wall_s"] for cost in run["one_sentence"]) for run in commands
+        ),
+        "computing alone, tokens/s": n_tokens / seconds,
+        "computing alone, time for types (layer 0), %": 100 * types_s / seconds,
+        "products of 2048 × 2048 (8192 on a GPU), GFLOP/s, before": median(
+            max(run["product_gflops_before"]) for run in computing
+        ),
+        "the same, after": median(max(run["product_gflops_after"]) for run in computing),
+    }
+    for precision in ("bf16", "int8"):
+        if f"{precision}_s" not in computing[0]:
+            continue
+        lower_s = median_of(computing, f"{precision}_s")
+        figures[f"{precision}, computing alone, tokens/s"] = n_tokens / lower_s
+        figures[f"{precision}, times as fast as float32"] = seconds / lower_s
+        for layer, error in enumerate(computing[0][f"{precision}_errors"]):
+            figures[f"{precision}, error of layer {layer}, 99th percentile, %"] = error
+    return figures
+
+
+def median_of(runs: list[dict[str, Any]], name: str) -> float:
+    return median(run[name] for run in runs)
 
 
 if __name__ == "__main__":

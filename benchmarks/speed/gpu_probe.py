@@ -1,6 +1,7 @@
 """Measure how long each part of embedding takes on a GPU, and what larger blocks would gain.
 
     PYTHONPATH=CHECKOUT python CHECKOUT/benchmarks/speed/gpu_probe.py TEXT MODEL [DEVICE] [N]
+        [--json FILE]
 
     TEXT    tokenized, one sentence per line
     MODEL   a name or a folder
@@ -18,7 +19,7 @@ the GPU.
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -28,6 +29,8 @@ START_S = time.perf_counter()
 import torch  # noqa: E402
 
 IMPORT_S = time.perf_counter() - START_S
+from benchmarks.common import parse_arguments  # noqa: E402
+from benchmarks.record import Record  # noqa: E402
 from elmo_cli import Embedder, load, read_sentences  # noqa: E402
 from elmo_cli.embed import blocks, embedder  # noqa: E402
 from elmo_cli.engine import engines, graphs, lstm, runtime  # noqa: E402
@@ -97,8 +100,8 @@ def measure(
     n_sentences: int,
     n_rows: int,
     precision: str,
-) -> None:
-    """Print the speed with blocks of `n_sentences` and batches of `n_rows`."""
+) -> dict[str, Any]:
+    """Print and return the speed with blocks of `n_sentences` and batches of `n_rows`."""
     blocks.SENTENCES = n_sentences
     blocks.TOKENS = TOKENS_OF_SENTENCE * n_sentences
     graphs._MAX_ROWS = n_rows
@@ -126,6 +129,15 @@ def measure(
     speed = f"{n_tokens / best['s']:,.0f} tokens/s"
     print(f"{precision} blocks {n_sentences} rows {n_rows}: {speed};", end="")
     print(f" us/token {us}; three runs {all_s} s; model {model_s:.1f} s; {peak} MB", flush=True)
+    return {
+        "block_sentences": n_sentences,
+        "batch_rows": n_rows,
+        "precision": precision,
+        "tokens": n_tokens,
+        "runs": runs,
+        "model_s": model_s,
+        "peak_mb": peak,
+    }
 
 
 def product_rate(n_rows: int, device: str, kind: str) -> float:
@@ -145,16 +157,25 @@ def product_rate(n_rows: int, device: str, kind: str) -> float:
     return 2 * n_rows * 1024 * 16384 / product_s / 1e12
 
 
-def main(text: str, model: str, device: str = "cuda", limit: str = "16000") -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("text")
+    parser.add_argument("model")
+    parser.add_argument("device", nargs="?", default="cuda")
+    parser.add_argument("n_sentences", nargs="?", type=int, default=16000)
+    given = parse_arguments(parser)
+    device = given.device
+    record = Record(given.json, "benchmarks.speed.gpu_probe")
     start_s = time.perf_counter()
     torch.zeros(1, device=device)
     first_s = time.perf_counter() - start_s
     print(f"import torch {IMPORT_S:.2f} s, first use of {device} {first_s:.2f} s")
     instrument()
-    sentences = list(islice(read_sentences(text), int(limit)))
+    sentences = list(islice(read_sentences(given.text), given.n_sentences))
     is_trial = device == "cpu" and len(sentences) <= 2000
     for n_sentences, n_rows, precision in SIZES[:1] if is_trial else SIZES:
-        measure(model, device, sentences, n_sentences, n_rows, precision)
+        facts = measure(given.model, device, sentences, n_sentences, n_rows, precision)
+        record.add(**facts)
     kinds = ("f32",) if device == "cpu" else ("f32", "tf32", "bf16")
     for n_rows in (200,) if device == "cpu" else (200, 500, 1024, 2048):
         rates = [f"{kind} {product_rate(n_rows, device, kind):.1f}" for kind in kinds]
@@ -169,4 +190,4 @@ def main(text: str, model: str, device: str = "cuda", limit: str = "16000") -> N
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:]) if 3 <= len(sys.argv) <= 5 else sys.exit(__doc__)
+    main()

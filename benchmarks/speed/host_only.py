@@ -4,6 +4,7 @@
 
     --dim N                dimension of the vectors  [default: that of the model]
     --profile main|writer  also list the functions of a thread that took longest (slows it down)
+    --json FILE            write the figures to a file, with the machine and the versions
     --touch-mb N           first touch and free as much memory, as the output needs  [default: 0]
 
 In the command, `forward` only lays out the batch in both directions and returns values that are
@@ -41,6 +42,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from benchmarks.common import parse_arguments
+from benchmarks.record import Record
 from elmo_cli.__main__ import command
 from elmo_cli.embed import embedder as embedder_module
 from elmo_cli.embed.embed_run import EmbedRun
@@ -172,7 +175,8 @@ def main() -> None:
     parser.add_argument("--profile", choices=WORK)
     parser.add_argument("--touch-mb", type=int, default=0)
     parser.add_argument("command", nargs=argparse.REMAINDER)
-    given = parser.parse_args()
+    given = parse_arguments(parser)
+    record = Record(given.json, "benchmarks.speed.host_only")
     sys.argv = ["elmo", *given.command]
     stopwatch = Stopwatch()
     profile = cProfile.Profile(time.thread_time)
@@ -197,7 +201,17 @@ def main() -> None:
         n_before = written_bytes()
         done = stopwatch.timed("all", work["main"])(run, blocks)
         process_s = time.process_time() - start_s
-        report(stopwatch, done, process_s, written_bytes() - n_before)
+        n_written = written_bytes() - n_before
+        report(stopwatch, done, process_s, n_written)
+        record.add(
+            tokens=done.tokens,
+            sentences=done.sentences,
+            process_s=process_s,
+            cpu_s=stopwatch.cpu_s,
+            wall_s=stopwatch.wall_s,
+            written_bytes=n_written,
+            file_bytes=done.bytes,
+        )
         if given.profile:
             pstats.Stats(profile, stream=sys.stderr).sort_stats("tottime").print_stats(40)
         return done

@@ -2,7 +2,7 @@
 
     python benchmarks/speed/paired.py OLD NEW --text FILE [--layout flat] [--pairs 7] [-- ARG…]
     python benchmarks/speed/paired.py OLD NEW --command pretrain --text FILE [--max-steps 20]
-    python benchmarks/speed/paired.py OLD NEW --command help
+    python benchmarks/speed/paired.py OLD NEW --command help [--json FILE]
 
 OLD and NEW are folders with a checkout, or git revisions, which are checked out into temporary
 worktrees. Arguments after `--` go to the command of both. The options that the script itself passes
@@ -40,6 +40,7 @@ from benchmarks.common import (
     parse_arguments,
     run_timed,
 )
+from benchmarks.record import Record
 
 _ROWS = 4096  # compared at once
 _FIGURES = {"wall": "s", "cpu": "s", "peak": "MB"}  # of a Cost, with their units
@@ -130,9 +131,10 @@ def main() -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=given.output_dir)))
         old = Side(stack.enter_context(checkout(given.old)), folder / "old")
         new = Side(stack.enter_context(checkout(given.new)), folder / "new")
+        record = Record(given.json, "benchmarks.speed.paired")
         is_equal = True
         for command in commands(given, folder):
-            is_equal &= compare(command, old, new, given.pairs)
+            is_equal &= compare(command, old, new, given.pairs, record)
     sys.exit(0 if is_equal else 1)
 
 
@@ -207,8 +209,8 @@ def checkout(name: str) -> Iterator[Path]:
             subprocess.run([*git, "remove", "--force", str(path)], check=True)
 
 
-def compare(command: TimedCommand, old: Side, new: Side, n_pairs: int) -> bool:
-    """Run the pairs of a command and print their ratios; whether both outputs are equal."""
+def compare(command: TimedCommand, old: Side, new: Side, n_pairs: int, record: Record) -> bool:
+    """Run the pairs of a command, print and record them; whether both outputs are equal."""
     print(f"elmo {' '.join(command.words(Path('OUT')))}")
     old.run(command)  # not measured: it fills the caches, and its output is compared
     new.run(command)
@@ -234,6 +236,12 @@ def compare(command: TimedCommand, old: Side, new: Side, n_pairs: int) -> bool:
         print(f"  pair {number + 1} ({first} first): {figures}", flush=True)
     for name in _FIGURES:
         print(f"  {name}: {ratio_figures(old_costs, new_costs, name)}")
+    record.add(
+        command=f"elmo {' '.join(command.words(Path('OUT')))}",
+        difference=difference,
+        old=[cost.as_json() for cost in old_costs],
+        new=[cost.as_json() for cost in new_costs],
+    )
     return not difference
 
 

@@ -1,6 +1,6 @@
 """Compare `elmo embed` with a plain PyTorch loop over the same weights, run in turns.
 
-    python -m benchmarks.speed.plain_loop --text FILE [--size small] [--size original] [--pairs 5]
+    python -m benchmarks.speed.plain_loop --text FILE [--size small] [--pairs 5] [--json FILE]
 
 The loop is what one would write without elmo: sentences sorted by length, batches of 64, every
 token through the character CNN, one LSTM step after the other, one data set per sentence. Its time
@@ -26,7 +26,16 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv1d
 
-from benchmarks.common import ELMO, MEMORY, SIZES, model_path, run_timed, write_text
+from benchmarks.common import (
+    ELMO,
+    MEMORY,
+    SIZES,
+    model_path,
+    parse_arguments,
+    run_timed,
+    write_text,
+)
+from benchmarks.record import Record, describe_text
 
 BATCH = 64
 CLIP = 3
@@ -181,8 +190,8 @@ def largest_difference(loop: Path, ours: Path) -> float:
     return largest
 
 
-def compare(size: str, given: argparse.Namespace, folder: Path) -> None:
-    """Run the pairs of one size, and print their ratios."""
+def compare(size: str, given: argparse.Namespace, folder: Path, record: Record) -> None:
+    """Run the pairs of one size, and print and record their ratios."""
     model = model_path(size, folder)
     text = folder / "text.txt"
     n_tokens = write_text([str(given.text)], None, text)
@@ -191,18 +200,27 @@ def compare(size: str, given: argparse.Namespace, folder: Path) -> None:
     command = [*ELMO, "embed", text, "-o", ours, "-f", "-q", "-m", model]
     command += ["--threads", given.threads]
     ratios: list[float] = []
+    pairs = []
     print(f"{size}: {n_tokens:,} tokens, {given.threads} threads")
     for number in range(given.pairs):
         # A process of its own, whose threads and memory nobody has used before.
         with multiprocessing.get_context("spawn").Pool(1) as pool:
             plain = pool.apply(run_loop, (model, text, LOOP_TOKENS, given.threads, loop))
-        rate = n_tokens / run_timed(command).wall
+        cost = run_timed(command)
+        rate = n_tokens / cost.wall
         ratio = rate / plain
         ratios.append(ratio)
+        pairs.append({"loop_tokens_per_s": plain, "embed": cost.as_json()})
         print(f"  elmo embed {rate:,.0f}, plain loop {plain:,.0f} tokens/s: {ratio:.2f}")
         if number == 0 and largest_difference(loop, ours) > 1e-3:
             raise SystemExit("the plain loop and elmo compute different vectors")
     print(f"  median {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
+    record.add(
+        model=size,
+        text={"name": str(given.text), **describe_text(text)},
+        threads=given.threads,
+        pairs=pairs,
+    )
 
 
 def main() -> None:
@@ -211,10 +229,11 @@ def main() -> None:
     parser.add_argument("--size", action="append", choices=SIZES, help="[default: small, original]")
     parser.add_argument("--pairs", type=int, default=5, metavar="N", help="[default: 5]")
     parser.add_argument("--threads", type=int, default=2, metavar="N", help="[default: 2]")
-    given = parser.parse_args()
+    given = parse_arguments(parser)
+    record = Record(given.json, "benchmarks.speed.plain_loop")
     for size in given.size or ["small", "original"]:
         with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-            compare(size, given, Path(folder))
+            compare(size, given, Path(folder), record)
 
 
 if __name__ == "__main__":

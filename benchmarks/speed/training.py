@@ -1,6 +1,6 @@
 """Measure how fast `elmo pretrain` trains on this machine.
 
-    python -m benchmarks.speed.training TEXT… [--size small] [--steps 50] [-- ARG…]
+    python -m benchmarks.speed.training TEXT… [--size small] [--steps 50] [--json FILE] [-- ARG…]
 
 TEXT is a tokenized text, one sentence per line, plain or compressed (.gz, .xz). A new biLM of a
 published size is trained on it, once with few steps and once with `--steps` more of them: the
@@ -25,6 +25,7 @@ from benchmarks.common import (
     run_timed,
     table,
 )
+from benchmarks.record import Record
 
 FEW = 3  # steps of the first run
 BPTT = 20
@@ -37,6 +38,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=50, metavar="N", help="[default: 50]")
     parser.add_argument("--batch-size", type=int, default=32, metavar="N", help="[default: 32]")
     given = parse_arguments(parser)
+    record = Record(given.json, "benchmarks.speed.training")
     rows = []
     for size in given.size or ["small"]:
         few = pretrain(given, size, FEW)
@@ -45,6 +47,13 @@ def main() -> None:
         rate = n_tokens / (many.wall - few.wall)
         cpu_s = (many.cpu - few.cpu) / given.steps
         rows.append([size, f"{rate:,.0f}", f"{cpu_s:.3f}", f"{few.wall:.1f}", f"{many.peak:,.0f}"])
+        record.add(
+            model=size,
+            steps=given.steps,
+            tokens=n_tokens,
+            few_steps=few.as_json(),
+            many_steps=many.as_json(),
+        )
     header = ["", "tokens/s", "processor time per step, s", f"run of {FEW} steps, s", "peak, MB"]
     print(table(header, rows))
 

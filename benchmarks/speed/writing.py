@@ -1,6 +1,6 @@
 """Measure how fast embeddings files are written and read, without a model.
 
-    python -m benchmarks.speed.writing [--folder DIR] [--sentences N] [--dim D]
+    python -m benchmarks.speed.writing [--folder DIR] [--sentences N] [--dim D] [--json FILE]
 
 Sentences of 20 tokens in three layers of random values, in blocks that are committed to the disk
 one by one, as `elmo embed` writes them. A plain file of the same bytes shows what the disk can do.
@@ -19,12 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common import table
+from benchmarks.common import parse_arguments, table
+from benchmarks.record import Record
 from elmo_cli import Sentence, open_embeddings
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.store.writer import EmbeddingsWriter
 
 N_TOKENS = 20  # of a sentence
+N_LAYERS = 3
 BLOCK = 1000  # sentences
 KINDS = [("flat", "float32"), ("flat", "float16"), ("flat", "int8"), ("allennlp", "float32")]
 HEADER = ["", "written, MB of float32/s", "sentences/s", "bytes per value", "read, MB of float32/s"]
@@ -35,38 +37,55 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="on the disk to measure  [default: /tmp's]")
     parser.add_argument("--sentences", type=int, default=8000, metavar="N", help="[default: 8000]")
     parser.add_argument("--dim", type=int, default=1024, metavar="D", help="[default: 1024]")
-    given = parser.parse_args()
+    given = parse_arguments(parser)
+    record = Record(given.json, "benchmarks.speed.writing")
     n_blocks = -(-given.sentences // BLOCK)
-    values = np.random.default_rng(1).standard_normal((3, BLOCK * N_TOKENS, given.dim), np.float32)
+    values = np.random.default_rng(1).standard_normal(
+        (N_LAYERS, BLOCK * N_TOKENS, given.dim), np.float32
+    )
     with tempfile.TemporaryDirectory(dir=given.folder) as name:
-        rows = measure(Path(name) / "out.hdf5", values, n_blocks)
-    print(f"{n_blocks * BLOCK:,} sentences of {N_TOKENS} tokens, {given.dim} dimensions")
-    print(table(HEADER, rows))
-
-
-def measure(path: Path, values: Any, n_blocks: int) -> list[list[str]]:
-    """A row of figures for a plain file, and for every kind of embeddings file."""
-    n_bytes = n_blocks * values.nbytes
+        files = measure(Path(name) / "out.hdf5", values, n_blocks)
     n_sentences = n_blocks * BLOCK
-    n_values = n_bytes / 4
+    facts = {"sentences": n_sentences, "dim": given.dim, "files": files}
+    record.add(**facts)
+    print(f"{n_sentences:,} sentences of {N_TOKENS} tokens, {given.dim} dimensions")
+    print(table(HEADER, rows_of(facts)))
 
-    def row(name: str, write_it: Callable[[], None], read_it: Callable[[], object]) -> list[str]:
+
+def measure(path: Path, values: Any, n_blocks: int) -> list[dict[str, Any]]:
+    """What a plain file takes, and every kind of embeddings file."""
+
+    def cost(
+        name: str, write_it: Callable[[], None], read_it: Callable[[], object]
+    ) -> dict[str, Any]:
         written_s = timed(write_it)
         size = path.stat().st_size
         read_s = timed(read_it)
         path.unlink()
-        return [
-            name,
-            f"{n_bytes / written_s / 1e6:,.0f}",
-            f"{n_sentences / written_s:,.0f}",
-            f"{size / n_values:.2f}",
-            f"{n_bytes / read_s / 1e6:,.0f}",
-        ]
+        return {"file": name, "written_s": written_s, "read_s": read_s, "bytes": size}
 
-    rows = [row("a plain file", partial(write_plain, path, values, n_blocks), path.read_bytes)]
+    costs = [cost("a plain file", partial(write_plain, path, values, n_blocks), path.read_bytes)]
     for layout, dtype in KINDS:
         write_it = partial(write, path, FileSpec(layout=layout, dtype=dtype), values, n_blocks)
-        rows.append(row(f"{layout}, {dtype}", write_it, partial(read, path)))
+        costs.append(cost(f"{layout}, {dtype}", write_it, partial(read, path)))
+    return costs
+
+
+def rows_of(facts: dict[str, Any]) -> list[list[str]]:
+    """The rows of the table of a measurement, below `HEADER`."""
+    n_sentences = facts["sentences"]
+    n_values = n_sentences * N_TOKENS * N_LAYERS * facts["dim"]
+    n_megabytes = 4 * n_values / 1e6  # of float32
+    rows = []
+    for file in facts["files"]:
+        row = [
+            file["file"],
+            f"{n_megabytes / file['written_s']:,.0f}",
+            f"{n_sentences / file['written_s']:,.0f}",
+            f"{file['bytes'] / n_values:.2f}",
+            f"{n_megabytes / file['read_s']:,.0f}",
+        ]
+        rows.append(row)
     return rows
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from importlib import import_module
@@ -10,6 +11,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+import torch
 from command_line import made
 
 from benchmarks.common import Cost, run_timed
@@ -42,14 +44,19 @@ def test_script_prints_its_figures(name, tmp_path, monkeypatch, capsys):
 
     if name in ("embed", "training"):  # their commands need no process of their own
         monkeypatch.setattr(script, "run_timed", run_in_process)
-        monkeypatch.setattr(script, "product_rate", lambda _: 1.0, raising=False)
+        monkeypatch.setattr(script, "product_rates", lambda _: [1.0], raising=False)
     text = tmp_path / "text.txt"
     text.write_text(TEXT)
     monkeypatch.chdir(tmp_path)
-    arguments = [str(text) if word == "text.txt" else word for word in words]
+    arguments = ["--json", "record.json"]
+    arguments += [str(text) if word == "text.txt" else word for word in words]
     monkeypatch.setattr(sys, "argv", [name, *arguments])
     script.main()
     assert expected in capsys.readouterr().out
+    record = json.loads((tmp_path / "record.json").read_text())
+    assert record["command"].startswith(f"python -m benchmarks.speed.{name} --json record.json ")
+    assert record["torch"]["version"] == torch.__version__
+    assert len(record["measurements"]) == 1
 
 
 @pytest.mark.slow
@@ -64,7 +71,9 @@ def test_script_prints_its_figures(name, tmp_path, monkeypatch, capsys):
 def test_two_checkouts_are_timed_in_turns(words, is_compared, tmp_path, monkeypatch, capsys):
     text = tmp_path / "text.txt"
     text.write_text(TEXT)
-    arguments = [str(ROOT), str(ROOT), "--text", str(text), "--pairs", "2", *words]
+    record = tmp_path / "record.json"
+    arguments = [str(ROOT), str(ROOT), "--json", str(record)]
+    arguments += ["--text", str(text), "--pairs", "2", *words]
     monkeypatch.setattr(sys, "argv", ["paired", *arguments])
     with pytest.raises(SystemExit) as ended:
         paired.main()
@@ -77,6 +86,8 @@ def test_two_checkouts_are_timed_in_turns(words, is_compared, tmp_path, monkeypa
         assert re.search(
             rf"^  {name}: median NEW/OLD [\d.]+ \([\d.]+ to [\d.]+, 2 pairs\)$", printed, re.M
         )
+    for measurement in json.loads(record.read_text())["measurements"]:
+        assert len(measurement["old"]) == len(measurement["new"]) == 2
 
 
 def test_median_and_range_of_ratios():

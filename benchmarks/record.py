@@ -1,0 +1,94 @@
+"""The record of a measurement as JSON: what was run, when, where, and every single figure.
+
+`--json FILE` of the speed programs writes it, and `benchmarks.speed.report` prints tables from it.
+The fields are described in `benchmarks/speed/README.md`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from elmo_cli import read_sentences
+from elmo_cli.installation import describe_installation
+from elmo_cli.pretrained.load import ModelSource
+
+# Without the model, and without folders, which matter on one machine only.
+_RECORDED_FACTS = (
+    "system",
+    "processor",
+    "torch",
+    "packages",
+    "optional",
+    "hdf5",
+    "variables",
+)
+
+
+class Record:
+    """What one run of a program measured; the file is written after each measurement.
+
+    Args:
+        path: of the file; None writes nothing.
+        program: the module, such as `benchmarks.speed.embed`.
+        words: the arguments of the program; those of this process by default.
+    """
+
+    def __init__(self, path: Path | None, program: str, words: Sequence[str] | None = None) -> None:
+        self._path = path
+        if path is None:
+            return
+        arguments = sys.argv[1:] if words is None else words
+        self._facts: dict[str, Any] = {
+            "command": f"python -m {program} {shlex.join(arguments)}",
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "load_average": os.getloadavg()[0],
+            **_describe_software(),
+            "measurements": [],
+        }
+        self._write()  # a file that cannot be written is an error before minutes of measuring
+
+    def add(self, **figures: Any) -> None:
+        """Add a measurement, with values of JSON."""
+        if self._path is None:
+            return
+        self._facts["measurements"].append(figures)
+        self._write()
+
+    def _write(self) -> None:
+        assert self._path is not None
+        self._path.write_text(json.dumps(self._facts, indent=1) + "\n", encoding="utf-8")
+
+
+def _describe_software() -> dict[str, Any]:
+    """What `elmo info --json` says, but for the default model and for folders."""
+    facts = describe_installation(ModelSource())
+    return {
+        "elmo": {"version": facts["elmo"]["version"], "source": facts["elmo"]["source"]},
+        "python": facts["python"]["version"],
+        **{name: facts[name] for name in _RECORDED_FACTS},
+    }
+
+
+def describe_text(path: Path) -> dict[str, Any]:
+    """The digest and the sizes of a tokenized text."""
+    n_sentences = 0
+    n_tokens = 0
+    types: set[str] = set()
+    for sentence in read_sentences(str(path)):
+        n_sentences += 1
+        n_tokens += len(sentence.tokens)
+        types.update(sentence.tokens)
+    return {
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "sentences": n_sentences,
+        "tokens": n_tokens,
+        "types": len(types),
+    }
