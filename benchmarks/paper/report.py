@@ -26,7 +26,7 @@ from benchmarks.paper.cells import (
     cell_of,
     try_of,
 )
-from elmo_cli.plot.figure import write_figure
+from elmo_cli.plot.figure import color_of, new_figure, write_figure
 from elmo_cli.plot.layer_results import LayerWeights, draw_layer_weights
 
 # Peters et al. 2018, tables 1 to 3, in the order of TABLES; on SQuAD, SNLI, OntoNotes, CoNLL-2003.
@@ -196,43 +196,49 @@ def _row(*cells: str) -> str:
 
 def draw(results: Results, folder: Path) -> None:
     """Draw figures 1 and 2 as SVG."""
-    from matplotlib.figure import Figure
-
     folder.mkdir(parents=True, exist_ok=True)
     tasks, variants = FIGURE_1
-    figure = Figure(figsize=(8, 3.2), layout="constrained")
-    for axes, task in zip(figure.subplots(1, len(tasks)), tasks, strict=True):
-        for variant, style in zip(variants, ("o--", "s-"), strict=True):
-            percentages = []
-            means = []
-            deviations = []
-            for fraction in FRACTIONS:
-                scores = scores_of(results, "figure1", task, variant, fraction)
-                if len(scores) == len(SEEDS):
-                    percentages.append(100 * fraction)
-                    means.append(mean(scores))
-                    deviations.append(stdev(scores))
-            if percentages:
-                axes.errorbar(
-                    percentages,
-                    means,
-                    deviations,
-                    fmt=style,
-                    capsize=3,
-                    markersize=4,
-                    label=variant,
-                )
-        axes.set(xscale="log", title=task, xlabel="training data (%)", ylabel="test score")
-        ticks = [100 * fraction for fraction in FRACTIONS]
-        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-        axes.minorticks_off()
-        if axes.has_data():
-            axes.legend()
-    figure.savefig(folder / "figure1.svg")
+    with new_figure(7, 3.2) as figure:
+        for axes, task in zip(figure.subplots(1, len(tasks)), tasks, strict=True):
+            for number, variant in enumerate(variants):
+                _draw_scores(axes, results, task, variant, color_of(number), ("o--", "s-")[number])
+            axes.set(xscale="log", title=task, xlabel="training data (%)", ylabel="test score")
+            ticks = [100 * fraction for fraction in FRACTIONS]
+            axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+            axes.minorticks_off()
+            if axes.has_data():
+                axes.legend()
+    write_figure(figure, folder / "figure1.svg")
     mixes = []
     for task in TABLES["table1"][0]:
         mixes += _mixes(results, task)
     write_figure(draw_layer_weights(mixes), folder / "figure2.svg")
+
+
+def _draw_scores(
+    axes: Any, results: Results, task: str, variant: str, color: str, style: str
+) -> None:
+    """Draw the mean scores of a variant by the fraction of the training data."""
+    percentages = []
+    means = []
+    deviations = []
+    for fraction in FRACTIONS:
+        scores = scores_of(results, "figure1", task, variant, fraction)
+        if len(scores) == len(SEEDS):
+            percentages.append(100 * fraction)
+            means.append(mean(scores))
+            deviations.append(stdev(scores))
+    if percentages:
+        axes.errorbar(
+            percentages,
+            means,
+            deviations,
+            fmt=style,
+            color=color,
+            capsize=3,
+            markersize=4,
+            label=variant,
+        )
 
 
 def _mixes(results: Results, task: str) -> list[LayerWeights]:

@@ -158,6 +158,8 @@ def plot_senses(**values: Any) -> None:
     with plot_options.plot_warnings():
         write_tokens(tokens, chosen.output, chosen.clusters)
     console.note(f"{chosen.output}: {tokens.title}")
+    if tokens.note:
+        console.note(tokens.note)
     if chosen.labels is None:
         console.note(f"{CLUSTERS_NOTE}; --labels colors by groups of your own")
 

@@ -106,7 +106,7 @@ def draw_geometry(files: Sequence[PlottedGeometry]) -> InlineFigure:
     """
     layers = list(dict.fromkeys(layer for file in files for layer in file.layers))
     labels = _labels(files)
-    with new_figure(9.6, 6) as figure:
+    with new_figure(9, 6) as figure:
         panels = figure.subplots(2, _N_COLUMNS)
         for axes, (measure, title) in zip(panels.flat, _PANELS.items(), strict=True):
             for number, (file, label) in enumerate(zip(files, labels, strict=True)):

@@ -112,8 +112,8 @@ def draw_layer_weights(mixes: Sequence[LayerWeights]) -> InlineFigure:
             style: Any = {"left": left, "label": layer_name(layer), "color": color_of(layer)}
             bars: Any = axes.barh(rows, widths, 0.72, **style)
             text_color = _TEXT_COLORS[layer % len(_TEXT_COLORS)]
-            axes.bar_label(bars, texts, label_type="center", fontsize=8, color=text_color)
-        axes.set_yticks(rows, [as_label(mix.name, 40) for mix in mixes], fontsize=9)
+            axes.bar_label(bars, texts, label_type="center", fontsize=9, color=text_color)
+        axes.set_yticks(rows, [as_label(mix.name, 40) for mix in mixes])
         axes.invert_yaxis()
         axes.set(xlim=(0, 1), xlabel="softmax-normalized weight")
         figure.legend(ncols=4, loc="outside upper center")

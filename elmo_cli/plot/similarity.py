@@ -30,7 +30,7 @@ _MAX_HEIGHT = 9.0
 _MARGINS_WIDTH = 2.2  # of names and the color bar
 _MARGINS_HEIGHT = 1.0
 _TITLE_HEIGHT = 0.4  # of a panel
-_LARGEST_FONT = 8.0  # points, of a name
+_LARGEST_FONT = 10.0  # points, of a name
 _SMALLEST_FONT = 3.5
 _FONT_PER_CELL = 61.0  # points per inch: 72, less the space between lines
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 MAX_TOKENS = 500  # more occurrences of a word are thinned out; k-means and PCA stay fast
 _FIGURE_CONTEXTS = (3, 2, 1, 0)  # tokens on either side, the first that fit
 _MAX_TEXT = 42  # characters of a text next to a point
+_TEXT_FONT = 8.5  # points; a smaller one cannot be read where the figure is 7 inches wide
 _MAX_TITLE = 80  # characters
 _MAX_LABEL = MAX_NAME + 10  # characters of an entry in the legend: a name and a number
 
@@ -66,8 +68,8 @@ _TEXT_POSITIONS = (
     _TextPosition("right", -8, 4),
     _TextPosition("left", 8, -4),
     _TextPosition("right", -8, -4),
-    _TextPosition("center", 0, 9),
-    _TextPosition("center", 0, -9),
+    _TextPosition("center", 0, 11),
+    _TextPosition("center", 0, -11),
 )
 
 
@@ -79,6 +81,7 @@ class PlottedTokens(NamedTuple):
     vectors: Float32Array  # (token, dim)
     groups: list[str] | None = None  # the name of the group of each token; None: clusters
     n_queries: int = 0  # the first tokens, each a star among its neighbors
+    note: str = ""  # what may explain the positions of some points
 
 
 def read_word(
@@ -115,7 +118,22 @@ def read_word(
         if len(tokens) < len(occurrences):
             count += f" of {len(occurrences):,}"
         title = f"“{word}” in {Path(path).name}, layer {view.layer} ({count})"
-        return PlottedTokens(title, tokens, vectors, groups)
+        return PlottedTokens(title, tokens, vectors, groups, note=_spelling_note(tokens))
+
+
+def _spelling_note(tokens: Sequence[Occurrence]) -> str:
+    """Name the rarer spellings of a word, such as the capitalized one; "" if there is only one."""
+    counts = Counter(token.context(0)[1] for token in tokens)
+    (_, n_usual), *others = counts.most_common()
+    if not others:
+        return ""
+    spellings = ", ".join(plain(spelling) for spelling, _ in others)
+    n_others = len(tokens) - n_usual
+    verb = "is" if n_others == 1 else "are"
+    return (
+        f"{n_others} of {len(tokens):,} {verb} spelled {spellings}; "
+        "another spelling alone can set a point apart"
+    )
 
 
 def _thinned_out(occurrences: Sequence[Occurrence]) -> list[Occurrence]:
@@ -253,7 +271,7 @@ def draw_tokens(plotted: PlottedTokens, n_clusters: int | None = None) -> Inline
     """
     shown = _projection(plotted, n_clusters)
     points = shown.points
-    with new_figure(9, 6.5) as figure:
+    with new_figure(7, 5.4) as figure:
         axes = figure.subplots()
         for group in shown.groups:
             _draw_group(axes, group, points)
@@ -310,7 +328,9 @@ def _text(token: Occurrence) -> str:
 
 
 def _write_texts(axes: Axes, points: Float64Array, texts: Sequence[str], n_queries: int) -> int:
-    """Write texts next to points where they cover nothing; return their number.
+    """Write texts next to points where they cover nothing and are nearest to their own point.
+
+    Returns their number.
 
     Isolated points come first. The first `n_queries` points come before all others, and their texts
     are written even if they cover something.
@@ -331,12 +351,12 @@ def _write_texts(axes: Axes, points: Float64Array, texts: Sequence[str], n_queri
                 textcoords="offset points",
                 ha=position.alignment,
                 va="center",
-                fontsize=7,
+                fontsize=_TEXT_FONT,
                 color="#333333",
             )
             box = np.array(text.get_window_extent().padded(4, 0).extents)
             is_inside = frame.x0 <= box[0] and box[2] <= frame.x1  # its point is inside
-            is_free = is_inside and not _covers(box, covered)
+            is_free = is_inside and not _covers(box, covered) and _is_nearest(n, box, pixels)
             is_last_chance_of_query = n < n_queries and position == _TEXT_POSITIONS[-1]
             if is_free or is_last_chance_of_query:
                 covered = np.vstack([covered, box])
@@ -353,6 +373,13 @@ def _isolated_first(pixels: Float64Array) -> list[int]:
     nearest = np.sort(distances, 0)[:2][-1]  # the first is its own, 0; (point,)
     order: list[int] = np.argsort(-nearest, kind="stable").tolist()
     return order
+
+
+def _is_nearest(point: int, box: Float64Array, pixels: Float64Array) -> bool:
+    """Whether no point, (point, 2), is nearer to a box (left, bottom, right, top) than this one."""
+    outside = np.maximum(box[:2] - pixels, pixels - box[2:]).clip(min=0)  # (point, axis)
+    distances = np.hypot(*outside.T)
+    return bool(distances[point] <= distances.min())
 
 
 def _covers(box: Float64Array, others: Float64Array) -> bool:

@@ -199,7 +199,7 @@ def draw_training_curves(runs: Sequence[TrainingCurve]) -> InlineFigure:
         raise UsageError(problem, "plot them separately", where=names)
     panels = _panels(runs)
     end = _last_x(runs)
-    with new_figure(5.5 * len(panels), 4.4) as figure:
+    with new_figure(max(5.5, 4.2 * len(panels)), 3.8) as figure:
         from matplotlib.ticker import EngFormatter
 
         for number, panel in enumerate(panels, 1):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from command_line import elmo, made
 from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 
 from elmo_cli.analysis.labelled_vectors import LabelSettings
 from elmo_cli.analysis.query import Occurrence
@@ -175,6 +176,22 @@ def test_labels_of_a_file_that_is_keyed_by_sentences(
     assert read_word("a.hdf5", "play", None, ("a.conll", LabelSettings())).groups == ["NN", "VB"]
 
 
+def test_other_spellings_are_named(tmp_path: Path, tiny: Path) -> None:
+    """A capitalized word has other characters, and often a point of its own."""
+    text = tmp_path / "a.txt"
+    text.write_text("we play here\nPlay it again\nthey play it\nPLAY or play\n")
+    made("embed", text, "-o", tmp_path / "a.hdf5", "-m", tiny, "-q")
+    done = made("plot", "senses", tmp_path / "a.hdf5", "--word", "play", "-o", tmp_path / "a.html")
+    assert "2 of 5 are spelled Play, PLAY; another spelling alone can set a point apart" in done.err
+    assert read_word(tmp_path / "a.hdf5", "it", None).note == ""
+
+
+def distance(box: Bbox, pixel: np.ndarray) -> float:
+    """How far a point is from a box, 0 inside it."""
+    nearest = np.clip(pixel, (box.x0 - 4, box.y0), (box.x1 + 4, box.y1))  # as padded there
+    return float(np.hypot(*(pixel - nearest)))
+
+
 @pytest.mark.parametrize("n", [1, 5, 60])
 def test_texts_cover_neither_texts_nor_points(
     n: int, tmp_path: Path, figures: list[Figure]
@@ -195,11 +212,13 @@ def test_texts_cover_neither_texts_nor_points(
         assert not any(box.contains(*pixel) for pixel in axes.transData.transform(points))
         assert axes.bbox.x0 <= box.x0
         assert box.x1 <= axes.bbox.x1
+        own = axes.transData.transform(axes.texts[number].xy)
+        assert distance(box, own) <= min(distance(box, p) for p in axes.transData.transform(points))
     note = f"context is shown for {len(boxes)} of {n} points"
     assert (note in axes.get_xlabel()) == (len(boxes) < n)
 
 
-@pytest.mark.parametrize(("above", "y"), [([], 9), ([(0.5, 0.54)], -9)])
+@pytest.mark.parametrize(("above", "y"), [([], 11), ([(0.5, 0.54)], -11)])
 def test_a_point_between_others_has_its_text_above_or_below(above: list, y: int) -> None:
     axes = Figure().subplots()
     axes.set(xlim=(0, 1), ylim=(0, 1))
