@@ -11,10 +11,11 @@ import json
 import os
 import shlex
 import sys
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from elmo_cli import read_sentences
 from elmo_cli.installation import describe_installation
@@ -49,10 +50,12 @@ class Record:
         self._facts: dict[str, Any] = {
             "command": f"python -m {program} {shlex.join(arguments)}",
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "load_average": os.getloadavg()[0],
+            "other_load": None,
             **_describe_software(),
             "measurements": [],
         }
+        self._start_cpu_s = _cpu_seconds()
+        self._start_s = time.monotonic()
         self._write()  # a file that cannot be written is an error before minutes of measuring
 
     def add(self, **figures: Any) -> None:
@@ -60,11 +63,44 @@ class Record:
         if self._path is None:
             return
         self._facts["measurements"].append(figures)
+        self._facts["other_load"] = self._other_load()
         self._write()
+
+    def _other_load(self) -> float | None:
+        """The fraction of all CPUs that other processes have used since the start."""
+        if self._start_cpu_s is None:
+            return None
+        end_cpu_s = _cpu_seconds()
+        assert end_cpu_s is not None
+        n_cpu_seconds = (time.monotonic() - self._start_s) * (os.cpu_count() or 1)
+        others_s = (end_cpu_s.of_all - self._start_cpu_s.of_all) - (
+            end_cpu_s.own - self._start_cpu_s.own
+        )
+        return round(max(0.0, others_s / n_cpu_seconds), 3)
 
     def _write(self) -> None:
         assert self._path is not None
         self._path.write_text(json.dumps(self._facts, indent=1) + "\n", encoding="utf-8")
+
+
+class _CpuSeconds(NamedTuple):
+    """Seconds that CPUs have worked: for all processes, and for this one and its children."""
+
+    of_all: float
+    own: float
+
+
+def _cpu_seconds() -> _CpuSeconds | None:
+    """What Linux states in /proc/stat; None on other systems."""
+    try:
+        line = Path("/proc/stat").read_text("utf-8").splitlines()[0]
+    except OSError:
+        return None
+    _, user, nice, system, _idle, _iowait, irq, softirq, *_ = line.split()
+    n_ticks = sum(int(ticks) for ticks in (user, nice, system, irq, softirq))
+    times = os.times()
+    own_s = times.user + times.system + times.children_user + times.children_system
+    return _CpuSeconds(of_all=n_ticks / os.sysconf("SC_CLK_TCK"), own=own_s)
 
 
 def _describe_software() -> dict[str, Any]:

@@ -82,6 +82,9 @@ def _origin(records: Sequence[NamedRecord]) -> str:
     when = " to ".join(dict.fromkeys([days[0], days[-1]]))
     links = ", ".join(f"[{record.name}]({_LINK}/{record.name})" for record in records)
     lines = ["<!-- not run: takes minutes -->", "```sh", *commands, "```", ""]
+    loads = [record.facts["other_load"] for record in records]
+    if None not in loads:
+        links += f"; other processes used {min(loads):.0%} to {max(loads):.0%} of the CPUs"
     return "\n".join([*lines, f"Measured {when} {surroundings.pop()}", f"Raw data: {links}."])
 
 

@@ -57,6 +57,7 @@ def test_script_prints_its_figures(name, tmp_path, monkeypatch, capsys):
     assert record["command"].startswith(f"python -m benchmarks.speed.{name} --json record.json ")
     assert record["torch"]["version"] == torch.__version__
     assert len(record["measurements"]) == 1
+    assert 0 <= record["other_load"] <= 1
 
 
 @pytest.mark.slow
