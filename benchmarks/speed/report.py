@@ -18,7 +18,6 @@ from statistics import median
 from typing import Any
 
 from benchmarks.common import table
-from benchmarks.speed import writing
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 _LINK = "../benchmarks/results"  # from docs/benchmarks.md
@@ -84,7 +83,7 @@ def _origin(records: Sequence[NamedRecord]) -> str:
     lines = ["<!-- not run: takes minutes -->", "```sh", *commands, "```", ""]
     loads = [record.facts["other_load"] for record in records]
     if None not in loads:
-        links += f"; other processes used {min(loads):.0%} to {max(loads):.0%} of the CPUs"
+        links += f"; other processes used at most {max(loads):.1%} of the CPUs"
     return "\n".join([*lines, f"Measured {when} {surroundings.pop()}", f"Raw data: {links}."])
 
 
@@ -214,17 +213,11 @@ def training_table(measurements: Sequence[Json]) -> str:
     return table(header, sorted(rows, key=lambda row: row[0] == "original"))
 
 
-def writing_table(measurements: Sequence[Json]) -> str:
-    (measurement,) = measurements
-    return table(["file", *writing.HEADER[1:]], writing.rows_of(measurement))
-
-
 TABLES: dict[str, Callable[[Sequence[Json]], str]] = {
     "benchmarks.speed.embed": embed_table,
     "benchmarks.speed.plain_loop": plain_loop_table,
     "benchmarks.speed.peers": peers_table,
     "benchmarks.speed.training": training_table,
-    "benchmarks.speed.writing": writing_table,
 }
 
 

@@ -40,7 +40,7 @@ FOLDERS = "docs|elmo_cli|tests|examples|benchmarks|packaging|weights|\\.github|\
 FILE = re.compile(rf"(?<![\w/.-])(?:{FOLDERS})/[\w./-]*[\w/]")
 PAGE = re.compile(r"(?<![\w/.<-])(?:[\w-]+/)*[\w-]+\.md\b")
 # They stand for any name, or are in another repository.
-OTHER_FILES = {"elmo_cli/cli/NAME.py", "docs/reference/commands/NAME.md", "benchmarks/results/"}
+OTHER_FILES = {"elmo_cli/cli/NAME.py", "docs/reference/commands/NAME.md"}
 OTHER_FILES |= {"doc/table_format.md"}
 
 
