@@ -83,7 +83,7 @@ test-interop: EXTRAS = test,test-interop
 test-interop: install  ## run the programs that read the files of elmo or call it; installs them
 	$(INSTALL)
 	$(PIP_INSTALL) --no-deps neurox==1.0.9  # its loader needs nothing else; all of it would need transformers
-	$(IN_MEMORY) $(LARGE_PAGES) $(BIN)/python -m pytest -n 2 --dist loadfile -m interop tests/interop
+	$(IN_MEMORY) $(LARGE_PAGES) $(BIN)/python -m pytest -n 2 --dist loadfile -m interop tests/interop tests/house/test_examples_of_help.py
 
 test-ray: EXTRAS = ray,test
 test-ray: install  ## the tests of a cluster on this machine; installs Ray

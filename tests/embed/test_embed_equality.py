@@ -56,8 +56,8 @@ def threads():
     ("model", "n"),
     [
         ("odd", 25),
-        pytest.param("tiny", 10_000, marks=pytest.mark.slow),
-        pytest.param("odd", 10_000, marks=pytest.mark.slow),
+        pytest.param("tiny", 4_000, marks=pytest.mark.slow),
+        pytest.param("odd", 4_000, marks=pytest.mark.slow),
     ],
 )
 def test_whatever_stands_around_it(model, n, tmp_path, threads, request):

@@ -186,7 +186,14 @@ def shortened(line: str) -> str:
     return line
 
 
-@pytest.mark.parametrize("block", EXAMPLES, ids=lambda block: block.name)
+def marks_of(block: CodeBlock) -> list[pytest.MarkDecorator]:
+    """Parquet needs pyarrow, which `make test` does not install."""
+    return [pytest.mark.interop] if ".parquet" in block.code else []
+
+
+@pytest.mark.parametrize(
+    "block", [pytest.param(block, id=block.name, marks=marks_of(block)) for block in EXAMPLES]
+)
 def test_examples_of_the_help_run(
     block: CodeBlock, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
