@@ -34,7 +34,7 @@ _RECORDED_FACTS = (
 
 
 class Record:
-    """What one run of a program measured; the file is written after each measurement.
+    """What one run of a program has measured; the file is written after each measurement.
 
     Args:
         path: of the file; None writes nothing.
@@ -59,7 +59,7 @@ class Record:
         self._write()  # a file that cannot be written is an error before minutes of measuring
 
     def add(self, **figures: Any) -> None:
-        """Add a measurement, with values of JSON."""
+        """Add a measurement, whose figures are values of JSON, and write the file."""
         if self._path is None:
             return
         self._facts["measurements"].append(figures)
@@ -67,15 +67,15 @@ class Record:
         self._write()
 
     def _other_load(self) -> float | None:
-        """The fraction of all CPUs that other processes have used since the start."""
+        """The fraction of all CPUs that other processes have used since the start, or None."""
         if self._start_cpu_s is None:
             return None
         end_cpu_s = _cpu_seconds()
         assert end_cpu_s is not None
         n_cpu_seconds = (time.monotonic() - self._start_s) * (os.cpu_count() or 1)
-        others_s = (end_cpu_s.of_all - self._start_cpu_s.of_all) - (
-            end_cpu_s.own - self._start_cpu_s.own
-        )
+        all_s = end_cpu_s.of_all - self._start_cpu_s.of_all
+        own_s = end_cpu_s.own - self._start_cpu_s.own
+        others_s = all_s - own_s
         return round(max(0.0, others_s / n_cpu_seconds), 3)
 
     def _write(self) -> None:
@@ -91,7 +91,7 @@ class _CpuSeconds(NamedTuple):
 
 
 def _cpu_seconds() -> _CpuSeconds | None:
-    """What Linux states in /proc/stat; None on other systems."""
+    """The CPU seconds so far, which Linux states in /proc/stat; None on other systems."""
     try:
         line = Path("/proc/stat").read_text("utf-8").splitlines()[0]
     except OSError:
@@ -104,7 +104,7 @@ def _cpu_seconds() -> _CpuSeconds | None:
 
 
 def _describe_software() -> dict[str, Any]:
-    """What `elmo info --json` says, but for the default model and for folders."""
+    """What `elmo info --json` reports, without the default model and folders."""
     facts = describe_installation(ModelSource())
     return {
         "elmo": {"version": facts["elmo"]["version"], "source": facts["elmo"]["source"]},

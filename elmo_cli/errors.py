@@ -40,7 +40,7 @@ class ElmoError(Exception):
         where: the file, line or setting that is wrong; "" if there is no single one.
         parameters: settings that the hint says to change.
 
-    The texts of URLs lack user names, passwords and queries.
+    `without_secrets` removes user names, passwords and queries of URLs from all these texts.
     """
 
     exit_code = 1

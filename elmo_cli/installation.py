@@ -214,7 +214,7 @@ def _set_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _anonymous(text: str | Path) -> str:
-    """A text with paths in it, without the names of the user and of the machine, or passwords."""
+    """A text with paths and URLs, without passwords and the names of the user and the machine."""
     shown = without_secrets(str(text))
     with suppress(RuntimeError):  # no home folder is known
         home = re.escape(str(Path.home()))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 INTERRUPTED_HINT = "continue with `--resume` if the command has it; otherwise run the command again"
 CORRUPT_HINT = "the file is corrupt or was not written by a known program: get it again"
 _URL_START = r"([A-Za-z][\w+.-]+://?"  # one slash where it was taken for a path
-# All to the last `@`, since a key may contain `/` and `@`, or a name alone.
+# A name alone, or with a `:` everything up to the last `@`, since a key may contain `/` and `@`.
 _USER_OF_URL = re.compile(rf"{_URL_START})(?:\S*:\S*|[^\s/?#@]*)(?=@)")
 # What follows a `?`, without the quote or the punctuation after the URL.
 _QUERY_OF_URL = re.compile(rf"{_URL_START}[^\s?]*\?)\S+?(?=[`'\",;:.)]*(?:\s|$))")
@@ -58,7 +58,7 @@ def shorten_list(names: Sequence[str]) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """Return a text whose URLs have no user name, password or query."""
+    """Return a text with `***` for the user name, the password and the query of each URL."""
     if ":/" not in text:  # nearly always
         return text
     return _QUERY_OF_URL.sub(r"\1***", _USER_OF_URL.sub(r"\1***", text))

@@ -9,7 +9,7 @@ have random weights: speed does not depend on their values. The error of a lower
 hence -m. The rate of large matrix products is measured before and after, because only ratios to it
 can be compared between machines. Arguments after `--` go to the measured `elmo embed` command
 (`-- --layout flat --dtype float16`), whose output is written to memory if there is such a disk.
-With `--rounds`, everything is measured as often, and the medians are printed.
+With `--rounds N`, everything is measured N times, and the medians are printed.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Run:
         self.n_tokens = sum(len(tokens) for tokens in self.sentences)
 
     def command(self) -> dict[str, Any]:
-        """Measure the whole command, and three times that of one sentence."""
+        """Measure the command for the text once, and for one sentence three times."""
         line = self.folder / "line.txt"
         line.write_text(" ".join(self.sentences[0]) + "\n", encoding="utf-8")
         return {
@@ -162,7 +162,7 @@ def product_rates(device: str) -> list[float]:
 
 
 def figures_of(facts: dict[str, Any]) -> dict[str, float]:
-    """The figures of a measurement in words: medians of its rounds."""
+    """The figures of a measurement, medians of its rounds, by a description with the unit."""
     n_tokens = facts["text"]["tokens"]
     commands = facts["commands"]
     computing = facts["computing"]

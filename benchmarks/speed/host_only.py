@@ -3,20 +3,21 @@
     PYTHONPATH=CHECKOUT python CHECKOUT/benchmarks/speed/host_only.py [OPTION…] embed TEXT -o OUT …
 
     --dim N                dimension of the vectors  [default: that of the model]
-    --profile main|writer  also list the functions of a thread that took longest (slows it down)
+    --profile main|writer  also list the functions that took longest in the main thread, or in the
+                           thread of "append" (slows it down)
     --touch-mb N           first touch and free as much memory, as the output needs  [default: 0]
 
 In the command, `forward` only lays out the batch in both directions and returns values that are
 ready, in the dtype of the output. Type vectors are zeros, after the look-up of types and character
 ids. Checking, casting and sorting values are left out, because a GPU does them. The options
 `--layers`, `--state` and `--device` keep their defaults. OUT is best in /dev/shm; its vectors are
-worthless. It should not exist before: to free the pages of an old file takes time, too.
+worthless. OUT should not exist yet, because freeing the pages of an old file takes time, too.
 
 Printed are tokens per second of wall time, from the first block to the closed file, and
 microseconds of CPU time per token: of all threads together; of the main thread ("main") without
 "finish", which completes the file at the end; of its parts "forward" and "types"; and of "append",
-in the thread that computes checksums and hands blocks to the one that writes them. The peak memory
-is that of the process. Of the bytes written, those that HDF5 writes are counted too.
+the work of the thread that computes checksums and hands blocks to the writer thread. The peak
+memory is that of the process. The bytes written include those that HDF5 writes.
 
 A virtual machine may return freed memory to its host. To get it back takes several times as long as
 to write to it, in every version of the program. With `--touch-mb` this happens before the time is

@@ -4,7 +4,7 @@
 
 MODEL is a folder with options.json and weights.hdf5. All layers are computed as the program does by
 default. bilm-tf writes them to OUTPUT; simple_elmo returns them and writes nothing. Printed are the
-seconds of embedding, and the versions of the program and of TensorFlow.
+seconds of embedding and the version of TensorFlow, as JSON.
 """
 
 import json

@@ -58,8 +58,9 @@ def compare(program: str, given: argparse.Namespace, folder: Path, record: Recor
     print(f"{program}, {given.size}: {n_tokens:,} tokens")
     pairs = [run_pair(program, given.python, model, text) for _ in range(given.pairs)]
     for pair in pairs:
-        seconds = [pair[side]["wall_s"] for side in ("elmo", "peer")]
-        print(f"  elmo {seconds[0]:.1f} s, {program} {seconds[1]:.1f} s")
+        elmo_s = pair["elmo"]["wall_s"]
+        peer_s = pair["peer"]["wall_s"]
+        print(f"  elmo {elmo_s:.1f} s, {program} {peer_s:.1f} s")
     ratio = median(pair["peer"]["wall_s"] / pair["elmo"]["wall_s"] for pair in pairs)
     print(f"  median of the ratios {ratio:.1f}")
     record.add(
@@ -71,19 +72,20 @@ def compare(program: str, given: argparse.Namespace, folder: Path, record: Recor
 
 
 def run_pair(program: str, python: str, model: str, text: Path) -> dict[str, Any]:
-    """What both programs take, and what the other one says of itself."""
+    """Run both programs once: their costs, and what `peer_process.py` has printed."""
     output = text.with_name("out.hdf5")
     command = [*ELMO, "embed", text, "-o", output, "-q", "-m", model, "--device", "cpu"]
     elmo = run_timed(command)
     output.unlink()
     printed = text.with_name("printed.txt")
-    own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    environment.pop("PYTHONPATH", None)  # it may name packages of this interpreter
     with printed.open("w") as file:
         peer = run_timed(
             [python, _PROCESS, program, model, text, output],
             stdout=file,
             stderr=subprocess.DEVNULL,
-            env={**own, "TF_CPP_MIN_LOG_LEVEL": "3"},
+            env=environment,
         )
     output.unlink(missing_ok=True)
     facts = json.loads(printed.read_text().splitlines()[-1])

@@ -2,9 +2,9 @@
 
     python -m benchmarks.speed.report [RECORD…]
 
-Each table comes with the commands, the machine, the versions, the date and the records that it is
-from. Records of one table have to agree about the machine and the versions. A cell is the median of
-all measurements, followed by their range where there are several.
+Each table comes with the commands, the machine, the versions, the date and the records from which
+it is printed. All records of a table must have the same machine and versions. A cell is the median
+of all measurements, followed by their range where there are several.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def read_records(paths: Sequence[Path]) -> list[NamedRecord]:
 
 
 def sections(records: Sequence[NamedRecord]) -> list[str]:
-    """The text of each table, with what it was measured by, where and when."""
+    """Each table, below the commands, the machine, the versions and the date of its records."""
     texts = []
     for program, make_table in TABLES.items():
         chosen = [record for record in records if record.program == program]
@@ -71,7 +71,7 @@ def measurements_of(records: Sequence[NamedRecord]) -> list[Json]:
 
 
 def _origin(records: Sequence[NamedRecord]) -> str:
-    """The commands of the records, and what all of them agree about."""
+    """The commands of the records, and their machine and versions; SystemExit if these differ."""
     commands = [record.facts["command"] for record in records]
     surroundings = {_surroundings(record.facts) for record in records}
     if len(surroundings) > 1:
@@ -80,15 +80,24 @@ def _origin(records: Sequence[NamedRecord]) -> str:
     days = sorted({record.facts["date"][:10] for record in records})
     when = " to ".join(dict.fromkeys([days[0], days[-1]]))
     links = ", ".join(f"[{record.name}]({_LINK}/{record.name})" for record in records)
-    lines = ["<!-- not run: takes minutes -->", "```sh", *commands, "```", ""]
+    raw_data = f"Raw data: {links}"
     loads = [record.facts["other_load"] for record in records]
     if None not in loads:
-        links += f"; other processes used at most {max(loads):.1%} of the CPUs"
-    return "\n".join([*lines, f"Measured {when} {surroundings.pop()}", f"Raw data: {links}."])
+        raw_data += f"; other processes used at most {max(loads):.1%} of the CPUs"
+    lines = [
+        "<!-- not run: takes minutes -->",
+        "```sh",
+        *commands,
+        "```",
+        "",
+        f"Measured {when} {surroundings.pop()}",
+        f"{raw_data}.",
+    ]
+    return "\n".join(lines)
 
 
 def _surroundings(facts: Json) -> str:
-    """Where and with which versions a record was made."""
+    """The machine and the versions of a record, in words."""
     processor = facts["processor"]
     torch = facts["torch"]
     packages = facts["packages"]
@@ -116,7 +125,8 @@ def by_model_and_text(measurements: Sequence[Json]) -> dict[tuple[str, int], lis
         key = (measurement["model"], measurement["text"]["tokens"])
         groups.setdefault(key, []).append(measurement)
     names = list(dict.fromkeys(["small", "elmo-en", "original", *(name for name, _ in groups)]))
-    return dict(sorted(groups.items(), key=lambda group: (names.index(group[0][0]), group[0][1])))
+    ordered = sorted(groups, key=lambda key: (names.index(key[0]), key[1]))
+    return {key: groups[key] for key in ordered}
 
 
 def embed_table(measurements: Sequence[Json]) -> str:

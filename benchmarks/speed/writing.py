@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def measure(path: Path, values: Any, n_blocks: int) -> list[dict[str, Any]]:
-    """What a plain file takes, and every kind of embeddings file."""
+    """The seconds and bytes of a plain file, and of every kind of embeddings file."""
 
     def cost(
         name: str, write_it: Callable[[], None], read_it: Callable[[], object]

@@ -48,8 +48,9 @@ def option_names() -> dict[str, str]:
 
 
 def alert(*lines: str) -> None:
-    """Print lines of text on stderr, also if `--quiet` is given, with URLs without passwords.
+    """Print lines of text on stderr, also if `--quiet` is given.
 
+    URLs are printed without user names, passwords and queries.
     If the reader of a pipe has ended (`elmo … 2>&1 | head`), the run continues without them.
     """
     with suppress(BrokenPipeError):

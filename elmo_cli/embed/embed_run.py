@@ -66,8 +66,9 @@ class EmbedRun:
     """The work on one output file.
 
     `write` takes the blocks of the text one by one. Blocks that the output has already committed
-    are only read, to check that the text is the same. Each remaining block is computed while a
-    writer thread commits the block before it. At the end the writer makes the HDF5 file.
+    are only read, to check that the text is the same. While a remaining block is computed, one
+    thread computes the checksums of the block before it, and the writer thread commits that block.
+    At the end the writer makes the HDF5 file.
 
     It fails with an
         InputError: a line cannot be read, or the text has changed since it was scanned;
@@ -164,7 +165,7 @@ class EmbedRun:
     def _compute_and_commit(
         self, own_blocks: Iterator[Block], writer: EmbeddingsWriter, state: State | None
     ) -> None:
-        """Compute each remaining block while a thread writes the one before.
+        """Compute each remaining block while threads prepare and commit the one before.
 
         One block is read first: the totals are estimated from what has been read.
         """
@@ -172,18 +173,19 @@ class EmbedRun:
         self._warn_of_input()
         self._check_space()
         self._report_progress(writer.progress)
-        appended: deque[Future[Future[None]]] = deque()  # of blocks that may not be committed yet
-        with closing(OrderedThread(max_waiting=1)) as thread:
+        appends: deque[Future[Future[None]]] = deque()  # of blocks that may not be committed yet
+        with closing(OrderedThread(max_waiting=1)) as checksum_thread:
             while block is not None:
                 writer.check_names(block.sentences)
                 arrays, state = self._compute(block, state)
-                appended.append(thread.submit(self._append, writer, block, arrays, state))
+                append = checksum_thread.submit(self._append, writer, block, arrays, state)
+                appends.append(append)
                 block = self._next_block(own_blocks)
                 # While a block is computed, memory holds only one other block.
-                if len(appended) > 1:
-                    _wait_until_committed(appended.popleft())
-            for of_block in appended:
-                _wait_until_committed(of_block)
+                if len(appends) > 1:
+                    _wait_until_committed(appends.popleft())
+            for append in appends:
+                _wait_until_committed(append)
 
     def _next_block(self, own_blocks: Iterator[Block]) -> Block | None:
         """Read and count one block, and compare the first with the vocabulary of the model.
@@ -259,6 +261,7 @@ class EmbedRun:
     def _append(
         self, writer: EmbeddingsWriter, block: Block, arrays: list[FloatArray], state: State | None
     ) -> Future[None]:
+        """Compute the checksums of a block and hand it to the writer thread."""
         return writer.append_block(
             block.sentences,
             arrays,
@@ -355,7 +358,7 @@ def _other_text(where: str, done: CommittedProgress) -> ResumeError:
     )
 
 
-def _wait_until_committed(appended: Future[Future[None]]) -> None:
-    """Wait for a block: first until it is handed to the writer, then until it is committed."""
-    commit = appended.result()
+def _wait_until_committed(append: Future[Future[None]]) -> None:
+    """Wait until a block is handed to the writer thread, and then until it is committed."""
+    commit = append.result()
     commit.result()

@@ -81,7 +81,7 @@ class PlottedTokens(NamedTuple):
     vectors: Float32Array  # (token, dim)
     groups: list[str] | None = None  # the name of the group of each token; None: clusters
     n_queries: int = 0  # the first tokens, each a star among its neighbors
-    note: str = ""  # what may explain the positions of some points
+    note: str = ""  # for the user: what may explain the positions of some points
 
 
 def read_word(
@@ -123,7 +123,10 @@ def read_word(
 
 def _spelling_note(tokens: Sequence[Occurrence]) -> str:
     """Name the rarer spellings of a word, such as the capitalized one; "" if there is only one."""
-    counts = Counter(token.context(0)[1] for token in tokens)
+    counts: Counter[str] = Counter()
+    for token in tokens:
+        _, spelling, _ = token.context(0)
+        counts[spelling] += 1
     (_, n_usual), *others = counts.most_common()
     if not others:
         return ""
@@ -328,12 +331,11 @@ def _text(token: Occurrence) -> str:
 
 
 def _write_texts(axes: Axes, points: Float64Array, texts: Sequence[str], n_queries: int) -> int:
-    """Write texts next to points where they cover nothing and are nearest to their own point.
+    """Write texts next to points where they cover nothing, and return the number of texts.
 
-    Returns their number.
-
-    Isolated points come first. The first `n_queries` points come before all others, and their texts
-    are written even if they cover something.
+    No other point may be nearer to a text than its own, because a reader would take the text for
+    that of the nearest point. Isolated points come first. The first `n_queries` points come before
+    all others, and their texts are written even if they cover something.
     """
     pixels = axes.transData.transform(points)  # (point, 2)
     radius = 3 * axes.figure.dpi / 72
@@ -376,7 +378,12 @@ def _isolated_first(pixels: Float64Array) -> list[int]:
 
 
 def _is_nearest(point: int, box: Float64Array, pixels: Float64Array) -> bool:
-    """Whether no point, (point, 2), is nearer to a box (left, bottom, right, top) than this one."""
+    """Whether no other point is nearer to a box (left, bottom, right, top) than this one.
+
+    Args:
+        point: its number.
+        pixels: all points, (point, 2).
+    """
     outside = np.maximum(box[:2] - pixels, pixels - box[2:]).clip(min=0)  # (point, axis)
     distances = np.hypot(*outside.T)
     return bool(distances[point] <= distances.min())

@@ -60,13 +60,22 @@ _BYTES_PER_DATASET = 600  # what HDF5 needs for one, besides values and name
 
 @dataclass(frozen=True, slots=True)
 class _AppendedBlock:
-    """A block whose values the thread writes first."""
+    """A block whose values the writer thread has been given, to be committed after them.
+
+    Attributes:
+        line: of the log.
+        n_sentences: all that were handed over, including those that are not stored.
+        lengths: tokens of each sentence that is stored.
+        n_rows: the sum of the first axis of its values.
+        n_bytes: of its values.
+        text_sha256, state, on_commit: see `EmbeddingsWriter.append_block`.
+    """
 
     line: bytes
-    n_sentences: int  # handed over, including those that are not stored
-    lengths: Sequence[int]  # of the sentences that are stored
+    n_sentences: int
+    lengths: Sequence[int]
     n_rows: int
-    n_bytes: int  # of its values
+    n_bytes: int
     text_sha256: str
     state: bytes
     on_commit: Callable[[], None]
@@ -102,7 +111,7 @@ class BlockLog:
         self._temporary = Path(f"{self.part}.tmp")
         self._log_end = 0
         self._part_descriptor = -1  # OUT.part, once it is open
-        self._thread = OrderedThread(max_waiting=2)  # which alone changes what is committed
+        self._thread = OrderedThread(max_waiting=2)  # only it changes what is committed
         self._values_end = 0  # in OUT.part
         self._collected: CollectedSentences | None = None  # of all committed blocks
         self._synced_s = time.monotonic()
@@ -153,15 +162,19 @@ class BlockLog:
         state: bytes,
         on_commit: Callable[[], None],
     ) -> Future[None]:
-        """Commit a block: the sentences to store, and the digests of all handed over.
+        """Hand a block to the writer thread, which commits it after all blocks before it.
 
-        A thread writes its values after those of all blocks before it, and then its line.
+        The thread writes the values of the block, and then its line.
 
         Args:
-            on_commit: called by the thread when the block is committed.
+            sentences: those to store.
+            token_digests: of all sentences of the block, including those that are not stored.
+            on_commit: called by the writer thread when the block is committed.
         Returns:
-            Its result comes when the block is committed; or an OutputError, after which nothing
-            can be appended any more.
+            A future that is done when the block is committed. If it raises an OutputError, no
+            later block is committed.
+        Raises:
+            OutputError: a value that the dtype cannot hold.
         """
         logged = []
         with output_errors(self.name, resumable=self.progress.blocks > 0), self._collecting():
@@ -191,7 +204,7 @@ class BlockLog:
             return self._thread.submit(self._commit, block)
 
     def _write_chunk(self, arrays: Sequence[AnyArray], begin: int) -> None:
-        """Write values of the first block that is not committed, from a position in them."""
+        """Write values of the first block that is not committed, from byte `begin` of its values."""
         with output_errors(self.name, resumable=self.progress.blocks > 0):
             write_chunk(self._part_descriptor, arrays, self._values_end + begin)
 
@@ -236,7 +249,10 @@ class BlockLog:
         self.close(remove=True)
 
     def end_thread(self) -> None:
-        """Wait for all blocks appended, however often Ctrl-C is pressed; append none after this."""
+        """Wait until all blocks are committed, however often Ctrl-C is pressed.
+
+        No block can be appended afterwards.
+        """
         self._thread.close()
 
     def close(self, *, remove: bool = False) -> None:

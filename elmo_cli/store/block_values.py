@@ -23,11 +23,12 @@ class BlockValues:
     The thread writes what has been added so far, while the caller transposes the next values and
     computes their checksums. A file takes only one write at a time, so one thread is enough. It
     needs the interpreter between two calls, for which it may have to wait longer than a call of a
-    few megabytes takes. Therefore each call writes all there is, up to a limit. The limit also
-    bounds the copies of values in memory: one chunk is written, two wait and one is filled.
+    few megabytes takes. Therefore each call writes all arrays that are ready, up to a limit. The
+    limit also bounds the copies of values in memory: one chunk is written, two wait and one is
+    filled.
 
     Attributes:
-        n_bytes: of all arrays so far.
+        n_bytes: of all arrays added so far.
     """
 
     def __init__(self, thread: OrderedThread, write_chunk: WriteChunk) -> None:

@@ -37,9 +37,10 @@ class DerivedFile:
 
     Attributes:
         output: its path.
+        n_sentences, n_tokens: those that it stores.
         n_bytes: its size.
         has_sentence_map: whether it maps sentences to keys.
-        lacks_equal_lines: as in `EmbeddingsWriter`.
+        lacks_equal_lines: whether the sentence map has one entry for several equal sentences.
     """
 
     output: str

@@ -223,7 +223,7 @@ def encode_header(spec: FileSpec, *, overwrite: bool, data_start: int) -> bytes:
 def encode_block(
     sentences: Sequence[LoggedSentence], token_digests: bytes, text_sha256: str, state: bytes
 ) -> bytes:
-    """The line of a block; see `LoggedBlock` and `CommittedProgress`."""
+    """The line of a block; `text_sha256` and `state` are those of `CommittedProgress` after it."""
     record = {
         "sentences": list(map(list, sentences)),
         "token_digests": _to_base64(token_digests),

@@ -22,36 +22,37 @@ class OrderedThread:
 
     def __init__(self, max_waiting: int) -> None:
         self._pool = ThreadPoolExecutor(1)
-        self._free_places = Semaphore(max_waiting)
-        self._last: Future[Any] | None = None  # of the last call
+        self._free_slots = Semaphore(max_waiting)  # for calls that wait
+        self._last_call: Future[Any] | None = None
         self._error: BaseException | None = None  # of the call that failed
 
     @property
     def is_idle(self) -> bool:
         """Whether all calls so far are finished."""
-        return self._last is None or self._last.done()
+        return self._last_call is None or self._last_call.done()
 
     def submit(self, call: Callable[..., Result], *args: Any) -> Future[Result]:
-        """Make a call after all those before it; first wait for a place, if too many calls wait."""
-        self._free_places.acquire()
+        """Make a call after all those before it; while too many calls wait, do not return."""
+        self._free_slots.acquire()
         future = self._pool.submit(self._call, call, args)
-        self._last = future
+        self._last_call = future
         return future
 
     def wait(self) -> None:
         """Wait for all calls so far, and raise the error of the one that failed."""
-        if self._last is not None:
-            self._last.result()
+        if self._last_call is not None:
+            self._last_call.result()
 
     def close(self) -> None:
         """Wait for all calls however often Ctrl-C is pressed, and end the thread."""
-        while self._last is not None and not self._last.done():
+        last_call = self._last_call
+        while last_call is not None and not last_call.done():
             with suppress(KeyboardInterrupt):
-                wait([self._last])
+                wait([last_call])
         self._pool.shutdown()
 
     def _call(self, call: Callable[..., Result], args: tuple[Any, ...]) -> Result:
-        self._free_places.release()
+        self._free_slots.release()
         if self._error is not None:
             raise self._error
         try:

@@ -100,6 +100,8 @@ def merge_shards(
     Args:
         out: the file; its suffix decides its format, whatever that of the shards is.
         compression: of Parquet: "none" or "zstd".
+    Returns:
+        What the file contains.
     Raises:
         EmbeddingsFileError: a shard is missing, given twice, unfinished, of another run, or does
             not hold what it says of itself.

@@ -29,7 +29,7 @@ from elmo_cli.text.sentence import Sentence
 
 
 def _do_nothing() -> None:
-    """Happens when a block is committed, unless the caller has something else."""
+    """Ignore that a block is committed: the default of `on_commit`."""
 
 
 class EmbeddingsWriter:
@@ -112,19 +112,19 @@ class EmbeddingsWriter:
         state: bytes = b"",
         on_commit: Callable[[], None] = _do_nothing,
     ) -> Future[None]:
-        """Hand over a block: a thread commits it, after all blocks before it.
+        """Hand a block to the writer thread, which commits it after all blocks before it.
 
         Once it is committed, whatever happens to the process, `resume=True` continues after it.
-        The arrays are kept until then.
+        The arrays must not be changed until then.
 
         Args:
             arrays: (layer, token, dim) or (token, dim); pooled (layer, dim) or (dim,).
             text_sha256: the caller's running hash of the text up to here.
             state: what the caller needs to continue after these sentences.
-            on_commit: called by the thread when the block is committed.
+            on_commit: called by the writer thread when the block is committed.
         Returns:
-            Its result comes when the block is committed; or an OutputError if that fails: no space
-            left. No later block is committed then, and `finish` raises the same error.
+            A future that is done when the block is committed. If no space is left, it raises an
+            OutputError; then no later block is committed, and `finish` raises the same error.
         Raises:
             InputError: as `check_names`, which need not be called.
             OutputError: a value that the dtype cannot hold.
@@ -250,6 +250,7 @@ class EmbeddingsWriter:
         return self._log
 
     def _forget_log(self, log: BlockLog) -> None:
+        """Keep only the progress of a log that is about to be closed, or is closed."""
         self._progress = log.progress
         self._log = None
 

@@ -217,9 +217,11 @@ class ClassificationTask(Task):
         for example in train.examples:
             (tokens,) = example.texts(train.sentences)
             rows.append([example.target, " ".join(tokens)])
-        sign = header_sign(rows, train.examples[0].key + 1)
+        first_example = train.examples[0]
+        first_line = first_example.key + 1
+        sign = header_sign(rows, first_line)
         if sign is not None:
-            raise InputError(sign.problem, sign.hint, where=train.examples[0].where)
+            raise InputError(sign.problem, sign.hint, where=first_example.where)
         return super().collect_labels(train)
 
     def fill_text(self, split: Split, sentences: Iterable[Sentence]) -> Iterator[None]:

@@ -68,12 +68,12 @@ def read_rows(
     with _input_errors(task, split, has_choice=has_choice):
         for _ in task.fill(split, labelled=labelled):
             n_rows += 1
-            split.list_refused_lines()
+            split.add_refused_lines()
             if split.sample.is_full and not is_checked:
                 warn_of_signs(split.sample, split.report, SIGNS_OF_DATA)
                 is_checked = True
             yield
-        split.list_refused_lines()
+        split.add_refused_lines()
         if not is_checked:
             warn_of_signs(split.sample, split.report, SIGNS_OF_DATA)
     if n_rows == 0 and not split.skipped:

@@ -278,7 +278,7 @@ class EmbeddingsFolder:
 
 
 class _DataTexts:
-    """The texts of which an embeddings file may have the layers of all examples of a split.
+    """The texts whose embeddings have the layers of all sentences that the examples need.
 
     Attributes:
         needed: the distinct sentences of the examples, in the order of their first occurrence.
@@ -286,9 +286,9 @@ class _DataTexts:
     """
 
     def __init__(self, split: Split) -> None:
-        self._of_examples = split.sentences_of_examples()
+        self._needed_by_index = split.sentences_of_examples()
         self._all = split.sentences
-        self.needed = list(dict.fromkeys(self._of_examples.values()))
+        self.needed = list(dict.fromkeys(self._needed_by_index.values()))
         distinct = list(dict.fromkeys(self._all))
         self.by_digest: dict[str, Sequence[Tokens]] = {}
         for text in (self.needed, distinct, self._all):
@@ -305,10 +305,10 @@ class _DataTexts:
         """Return the key of each sentence of the examples, by its index in the split."""
         keys = list(embeddings)
         text = self.by_digest[str(embeddings.attributes["tokens_sha256"])]
-        if text is self._all:  # also sentences that are equal have their own vectors
-            return {number: keys[number] for number in self._of_examples}
+        if text is self._all:  # equal sentences may have different vectors, by their state
+            return {number: keys[number] for number in self._needed_by_index}
         key_of = dict(zip(text, keys, strict=True))
-        return {number: key_of[tokens] for number, tokens in self._of_examples.items()}
+        return {number: key_of[tokens] for number, tokens in self._needed_by_index.items()}
 
 
 def sha256_of(sentences: Iterable[Tokens]) -> str:

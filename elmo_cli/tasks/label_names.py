@@ -14,13 +14,13 @@ MOST_SPAN_TYPES = 1_000  # each of which has several labels, and each pair of th
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
 
 
-def differ_in_case(names: Iterable[str]) -> tuple[str, str] | None:
+def find_case_variants(names: Iterable[str]) -> tuple[str, str] | None:
     """Return two names that differ only in case; None if there are none."""
     by_folded: dict[str, str] = {}
     for name in sorted(names):
-        other = by_folded.setdefault(name.casefold(), name)
-        if other != name:
-            return other, name
+        first = by_folded.setdefault(name.casefold(), name)
+        if first != name:
+            return first, name
     return None
 
 

@@ -128,14 +128,14 @@ class Split:
             self.cut(n_examples, n_sentences)
             self.skipped.append((self.where, str(error)))
 
-    def list_refused_lines(self) -> None:
-        """Add the lines to `skipped` that the readers have refused since the last call."""
+    def add_refused_lines(self) -> None:
+        """Add to `skipped` the lines that the readers have refused since the last call."""
         for source, line, problem in self.report.skipped[self._n_refused_lines :]:
             self.skipped.append((f"{source}, line {line}", problem))
         self._n_refused_lines = len(self.report.skipped)
 
     def sentences_of_examples(self) -> dict[int, Tokens]:
-        """Return the sentences that the examples refer to, by their index, in its order."""
+        """Return the sentences of the examples by their index in `sentences`, which ascends."""
         numbers = {number for example in self.examples for number in example.sentences}
         return {number: self.sentences[number] for number in sorted(numbers - {NO_TOKENS})}
 

@@ -20,7 +20,7 @@ from elmo_cli.regular_files import check_regular, read_json, sha256_of_file
 from elmo_cli.tasks.data_files import read_data_file
 from elmo_cli.tasks.data_fit import fit_of_training_data
 from elmo_cli.tasks.embeddings_folder import EmbeddingsFolder
-from elmo_cli.tasks.label_names import differ_in_case
+from elmo_cli.tasks.label_names import find_case_variants
 from elmo_cli.tasks.readers import Split
 from elmo_cli.tasks.settings import TaskSettings, as_flat
 from elmo_cli.tasks.task import Json, Task
@@ -173,11 +173,10 @@ def _report_data(
             reporter.message(
                 f"warning: {split.path}: left out {n_examples} without a label, the first: {first}"
             )
-    pair = differ_in_case(task.known_labels())
-    if pair is not None:
-        problem = (
-            f"the labels `{pair[0]}` and `{pair[1]}` differ only in case; they are learned apart"
-        )
+    variants = find_case_variants(task.known_labels())
+    if variants is not None:
+        first, second = variants
+        problem = f"the labels `{first}` and `{second}` differ only in case; they are learned apart"
         reporter.message(f"warning: {train.path}: {problem}")
     for warning in task.warnings(train):
         reporter.message(f"warning: {warning}")

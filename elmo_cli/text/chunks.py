@@ -66,7 +66,7 @@ def unreadable(path: str, error: OSError | ValueError) -> InputError:
     """The error for a file that can't be opened or read."""
     if isinstance(error, FileNotFoundError):
         return InputError("no such file", "check the name and the working directory", where=path)
-    if "\0" in path:  # the words of Python about it differ between its versions
+    if "\0" in path:  # its message differs between versions of Python
         reason: object = "a null byte in its name"
     else:
         reason = getattr(error, "strerror", None) or error
