@@ -204,7 +204,7 @@ class BlockLog:
             return self._thread.submit(self._commit, block)
 
     def _write_chunk(self, arrays: Sequence[AnyArray], begin: int) -> None:
-        """Write values of the first block that is not committed, from byte `begin` of its values."""
+        """Write values of the first block not yet committed, from byte `begin` of its values."""
         with output_errors(self.name, resumable=self.progress.blocks > 0):
             write_chunk(self._part_descriptor, arrays, self._values_end + begin)
 
