@@ -38,7 +38,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def folder(tmp_path: Path) -> Path:
     """The archive, extracted."""
     with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(tmp_path / "model", filter="data")
+        # Python before 3.11.4 has no filters, and ignores the attribute.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(tmp_path / "model")
     return tmp_path / "model"
 
 

@@ -236,7 +236,9 @@ def test_remove_sentence_boundaries(units: Path) -> None:
 def test_a_checkpoint_of_allennlp(tmp_path: Path) -> None:
     """Its `Elmo` was in a task model; all of it loads, and has the vectors of AllenNLP."""
     with tarfile.open(ARCHIVE / "model.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="data")
+        # Python before 3.11.4 has no filters, and ignores the attribute.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(tmp_path)
     state = torch.load(tmp_path / "weights.th", weights_only=True)
     prefix = "text_field_embedder.token_embedder_elmo._elmo."
     own = {}
