@@ -12,7 +12,6 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,16 +38,14 @@ class Record:
     Args:
         path: of the file; None writes nothing.
         program: the module, such as `benchmarks.speed.embed`.
-        words: the arguments of the program; those of this process by default.
     """
 
-    def __init__(self, path: Path | None, program: str, words: Sequence[str] | None = None) -> None:
+    def __init__(self, path: Path | None, program: str) -> None:
         self._path = path
         if path is None:
             return
-        arguments = sys.argv[1:] if words is None else words
         self._facts: dict[str, Any] = {
-            "command": f"python -m {program} {shlex.join(arguments)}",
+            "command": f"python -m {program} {shlex.join(sys.argv[1:])}",
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "other_load": None,
             **_describe_software(),

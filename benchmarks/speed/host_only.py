@@ -3,7 +3,7 @@
     PYTHONPATH=CHECKOUT python CHECKOUT/benchmarks/speed/host_only.py [OPTION…] embed TEXT -o OUT …
 
     --dim N                dimension of the vectors  [default: that of the model]
-    --profile main|writer  also list the functions that took longest in the main thread, or in the
+    --profile main|append  also list the functions that took longest in the main thread, or in the
                            thread of "append" (slows it down)
     --touch-mb N           first touch and free as much memory, as the output needs  [default: 0]
 
@@ -55,7 +55,7 @@ from elmo_cli.model.bilm import State
 from elmo_cli.store.writer import EmbeddingsWriter
 
 N_BUFFER_VECTORS = 100_000  # at least as many as all layers of one batch have
-WORK = {"main": EmbedRun.write, "writer": EmbeddingsWriter.append_block}
+WORK = {"main": EmbedRun.write, "append": EmbeddingsWriter.append_block}
 
 
 class Stopwatch:
@@ -204,7 +204,7 @@ def main() -> None:
         return done
 
     EmbedRun.write = write  # type: ignore[method-assign]
-    EmbeddingsWriter.append_block = stopwatch.timed("append", work["writer"])  # type: ignore
+    EmbeddingsWriter.append_block = stopwatch.timed("append", work["append"])  # type: ignore
     EmbeddingsWriter.finish = stopwatch.timed("finish", EmbeddingsWriter.finish)  # type: ignore
     TypeCache.vectors = stopwatch.timed("types", type_vectors)  # type: ignore[method-assign]
     OutputReduction.fits = lambda self, values: True  # type: ignore[method-assign]

@@ -43,13 +43,8 @@ from elmo_cli.store.log_lines import (
     read_header,
 )
 from elmo_cli.store.ordered_thread import OrderedThread
-from elmo_cli.store.output_file import (
-    OutputFile,
-    copy_bytes,
-    new_output_file,
-    shortened_file,
-    write_at,
-)
+from elmo_cli.store.output_file import OutputFile, new_output_file, write_at
+from elmo_cli.store.part_values import PartValues
 from elmo_cli.store.spec import DTYPES, FileSpec
 from elmo_cli.store.unfinished import log_path, part_path
 from elmo_cli.text.sentence import Sentence
@@ -323,14 +318,14 @@ class BlockLog:
         """Make OUT.part.tmp, or OUT.part if its values are in place, the complete file."""
         with open(self._temporary, "r+b", buffering=0) as opened:
             temporary = opened.fileno()
-            values = _PartValues(self._part_descriptor, self._data_start, temporary)
+            values = PartValues(self._part_descriptor, self._data_start, temporary)
             sink = ValueSink(self.n_rows, values.put, n_bytes=self._values_end - self._data_start)
             with new_output_file(self._temporary, self.spec, sink) as output:
                 self._add_committed(output)
                 output.finish(attributes)
                 self.line_check = output.line_check
             if values.are_in_place:
-                self._enclose_values(temporary)
+                values.enclose()
                 os.fsync(self._part_descriptor)
                 return self.part
             os.fsync(temporary)
@@ -388,47 +383,3 @@ class BlockLog:
                 "`resume=True` computes it and the following ones again",
                 where=self.name,
             )
-
-    def _enclose_values(self, temporary: int) -> None:
-        """Copy all but the values from OUT.part.tmp into OUT.part, which is then complete."""
-        start = self._data_start
-        end = self._values_end
-        if os.fstat(self._part_descriptor).st_size < end:
-            raise shortened_file()
-        size = os.fstat(temporary).st_size
-        copy_bytes(temporary, 0, self._part_descriptor, 0, start)
-        copy_bytes(temporary, end, self._part_descriptor, end, size - end)
-        os.ftruncate(self._part_descriptor, size)
-
-
-class _PartValues:
-    """The values in OUT.part, in order: copied into the HDF5 file, unless all are in place.
-
-    Values are in place if HDF5 has given them the address at which OUT.part has them.
-    """
-
-    def __init__(self, part: int, start: int, target: int) -> None:
-        self._part = part
-        self._start = start
-        self._target = target
-        self._position = start
-        self._is_copying = False
-
-    @property
-    def are_in_place(self) -> bool:
-        """Whether there are values, and all of them are in place."""
-        return self._position > self._start and not self._is_copying
-
-    def put(self, address: int, values: AnyArray) -> None:
-        """Copy the next values to `address`, unless they and all before them are in place."""
-        if not self._is_copying and address != self._position:
-            self._copy_from_start()
-        if self._is_copying:
-            copy_bytes(self._part, self._position, self._target, address, values.nbytes)
-        self._position += values.nbytes
-
-    def _copy_from_start(self) -> None:
-        """Copy all values so far, which were in place; HDF5 puts the next ones elsewhere."""
-        n_bytes = self._position - self._start
-        copy_bytes(self._part, self._start, self._target, self._start, n_bytes)
-        self._is_copying = True

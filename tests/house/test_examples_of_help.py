@@ -174,7 +174,7 @@ def remove_output(line: str) -> None:
             path.with_suffix(".tsv").unlink(missing_ok=True)  # of `elmo usages`
 
 
-def shortened(line: str) -> str:
+def with_few_steps(line: str) -> str:
     """A line that trains for a few steps of a small model."""
     if re.search(r"elmo (finetune|pretrain) ", line):
         n_steps = 2 if "--resume" in line else 1
@@ -205,7 +205,7 @@ def test_examples_of_the_help_run(
     for line in command_lines(block.code):
         if line not in NOT_RUN:
             remove_output(line)
-            run_line(shortened(line))
+            run_line(with_few_steps(line))
 
 
 def test_nearly_all_examples_run() -> None:
