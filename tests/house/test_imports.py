@@ -1,4 +1,4 @@
-"""Imports between the packages are those of the table in architecture.md; names are unique."""
+"""Imports between packages and sizes of modules are as architecture.md says; names are unique."""
 
 from __future__ import annotations
 
@@ -128,3 +128,11 @@ def test_setup_cfg_and_the_page_list_all_packages():
     packages = {init.parent.relative_to(PACKAGE.parent) for init in PACKAGE.rglob("__init__.py")}
     assert {".".join(package.parts) for package in packages} <= set(text.split())
     assert {package.parts[1] for package in packages if package.parts[1:]} == set(ALLOWED)
+
+
+def test_no_module_is_longer_than_the_page_says() -> None:
+    (limit,) = re.findall(r"A module has at most (\d+) lines", PAGE)
+    lengths = {}
+    for path in PACKAGE.rglob("*.py"):
+        lengths[path] = len(path.read_text(encoding="utf-8").splitlines())
+    assert {path for path, length in lengths.items() if length > int(limit)} == set()
