@@ -7,7 +7,10 @@ from functools import cache
 import numpy as np
 import orjson
 
-from elmo_cli.arrays import FloatArray
+from elmo_cli.arrays import AnyArray, FloatArray
+from elmo_cli.store.half_precision import all_finite
+
+_PADDING = b"\0"  # of NumPy, after strings that are shorter than others of their array
 
 
 def json_of(array: FloatArray) -> bytes:
@@ -18,7 +21,8 @@ def json_of(array: FloatArray) -> bytes:
     Raises:
         ValueError: a value is not finite.
     """
-    _check_finite(array)
+    if not all_finite(array):
+        raise ValueError("a value is not finite")
     if array.dtype == np.float16:
         return _json_of_float16(array)
     # orjson refuses a view of which the values are not next to each other.
@@ -33,35 +37,22 @@ def words_of(array: FloatArray) -> bytes:
     Raises:
         ValueError: a value is not finite.
     """
-    _check_finite(array)
-    values = array.ravel()
-    if values.dtype == np.float16:
-        return b" ".join(_strings_of_float16(values))
-    content = orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY)
-    return content.removeprefix(b"[").removesuffix(b"]").replace(b",", b" ")
-
-
-def _check_finite(array: FloatArray) -> None:
-    if not np.isfinite(array).all():
-        raise ValueError("a value is not finite")
+    return json_of(array.ravel()).removeprefix(b"[").removesuffix(b"]").replace(b",", b" ")
 
 
 def _json_of_float16(array: FloatArray) -> bytes:
+    """What `json_of` returns; orjson would print the digits of float32, which are more."""
     if array.ndim == 1:
-        items = _strings_of_float16(array)
+        bits = array.view(np.uint16)
+        padded_items = _all_float16_items()[bits].tobytes()
+        items = padded_items.translate(None, delete=_PADDING).removesuffix(b",")
     else:
-        items = [_json_of_float16(row) for row in array]
-    return b"[%s]" % b",".join(items)
-
-
-def _strings_of_float16(values: FloatArray) -> list[bytes]:
-    """The text of each value; orjson would print the digits of float32, which are more."""
-    strings = _all_float16_strings()
-    return [strings[bits] for bits in values.view(np.uint16).tolist()]
+        items = b",".join(map(_json_of_float16, array))
+    return b"[%s]" % items
 
 
 @cache
-def _all_float16_strings() -> list[bytes]:
-    """The text of every float16, by its 16 bits."""
+def _all_float16_items() -> AnyArray:
+    """The text of every float16 and a comma, by its 16 bits; shorter ones are padded."""
     every_value = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
-    return [str(value).encode() for value in every_value]
+    return np.array([str(value) + "," for value in every_value], np.bytes_)
