@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.settings import EmbedderSettings
@@ -103,24 +104,36 @@ def split_into_blocks(sentences: Iterable[Sentence], settings: EmbedderSettings)
             possible.
     """
     text_digest = hashlib.sha256()
-    for number, (block_sentences, is_last) in enumerate(_full_lists(sentences, settings)):
-        digest = hashlib.sha256(b"".join(map(_sentence_bytes, block_sentences)))
+    for number, content in enumerate(_contents_of_blocks(sentences, settings)):
+        digest = hashlib.sha256(b"".join(map(_sentence_bytes, content.sentences)))
         text_digest.update(digest.digest())
-        first = block_sentences[0]
+        first = content.sentences[0]
         info = BlockInfo(
-            n_sentences=len(block_sentences),
-            n_tokens=sum(len(sentence.tokens) for sentence in block_sentences),
+            n_sentences=len(content.sentences),
+            n_tokens=sum(len(sentence.tokens) for sentence in content.sentences),
             first_key=first.key,
             starts_document=first.starts_document,
             text_sha256=text_digest.hexdigest(),
         )
-        yield Block(number=number, sentences=tuple(block_sentences), info=info, is_last=is_last)
+        yield Block(
+            number=number,
+            sentences=tuple(content.sentences),
+            info=info,
+            is_last=content.is_last,
+        )
 
 
-def _full_lists(
+class _BlockContent(NamedTuple):
+    """The sentences of a block, at least one, and whether the input ends with it."""
+
+    sentences: list[Sentence]
+    is_last: bool
+
+
+def _contents_of_blocks(
     sentences: Iterable[Sentence], settings: EmbedderSettings
-) -> Iterator[tuple[list[Sentence], bool]]:
-    """Yield the sentences of each block, and whether the input ends with it."""
+) -> Iterator[_BlockContent]:
+    """Yield the content of each block."""
     state = settings.state
     batch_size = settings.batch_size or CARRY_BATCH_SIZE
     block_sentences: list[Sentence] = []
@@ -134,13 +147,13 @@ def _full_lists(
         if block_sentences and fills_a_block:
             is_full = True
         if is_full and (state != "carry" or len(block_sentences) % batch_size == 0):
-            yield block_sentences, False
+            yield _BlockContent(block_sentences, is_last=False)
             block_sentences = []
             n_tokens = 0
         block_sentences.append(sentence)
         n_tokens += len(sentence.tokens)
     if block_sentences:
-        yield block_sentences, True
+        yield _BlockContent(block_sentences, is_last=True)
 
 
 def scan_text(
