@@ -63,8 +63,9 @@ class EmbeddingsDataset(Dataset[LabelledSentence]):
         label_names: the strings that label numbers stand for; empty for numbers.
     Raises:
         UsageError: the file has no tokens, or the labels do not fit it: one is missing (None, NaN,
-            `-`, `_` or -1), there are too few or too many, or some sentences have one label and
-            others one per token.
+            `-`, `_` or -1), there are too few or too many, some sentences have one label and others
+            one per token, some are strings and others numbers, or a number is not one of
+            `label_names`.
     """
 
     def __init__(
@@ -84,11 +85,9 @@ class EmbeddingsDataset(Dataset[LabelledSentence]):
         self._labels = None if labels is None else self._in_order(labels)
         self._check_counts()
         all_labels = self._all_labels()
-        if label_names:
-            self.label_names = tuple(label_names)
-        else:
-            names = {label for label in all_labels if isinstance(label, str)}
-            self.label_names = tuple(sorted(names))
+        strings = {label for label in all_labels if isinstance(label, str)}
+        self._has_strings = bool(strings)
+        self.label_names = tuple(label_names) or tuple(sorted(strings))
         has_fractions = any(isinstance(label, float) for label in all_labels)
         self._dtype = np.float32 if has_fractions else np.int64
         self._numbers = {name: number for number, name in enumerate(self.label_names)}
@@ -201,13 +200,22 @@ class EmbeddingsDataset(Dataset[LabelledSentence]):
         return all_labels
 
     def _number(self, label: Any, key: object) -> int | float:
-        if not isinstance(label, str):
-            number: int | float = _plain(label)
+        if isinstance(label, str):
+            if label not in self._numbers:
+                problem = f"sentence {key!r} has the label {label!r}, which is not in `label_names`"
+                raise self._error(problem, "add it, or map it to one")
+            return self._numbers[label]
+        number: int | float = _plain(label)
+        if number == IGNORED or not self.label_names:
             return number
-        if label not in self._numbers:
-            problem = f"sentence {key!r} has the label {label!r}, which is not in `label_names`"
-            raise self._error(problem, "add it, or map it to one")
-        return self._numbers[label]
+        if self._has_strings:
+            problem = f"sentence {key!r} has the label {number}, others are strings"
+            raise self._error(problem, "give strings, or -100, which losses ignore")
+        if number not in range(len(self.label_names)):
+            names = plural(len(self.label_names), "name")
+            problem = f"sentence {key!r} has the label {number}, but `label_names` has {names}"
+            raise self._error(problem, "numbers of labels count from 0")
+        return number
 
     def _no_label(self, key: object, label: object) -> UsageError:
         hint = "leave out the sentence, or give -100, which losses ignore"
@@ -220,7 +228,7 @@ class EmbeddingsDataset(Dataset[LabelledSentence]):
 def _is_single(label: Any) -> bool:
     """Whether an entry is one label, for the whole sentence."""
     is_scalar = getattr(label, "ndim", 1) == 0  # of NumPy or torch
-    return isinstance(label, str) or is_scalar or not hasattr(label, "__len__")
+    return isinstance(label, (str, bytes)) or is_scalar or not hasattr(label, "__len__")
 
 
 def _is_missing(label: Any) -> bool:

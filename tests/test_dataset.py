@@ -82,6 +82,14 @@ def test_one_label_per_sentence_and_numbers(file: Path) -> None:
     assert names.collate([names[0], names[1]]).labels.tolist() == [2, 0]
 
 
+def test_a_label_that_losses_ignore_may_stand_for_any_label(file: Path) -> None:
+    strings = EmbeddingsDataset(file, labels=["a", "b", -100] * 4)
+    numbers = EmbeddingsDataset(file, labels=[0, 1, -100] * 4, label_names=["a", "b"])
+    for data in (strings, numbers):
+        assert [int(data[i].labels) for i in range(3)] == [0, 1, -100]
+        assert data.label_names == ("a", "b")
+
+
 def test_a_file_without_labels(file: Path) -> None:
     data = EmbeddingsDataset(file)
     assert (len(data), data.label_names) == (len(LINES), ())
@@ -127,6 +135,11 @@ def test_worker_processes(file: Path) -> None:
         ([*range(3), None, *range(8)], (), "sentence 3 has a label that means none: None"),
         ([*range(3), math.nan, *range(8)], (), "sentence 3 has a label that means none: nan"),
         ([*range(3), -1, *range(8)], (), "sentence 3 has a label that means none: -1"),
+        ([b"t0", *["t0"] * 11], (), "sentence 0 has the label b't0'"),  # as h5py reads strings
+        (["a", "b", 1] * 4, (), "sentence 2 has the label 1, others are strings"),
+        ([0, 1, 2] * 4, ("a", "b"), "sentence 2 has the label 2, but `label_names` has 2 names"),
+        ([0, -2, 1] * 4, ("a", "b"), "sentence 1 has the label -2, but `label_names` has 2 names"),
+        ([0, 0.5, 1] * 4, ("a", "b"), "sentence 1 has the label 0.5, but `label_names` has 2"),
         (["a", "b", "_"] * 4, (), "sentence 2 has a label that means none: '_'"),
         ([[None] * 7, *TAGS[1:]], (), "sentence 0 has a label that means none: None"),
         ([TAGS[0], None, *TAGS[2:]], (), "sentence 1 has a label that means none: None"),
