@@ -184,13 +184,13 @@ def write_parts(output: str, parts: Iterable[Iterable[str]], *, overwrite: bool)
 
 def print_truncated(report: InputReport) -> None:
     """Print how many tokens the model truncates."""
-    if report.first_truncated is None:
+    first = report.first_truncated
+    if first is None:
         return
-    token, source, line = report.first_truncated
     n_cut = plural(report.truncated_tokens, "token")
     warn(
-        f"cut {n_cut} to the length that the model reads; the first is `{token}` "
-        f"({source}, line {line})"
+        f"cut {n_cut} to the length that the model reads; the first is `{first.token}` "
+        f"({first.source}, line {first.line})"
     )
 
 
@@ -199,11 +199,11 @@ def exit_if_skipped(*reports: InputReport, lists: Sequence[str] = ()) -> None:
     skipped = [line for report in reports for line in report.skipped]
     if not skipped:
         return
-    source, line, reason = skipped[0]
+    first = skipped[0]
     count = "1 line was" if len(skipped) == 1 else f"{len(skipped):,} lines were"
     advice = f"listed in {', '.join(lists)}" if lists else "`--on-error stop` stops at the first"
     raise SkippedError(
-        f"{count} left out, the first {source}, line {line}: {reason}",
+        f"{count} left out, the first {first.source}, line {first.line}: {first.reason}",
         f"all others are done; {advice}",
     )
 

@@ -47,7 +47,7 @@ class RunSummary:
 def update_skipped_list(job: EmbedJob, report: InputReport) -> None:
     """Write the list of skipped lines, or remove that of an earlier run."""
     if report.skipped:
-        lines = (tsv_line(*line) for line in report.skipped)
+        lines = (tsv_line(line.source, line.line, line.reason) for line in report.skipped)
         write_text(job.skipped_list, lines, errors="surrogateescape")
     else:
         Path(job.skipped_list).unlink(missing_ok=True)

@@ -18,6 +18,7 @@ from elmo_cli.text.column_signs import CSV_HINT, MOST, csv_sign
 from elmo_cli.text.conll import read_conll, read_conllu
 from elmo_cli.text.fasta import read_fasta
 from elmo_cli.text.input_report import InputReport as InputReport
+from elmo_cli.text.input_report import SourceStart
 from elmo_cli.text.input_settings import InputSettings as InputSettings
 from elmo_cli.text.input_signs import N_CHECKED, TextSample, signs_of_text, warn_of_signs
 from elmo_cli.text.jsonl import read_jsonl
@@ -190,7 +191,7 @@ def _numbered(
 ) -> Generator[Sentence, None, None]:
     key = 0
     for path in paths:
-        report.sources.append((path, key))
+        report.sources.append(SourceStart(path, first_key=key))
         reader = LineReader(path, settings, report)
         text_format = _format_of_content(reader)
         if text_format == "fasta":

@@ -3,10 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from elmo_cli.messages import shortened
 from elmo_cli.text.residue_counts import ResidueCounts
 from elmo_cli.text.sentence import Sentence
+
+
+class SourceStart(NamedTuple):
+    """A file of the input, and the key of its first sentence."""
+
+    path: str
+    first_key: int
+
+
+class SkippedLine(NamedTuple):
+    """A line that was left out, and why; a sentence of several lines is named by one of them."""
+
+    source: str
+    line: int
+    reason: str
+
+
+class TruncatedToken(NamedTuple):
+    """A token that is longer than a biLM reads, shortened, and where it is."""
+
+    token: str
+    source: str
+    line: int
 
 
 @dataclass
@@ -17,11 +41,11 @@ class InputReport:
     blank_lines: int = 0  # sentences without tokens, whether yielded or not
     rows_left_out: int = 0  # of CoNLL-U: ranges of words and empty nodes, where words are read
     truncated_tokens: int = 0  # tokens longer than a biLM reads; they lose their ends
-    first_truncated: tuple[str, str, int] | None = None  # the token, shortened; source and line
-    skipped: list[tuple[str, int, str]] = field(default_factory=list)  # source, line and reason
+    first_truncated: TruncatedToken | None = None
+    skipped: list[SkippedLine] = field(default_factory=list)
     residues: ResidueCounts = field(default_factory=ResidueCounts)  # of FASTA
     n_keys: int = 0  # of all sentences, also of those that were left out; known at the end
-    sources: list[tuple[str, int]] = field(default_factory=list)  # each file and its first key
+    sources: list[SourceStart] = field(default_factory=list)
     bytes_read: int = 0  # from the files so far, before decompression
     _kinds: set[str] = field(default_factory=set, repr=False)
 
@@ -44,5 +68,6 @@ class InputReport:
             if is_unicode or len(token.encode()) > max_length:
                 self.truncated_tokens += 1
                 if self.first_truncated is None:
-                    start = shortened(token, 60)
-                    self.first_truncated = (start, sentence.source, sentence.line)
+                    self.first_truncated = TruncatedToken(
+                        token=shortened(token, 60), source=sentence.source, line=sentence.line
+                    )

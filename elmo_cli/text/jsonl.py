@@ -28,6 +28,13 @@ class DocumentKey(NamedTuple):
     offset: int | None  # `sent_offset`
 
 
+class LineContent(NamedTuple):
+    """The sentences of a line, and the document that they are, if they are one."""
+
+    sentences: Sentences
+    document: DocumentKey | None = None
+
+
 def read_jsonl(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
     """Yield the sentences of a file of JSON lines. Of these members the first that exists counts:
 
@@ -53,17 +60,18 @@ def read_jsonl(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
         if is_blank(line):
             continue
         try:
-            sentences, document = _read_object(line, number, reader, split)
+            content = _read_object(line, number, reader, split)
         except LineError as error:
             reader.reject(number, error.problem, error.hint or _EXPECTED)
             key += 1
             continue
+        document = content.document
         if document is not None:
             documents.start(document.key, document.offset)
         elif is_within_document:
             documents.start(None)
         is_within_document = document is not None
-        for tokens, text in sentences:
+        for tokens, text in content.sentences:
             is_yielded = reader.admit(len(tokens), number)
             if is_yielded:
                 yield documents.sentence(
@@ -76,8 +84,8 @@ def read_jsonl(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
 
 def _read_object(
     line: str, number: int, reader: LineReader, split: SentenceSplitter
-) -> tuple[Sentences, DocumentKey | None]:
-    """The sentences of a line, and the document that they are, if they are one.
+) -> LineContent:
+    """Read the object on a line.
 
     Raises:
         LineError: the line is not such an object. The caller adds the number of the line, and the
@@ -87,17 +95,17 @@ def _read_object(
     if "sentences" in members:
         return _read_document(members)
     if "tokens" in members:
-        return [_read_tokens(members["tokens"], "tokens")], None
+        return LineContent([_read_tokens(members["tokens"], "tokens")])
     if "text" in members:
         text = members["text"]
         if isinstance(text, str):
             text = text.lstrip("\ufeff")  # a byte order mark, if the text was a whole file
         text = checked_string(text, "text")
         if reader.settings.tokenize:
-            return split(text), DocumentKey(key=None, offset=None)
+            return LineContent(split(text), DocumentKey(key=None, offset=None))
         if not text.isprintable():
             warn_of_hidden_separator(text, reader.where(number), reader.report)
-        return split(text), None
+        return LineContent(split(text))
     hint = ""  # that of all other lines
     if "sentence_good" in members and "sentence_bad" in members:
         hint = "a minimal pair, as in BLiMP; `elmo score --pairs` reads such lines"
@@ -119,7 +127,7 @@ def read_members(line: str) -> dict[str, Any]:
     return members
 
 
-def _read_document(members: dict[str, Any]) -> tuple[Sentences, DocumentKey]:
+def _read_document(members: dict[str, Any]) -> LineContent:
     lists = members["sentences"]
     if not isinstance(lists, list):
         raise LineError('"sentences" is not a list')
@@ -128,7 +136,7 @@ def _read_document(members: dict[str, Any]) -> tuple[Sentences, DocumentKey]:
     if offset is not None and (type(offset) is not int or not 0 <= offset < _OFFSET_LIMIT):
         raise LineError('"sent_offset" is not a number from 0')
     key = checked_string(members.get("doc_key"), "doc_key")
-    return sentences, DocumentKey(key=key, offset=offset)
+    return LineContent(sentences, DocumentKey(key=key, offset=offset))
 
 
 def _read_tokens(tokens: Any, name: str) -> tuple[list[str], str]:

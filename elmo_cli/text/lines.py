@@ -20,7 +20,7 @@ from elmo_cli.text.encodings import (
     is_one_byte,
     utf8_characters,
 )
-from elmo_cli.text.input_report import InputReport
+from elmo_cli.text.input_report import InputReport, SkippedLine
 from elmo_cli.text.input_settings import MAX_TOKENS, InputSettings
 
 _MAX_LINE_BYTES = 64 << 20  # a file without line ends must not fill the memory
@@ -197,7 +197,7 @@ class LineReader:
         """
         if self.settings.on_error == "stop":
             raise InputError(problem, hint, where=self.where(line), parameters=parameters)
-        self.report.skipped.append((self.path, line, problem))
+        self.report.skipped.append(SkippedLine(self.path, line, problem))
 
     def _without_other_data(self) -> Iterator[str | None]:
         """Yield the decoded lines; an InputError if the first nonblank one is of other data."""
