@@ -7,8 +7,8 @@ from collections.abc import Generator, Iterator
 from contextlib import suppress
 from functools import partial
 
-from elmo_cli.errors import InputError, UsageError
-from elmo_cli.messages import plural, shortened
+from elmo_cli.errors import UsageError
+from elmo_cli.messages import plural
 from elmo_cli.text.column_format import (
     Column,
     Columns,
@@ -16,6 +16,7 @@ from elmo_cli.text.column_format import (
     detect_format,
     detect_token_column,
 )
+from elmo_cli.text.conllu_rows import max_splits, read_conllu_rows
 from elmo_cli.text.lines import LineError, LineReader
 from elmo_cli.text.row_groups import (
     DocumentStart,
@@ -33,12 +34,8 @@ from elmo_cli.text.white_space import BLANK, is_blank
 
 CONLLU_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 DEFAULT_LABEL_COLUMNS = {"conllu": "xpos", "conll": "-1"}  # by format
-_OTHER_COLUMNS = re.compile(r"#\s*global\.columns\s*=(?!\s*\S+\s+FORM(?!\S))")  # CoNLL-U Plus
-_CONLLU_ID = re.compile(r"(?P<word>\d+)(?:-(?P<end>\d+)|\.(?P<empty_node>\d+))?")
 _CONLLU_DOCUMENT = re.compile(r"#\s*newdoc\b(?:\s+id\s*=(?P<id>.*))?")
-_WORD_IDS = [str(number) for number in range(1, 1001)]  # of a sentence that is read fast
 _DOCSTART = "-DOCSTART-"
-_RANGE_HINT = "a range such as `3-4` is above the rows of its words; correct it"
 
 
 def read_conllu(
@@ -63,7 +60,7 @@ def read_conllu(
     if columns is None:
         columns = _columns_of_settings(reader)
     line_groups = split_into_sentences(reader, is_blank)
-    read_rows = partial(_read_conllu_rows, reader, columns, _max_splits(columns))
+    read_rows = partial(read_conllu_rows, reader, columns, max_splits(columns))
     groups = read_groups(reader, line_groups, read_rows, _conllu_document_start)
     return _read_sentences(reader, key, groups, _with_token_column(columns, 2))
 
@@ -244,125 +241,6 @@ def _conllu_document_start(line: str) -> DocumentStart | None:
     if match is None:
         return None
     return DocumentStart(key=key_or_none(match["id"]))
-
-
-def _max_splits(columns: Columns) -> int:
-    """Return at how many tabs a row of CoNLL-U is split; -1 for all.
-
-    The columns after the last one that is read need not be split.
-    """
-    numbers = [columns.tokens.number or 2]
-    if columns.labels is not None:
-        numbers.append(columns.labels.number or 1)
-    counts_from_end = min(numbers) < 0
-    are_equal = len(set(numbers)) < len(numbers)  # the message about it has the number of columns
-    if counts_from_end or are_equal:
-        return -1
-    return max(numbers)
-
-
-def _read_conllu_rows(
-    reader: LineReader, columns: Columns, max_splits: int, sentence_lines: SentenceLines
-) -> SentenceRows:
-    """The rows of a tree that `reader.settings.rows` chooses."""
-    chosen = reader.settings.rows
-    words = _read_words(reader, sentence_lines, max_splits)
-    if words is not None:
-        return words
-    lines = sentence_lines.readable()
-    numbers = []  # of the lines of rows
-    cells_of_rows = []
-    n_words = 0
-    n_other_rows = 0  # ranges of words and empty nodes
-    range_end = 0  # the last word of the last range that stands for its words
-    for number, line in lines:
-        if line[0] == "#":
-            if columns.tokens.number is None and _OTHER_COLUMNS.match(line):
-                name = columns.tokens.parameter
-                problem = f"{shortened(line)!r}: FORM is not column 2"
-                hint = f"give its number, such as `{name}=3`"
-                raise InputError(problem, hint, where=reader.where(number), parameters=(name,))
-            continue
-        cells = line.split("\t", max_splits)
-        is_next_word = cells[0] == str(n_words + 1) and len(cells) > 1
-        if is_next_word and n_words >= range_end:  # nearly all rows, without the regex
-            n_words += 1
-            numbers.append(number)
-            cells_of_rows.append(cells)
-            continue
-        conllu_id = _CONLLU_ID.fullmatch(cells[0])
-        if len(cells) == 1 or conllu_id is None:
-            shown = repr(shortened(line))
-            problem = f"{shown} is not a row of CoNLL-U, which begins with a number and a tab"
-            hint = "for other columns `format='conll'`, for one sentence per line `format='plain'`"
-            raise LineError(problem, hint, line=number, parameters=("format",))
-        if conllu_id.lastgroup != "word":
-            n_other_rows += 1
-            if chosen == "words":
-                continue
-            if chosen == "tokens":
-                if conllu_id["empty_node"]:
-                    continue
-                range_end = _range_end(conllu_id, number, first_word=max(n_words, range_end) + 1)
-            numbers.append(number)
-            cells_of_rows.append(cells)
-            continue
-        n_words += 1
-        if chosen != "tokens" or n_words > range_end:
-            numbers.append(number)
-            cells_of_rows.append(cells)
-        if conllu_id["word"] != str(n_words):
-            found = shortened(cells[0])
-            problem = f"ID {found!r} instead of {n_words}; is a blank line missing?"
-            name = columns.tokens.parameter
-            hint = f"`format='conll'` with `{name}=2` reads the words and ignores their IDs"
-            raise LineError(problem, hint, line=number, parameters=("format", name))
-    if n_other_rows and not n_words:
-        first_row = next(number for number, line in lines if not line.startswith("#"))
-        problem = "a sentence of ranges or empty nodes, no words"
-        raise LineError(problem, "add its words", line=first_row)
-    if range_end > n_words:
-        problem = f"a range ends at word {range_end}, the sentence at word {n_words}"
-        raise LineError(problem, _RANGE_HINT, line=lines[-1][0])
-    if chosen == "words":
-        reader.report.rows_left_out += n_other_rows
-    return SentenceRows(numbers, cells_of_rows)
-
-
-def _read_words(reader: LineReader, lines: SentenceLines, max_splits: int) -> SentenceRows | None:
-    """The rows of the words of a tree; None if it may be invalid, or other rows are to be read."""
-    texts = [text for text in lines.texts if text is not None]
-    n_comments = 0
-    while n_comments < len(texts) and texts[n_comments][0] == "#":
-        n_comments += 1
-    may_have_other_columns = "global.columns" in "\n".join(texts[:n_comments])
-    cells_of_rows = [line.split("\t", max_splits) for line in texts[n_comments:]]
-    if may_have_other_columns or not cells_of_rows or min(map(len, cells_of_rows)) == 1:
-        return None
-    first_line = lines.first + n_comments
-    ids = [cells[0] for cells in cells_of_rows]
-    if ids == _WORD_IDS[: len(ids)]:  # most trees
-        return SentenceRows(range(first_line, first_line + len(ids)), cells_of_rows)
-    word_rows = [row for row, row_id in enumerate(ids) if row_id.isdigit()]
-    word_ids = [ids[row] for row in word_rows]
-    other_ids = [row_id for row_id in ids if not row_id.isdigit()]  # ranges and empty nodes
-    if reader.settings.rows != "words" or not all(map(_CONLLU_ID.fullmatch, other_ids)):
-        return None
-    if not word_ids or word_ids != _WORD_IDS[: len(word_ids)]:
-        return None
-    reader.report.rows_left_out += len(other_ids)
-    numbers = [first_line + row for row in word_rows]
-    return SentenceRows(numbers, [cells_of_rows[row] for row in word_rows])
-
-
-def _range_end(conllu_id: re.Match[str], line: int, *, first_word: int) -> int:
-    """The last word of a range; a LineError unless it begins at the next word."""
-    begin = int(conllu_id["word"])
-    end = int(conllu_id["end"])
-    if begin != first_word or end < begin:
-        problem = f"the range {conllu_id[0]!r} does not begin at the next word, {first_word}"
-        raise LineError(problem, _RANGE_HINT, line=line)
-    return end
 
 
 def _index(column: Column, n_columns: int) -> int:

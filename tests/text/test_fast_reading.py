@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from elmo_cli.errors import InputError
-from elmo_cli.text import conll, lines
+from elmo_cli.text import conllu_rows, lines
 from elmo_cli.text.control_characters import is_refused_in_utf8, pattern_for_lines
 from elmo_cli.text.input import InputReport, InputSettings, read_sentences
 
@@ -72,7 +72,7 @@ def test_the_fast_way_reads_as_the_plain_way(
         for on_error in ("stop", "skip")
     ]
     fast = [result_of(path, **settings) for settings in all_settings]
-    monkeypatch.setattr(conll, "_read_words", lambda *arguments: None)
+    monkeypatch.setattr(conllu_rows, "_read_words", lambda *arguments: None)
     monkeypatch.setattr(lines, "_decode_together", lambda block: None)
     plain = [result_of(path, **settings) for settings in all_settings]
     assert fast == plain
@@ -85,7 +85,7 @@ def test_most_trees_are_read_fast(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         raise AssertionError("read the plain way")
 
     monkeypatch.setattr(lines.LineReader, "_decode_each", refuse)
-    monkeypatch.setattr(conll.SentenceLines, "readable", refuse)
+    monkeypatch.setattr(conllu_rows.SentenceLines, "readable", refuse)
     fast = ("words", "line ends of Windows", "ranges and empty nodes", "a form of other spaces")
     for name in fast:
         path = tmp_path / "a.conllu"
