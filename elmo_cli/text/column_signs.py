@@ -110,7 +110,8 @@ def header_sign(rows: Sequence[list[str]], line: int) -> RowSign | None:
     names = column_names(header)
     if not names:
         return None
-    others = [cells for cells in rows[1:] if cells != header]
+    others = [cells for cells in rows if cells != header]
+    n_copies = len(rows) - len(others)
     for index, name in enumerate(header):
         n_with_name = 0
         for cells in others:
@@ -119,9 +120,12 @@ def header_sign(rows: Sequence[list[str]], line: int) -> RowSign | None:
         if n_with_name > _MAX_NAMED * len(others):
             return None
     shown = ", ".join(f"`{shortened(name)}`" for name in names[:5])
+    hint = f"delete it: `sed '{line}d' FILE > NEW_FILE`"
+    if n_copies > 1:  # of files that were joined
+        hint = f"delete all such rows: `grep -vxF \"$(sed -n '{line}p' FILE)\" FILE > NEW_FILE`"
     return RowSign(
         problem=f"the row names the columns ({shown}) and is not data",
-        hint=f"delete it: `sed '{line}d' FILE > NEW_FILE`",
+        hint=hint,
     )
 
 

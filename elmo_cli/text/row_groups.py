@@ -16,7 +16,9 @@ from elmo_cli.text.column_format import (
     SentenceLines,
     detect_format,
     is_boundary,
+    is_row,
 )
+from elmo_cli.text.column_signs import MOST
 from elmo_cli.text.input_settings import MAX_TOKENS
 from elmo_cli.text.lines import LineError, LineReader
 from elmo_cli.text.white_space import BLANK, is_blank
@@ -36,6 +38,8 @@ _TOO_LONG_HINT = "is a blank line missing?"
 _BOUNDARY_STARTS = f"{BLANK}#-"  # first characters of lines that end a sentence
 _MAX_COMMENTS = 10_000  # lines of a sentence besides its tokens
 _N_DETECTED = 2_000  # lines that are enough to detect columns
+_MANY_ROWS = 1_000  # tokens that hardly any sentence has
+_MANY_SENTENCES = 20  # that hardly ever have one token each
 
 
 @dataclass(slots=True)
@@ -103,7 +107,22 @@ def split_head(reader: LineReader) -> tuple[list[SentenceLines], Iterator[Senten
         n_lines += len(lines.texts)
         if n_lines >= _N_DETECTED:
             break
+    _warn_of_single_tokens(reader, head)
     return head, chain(head, line_groups)
+
+
+def _warn_of_single_tokens(reader: LineReader, head: Sequence[SentenceLines]) -> None:
+    """Warn if the first sentences have one token each, as if a blank line followed every row."""
+    n_rows_of_sentences = []
+    for lines in head:
+        n_rows = sum(map(is_row, lines.texts))
+        if n_rows > 0:
+            n_rows_of_sentences.append(n_rows)
+    n_single = n_rows_of_sentences.count(1)
+    if n_single >= _MANY_SENTENCES and n_single > MOST * len(n_rows_of_sentences):
+        first_line = reader.where(head[0].first)
+        problem = "each sentence has one token; a blank line ends a sentence"
+        reader.report.warn("single tokens", f"{first_line}: {problem}")
 
 
 def read_conll_groups(
@@ -140,6 +159,9 @@ def read_groups(
             except LineError as error:
                 reader.reject(error.line, error.problem, error.hint, error.parameters)
                 is_refused = True
+        if len(rows) > _MANY_ROWS:
+            problem = f"a sentence of {plural(len(rows), 'token')}; is a blank line missing?"
+            reader.report.warn("long sentence", f"{reader.where(rows.lines[0])}: {problem}")
         yield RowGroup(
             lines=lines,
             headings=headings,

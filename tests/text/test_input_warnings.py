@@ -42,6 +42,39 @@ def test_tokens_of_a_unicode_model_are_cut_after_characters(text: Path) -> None:
     assert report.warnings == []
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "line"),
+    [
+        ("a.conll", "a\tX\n\n" * 2 + "a\tX\nb\tX\n" * 500 + "c\tX\n", 5),
+        ("a.conll", "a\tX\nb\tX\n" * 500, None),
+        ("a.conllu", "".join(f"{i}\ta\n" for i in range(1, 1_002)), 1),
+    ],
+)
+def test_a_sentence_of_many_rows_is_warned_of(
+    tmp_path: Path, name: str, content: str, line: int | None
+) -> None:
+    path = tmp_path / name
+    warnings = report_on(path, content).warnings
+    problem = "a sentence of 1,001 tokens; is a blank line missing?"
+    assert warnings == ([] if line is None else [f"{path}, line {line}: {problem}"])
+
+
+@pytest.mark.parametrize(
+    ("n_single", "n_others", "is_warned"),
+    [(20, 0, True), (19, 0, False), (40, 4, True), (40, 5, False)],
+)
+def test_columns_with_a_blank_line_after_each_token_are_warned_of(
+    tmp_path: Path, n_single: int, n_others: int, is_warned: bool
+) -> None:
+    """As if line ends had been doubled. A line of plain text may be a word."""
+    content = "a\tX\n\n" * (n_single - 1) + "b\tX\n\n" + "a\tX\nb\tX\n\n" * n_others
+    path = tmp_path / "a.conll"
+    problem = "each sentence has one token; a blank line ends a sentence"
+    warnings = report_on(path, content).warnings
+    assert warnings == ([f"{path}, line 1: {problem}"] if is_warned else [])
+    assert report_on(tmp_path / "a.txt", "a\n\n" * n_single).warnings == []
+
+
 TOKENIZED = "The cat , which sat on the mat , slept .\n" * 10
 
 # name -> (text, line that the warning names, words of the warning)
