@@ -207,7 +207,10 @@ class SpanRanker(TaskModel):
     def _rank_rows(
         self, rows: Tensor, vectors: Tensor, mention_scores: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """The same for the spans with the numbers `rows`, (row,)."""
+        """Return the antecedents of the spans with the numbers `rows`, (row,), and their scores.
+
+        Both are (row, 1 + n), as in `Candidates`.
+        """
         own = vectors[rows]  # (row, span_dim)
         numbers = torch.arange(len(vectors), device=rows.device)
         coarse = self.coarse(own) @ vectors.T + mention_scores[rows, None] + mention_scores

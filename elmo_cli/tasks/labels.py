@@ -11,8 +11,22 @@ from elmo_cli.tasks.task import Scores
 
 Labels = tuple[str, ...]  # of the tokens of a sentence
 OUTSIDE = "O"
-# Name -> letters of the first, inner and last token of a span, and of a single-token span.
-SCHEMES = {"BIO": "BIIB", "BIOES": "BIES", "BIOUL": "BILU"}
+
+
+class Scheme(NamedTuple):
+    """The letters of the first, inner and last token of a span, and of the only token of one."""
+
+    first: str
+    inner: str
+    last: str
+    only: str
+
+
+SCHEMES = {
+    "BIO": Scheme(first="B", inner="I", last="I", only="B"),
+    "BIOES": Scheme(first="B", inner="I", last="E", only="S"),
+    "BIOUL": Scheme(first="B", inner="I", last="L", only="U"),
+}
 _SPAN_LABEL = re.compile(r"O|[BIESLU](-.+)?")
 _TYPED_LABEL = re.compile(r"[BI]-.+")
 _CONTINUING = "IEL"  # letters within a span
@@ -69,12 +83,14 @@ def convert_labels(labels: Sequence[str], scheme: str | None) -> tuple[str, ...]
     """Return labels of spans in another scheme; plain labels (`scheme=None`) stay as they are."""
     if scheme is None:
         return tuple(labels)
-    first, inner, last, only = tuple(SCHEMES[scheme])
+    letters = SCHEMES[scheme]
     converted = [OUTSIDE] * len(labels)
     for span in spans_of(labels):
         n_tokens = span.end - span.start
-        letters = [only] if n_tokens == 1 else [first, *[inner] * (n_tokens - 2), last]
-        converted[span.start : span.end] = [_label(letter, span.type) for letter in letters]
+        of_tokens = [letters.only]
+        if n_tokens > 1:
+            of_tokens = [letters.first, *[letters.inner] * (n_tokens - 2), letters.last]
+        converted[span.start : span.end] = [_label(letter, span.type) for letter in of_tokens]
     return tuple(converted)
 
 
