@@ -25,6 +25,7 @@ from elmo_cli.cli.options import (
 )
 from elmo_cli.errors import UsageError
 from elmo_cli.pretrained.catalogue import BUNDLED
+from elmo_cli.training.reporter import SkippedRow
 
 if TYPE_CHECKING:
     from elmo_cli.tasks.embeddings_folder import BiLMRecord, EmbeddingsFolder
@@ -106,14 +107,14 @@ class TaskReporter(ConsoleReporter):
 
     def __init__(self) -> None:
         super().__init__("the dev data", is_estimate=True)
-        self.skipped_rows: list[tuple[str, str]] = []
+        self.skipped_rows: list[SkippedRow] = []
 
     def message(self, text: str) -> None:
         """Print a message, which ends the progress before it."""
         super().message(text)
         self.begin("", "")
 
-    def skipped(self, rows: Sequence[tuple[str, str]]) -> None:
+    def skipped(self, rows: Sequence[SkippedRow]) -> None:
         self.skipped_rows += rows
 
     def log_line(self, line: dict[str, Any]) -> None:

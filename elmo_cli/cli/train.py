@@ -25,6 +25,7 @@ from elmo_cli.cli.click_options import (
 from elmo_cli.errors import SkippedError, UsageError
 from elmo_cli.tasks.settings import TASKS, as_flat
 from elmo_cli.text.input_settings import ON_ERROR
+from elmo_cli.training.reporter import SkippedRow
 
 if TYPE_CHECKING:
     from elmo_cli.tasks.task import Task
@@ -210,13 +211,13 @@ def _warn_of_lowest_score(dev: dict[str, Any]) -> None:
     )
 
 
-def _exit_if_skipped(rows: Sequence[tuple[str, str]]) -> None:
+def _exit_if_skipped(rows: Sequence[SkippedRow]) -> None:
     """Raise a SkippedError (exit code 3) if examples were left out."""
     if rows:
-        where, problem = rows[0]
+        first = rows[0]
         count = "1 example was" if len(rows) == 1 else f"{len(rows):,} examples were"
         raise SkippedError(
-            f"{count} left out, the first {where}: {problem}",
+            f"{count} left out, the first {first.where}: {first.problem}",
             "the model is trained on all others; `on_error='stop'` stops at the first",
         )
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from elmo_cli.errors import InputError
-from elmo_cli.messages import columns_line
+from elmo_cli.messages import columns_line, shortened
 from elmo_cli.tasks.coref_model import Clusters, CorefDocument, CorefSettings, Mention, SpanRanker
 from elmo_cli.tasks.readers import (
     BEGIN,
@@ -30,7 +30,9 @@ _METRICS = ("muc", "b_cubed", "ceaf_phi4", "mentions")
 _AVERAGED = ("muc", "b_cubed", "ceaf_phi4")  # whose mean F1 is the score
 _TINY = 1e-30
 _NO_MENTION = ("", "-", "_", "*")  # cells of tokens where no mention begins or ends
-_TOKEN_COLUMN = 3  # of CoNLL-2012; files of up to four columns have the token before the mentions
+# Of CoNLL-2012, after the number of the token in its sentence. Files of up to four columns have the
+# token before the mentions.
+_TOKEN_COLUMN = 3
 
 
 class CorefTask(Task):
@@ -162,14 +164,26 @@ def _read_json(split: Split, labelled: bool) -> Iterator[None]:
         yield
 
 
-def _clusters_of_json(value: Any, n_tokens: int) -> Clusters:
-    clusters = [{(first, last) for first, last in cluster} for cluster in value if cluster]
-    for cluster in clusters:
-        for first, last in cluster:
-            are_numbers = type(first) is int and type(last) is int
-            if not are_numbers or not 0 <= first <= last < n_tokens:
-                raise ValueError(f"the mention {[first, last]} is not within the {n_tokens} tokens")
+def _clusters_of_json(value: Sequence[Any], n_tokens: int) -> Clusters:
+    """Return clusters, which are lists of mentions; ValueError if one is invalid."""
+    clusters = []
+    for mentions in value:
+        if not isinstance(mentions, list):
+            raise ValueError(f"the cluster {shortened(repr(mentions))} is not a list of mentions")
+        if mentions:
+            clusters.append({_mention_of_json(mention, n_tokens) for mention in mentions})
     return _merge_overlapping(clusters)
+
+
+def _mention_of_json(value: Any, n_tokens: int) -> Mention:
+    is_pair = isinstance(value, list) and len(value) == 2
+    if not is_pair or not all(type(position) is int for position in value):
+        problem = "is not the first and the last of its tokens"
+        raise ValueError(f"the mention {shortened(repr(value))} {problem}")
+    first, last = value
+    if not 0 <= first <= last < n_tokens:
+        raise ValueError(f"the mention {value} is not within the {n_tokens} tokens")
+    return first, last
 
 
 def _read_columns(split: Split, labelled: bool) -> Iterator[None]:
@@ -206,8 +220,12 @@ def _read_document(split: Split, document: ColumnsDocument, labelled: bool) -> N
 def _token_of(cells: Sequence[str]) -> str:
     if len(cells) < 2:
         raise ValueError("expected a token and its mentions, found one column")
-    has_all_columns = len(cells) > _TOKEN_COLUMN + 1
-    return cells[_TOKEN_COLUMN] if has_all_columns else cells[-2]
+    if len(cells) <= _TOKEN_COLUMN + 1:
+        return cells[-2]
+    number = cells[_TOKEN_COLUMN - 1]
+    if not number.isdecimal():
+        raise ValueError(f"column 3 is {shortened(number)!r}, not the number of the token")
+    return cells[_TOKEN_COLUMN]
 
 
 def _clusters_of_rows(split: Split, rows: Sequence[ColumnsRow]) -> Clusters:

@@ -137,8 +137,9 @@ def _nothing_labelled(task: Task, split: Split) -> InputError:
         problem = f"{task.no_label_problem(split)}; the first without one is {split.unlabelled[0]}"
         hint = task.no_label_hint(split)
     elif split.skipped:
-        where, reason = split.skipped[0]
-        problem = f"contains no valid example; the first is invalid: {where}: {reason}"
+        first = split.skipped[0]
+        reason = f"{first.where}: {first.problem}"
+        problem = f"contains no valid example; the first is invalid: {reason}"
     else:
         problem = "contains no example"
     return InputError(problem, hint, where=split.path)

@@ -14,11 +14,12 @@ MOST_SPAN_TYPES = 1_000  # each of which has several labels, and each pair of th
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
 
 
-def find_case_variants(names: Iterable[str]) -> tuple[str, str] | None:
-    """Return two names that differ only in case; None if there are none."""
+def find_variants(names: Iterable[str]) -> tuple[str, str] | None:
+    """Return two names that differ only in case or white space; None if there are none."""
     by_folded: dict[str, str] = {}
     for name in sorted(names):
-        first = by_folded.setdefault(name.casefold(), name)
+        words = name.casefold().split()
+        first = by_folded.setdefault(" ".join(words), name)
         if first != name:
             return first, name
     return None

@@ -17,7 +17,7 @@ from elmo_cli.fields import at_least, one_of
 from elmo_cli.model.bilm import Highway
 from elmo_cli.tasks.inputs import Inputs
 from elmo_cli.tasks.layers import MASKED, BiLSTM, masked_softmax
-from elmo_cli.tasks.questions import Question, Range, read_questions
+from elmo_cli.tasks.questions import Question, TokenSpan, read_questions
 from elmo_cli.tasks.readers import Split
 from elmo_cli.tasks.settings import MOST_LAYERS, TaskSettings, probability, size
 from elmo_cli.tasks.task import Scores, Task, TaskModel
@@ -125,7 +125,7 @@ class BiDAF(TaskModel):
         return [x, attended, x * attended, x * summary]
 
 
-def best_spans(start: Tensor, end: Tensor, max_length: int) -> list[Range]:
+def best_spans(start: Tensor, end: Tensor, max_length: int) -> list[TokenSpan]:
     """Return the spans of up to `max_length` tokens with the largest sums of scores.
 
     The scores of tokens as first and as last are (batch, token).

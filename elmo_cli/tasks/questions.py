@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from elmo_cli.tasks.readers import Split, member, parse_json
 from elmo_cli.tasks.task import Example
 
-Range = tuple[int, int]  # of characters or of tokens: first and last, or start and end
+Offset = tuple[int, int]  # of a token in its context: the first character, and that after the last
+TokenSpan = tuple[int, int]  # the first and the last token of an answer
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
@@ -18,12 +19,12 @@ class _Context(NamedTuple):
     """A context while its questions are read.
 
     Attributes:
-        offsets: start and end of each token, in characters.
+        offsets: those of its tokens.
         sentences: the index of its sentence in the split; `NO_TOKENS` for a blank context.
     """
 
     text: str
-    offsets: Sequence[Range]
+    offsets: Sequence[Offset]
     sentences: tuple[int, ...]
 
 
@@ -38,7 +39,7 @@ class GoldAnswer(NamedTuple):
 
     text: str
     start: Any
-    span: Range | None
+    span: TokenSpan | None
 
 
 @dataclass(frozen=True)
@@ -46,24 +47,24 @@ class Question(Example):
     """A question: its sentences are the context and the question, its target correct answers.
 
     Attributes:
-        offsets: start and end of each token of the context, in characters.
+        offsets: those of the tokens of the context.
         answers: the answers, of which the first that is at its offset is learned.
     """
 
     id: str
     context: str
-    offsets: Sequence[Range]
+    offsets: Sequence[Offset]
     answers: Sequence[GoldAnswer]
 
     @property
-    def span(self) -> Range | None:
+    def span(self) -> TokenSpan | None:
         """First and last token of the answer that is learned; None if none is at its offset."""
         for answer in self.answers:
             if answer.span is not None:
                 return answer.span
         return None
 
-    def text_of(self, span: Range) -> str:
+    def text_of(self, span: TokenSpan) -> str:
         """Return the text from the first to the last token of a span of the context."""
         first, last = span
         begin, _ = self.offsets[first]
@@ -73,6 +74,7 @@ class Question(Example):
 
 def read_questions(split: Split, *, labelled: bool) -> Iterator[None]:
     """Read SQuAD 1.1, or JSON lines with a context and a question each."""
+    split.refuse_json_list()
     if _is_flat(split.first_line()):
         rows = _read_flat(split, labelled)
     else:
@@ -181,7 +183,7 @@ def _read_answers(value: Any, context: _Context) -> list[GoldAnswer]:
     return answers
 
 
-def _find_span(text: Any, start: Any, context: _Context) -> Range | None:
+def _find_span(text: Any, start: Any, context: _Context) -> TokenSpan | None:
     """Return the first and last token of an answer; None if it is not at its offset.
 
     ValueError if the text is not a string.

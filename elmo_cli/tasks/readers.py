@@ -11,6 +11,7 @@ from functools import cache, cached_property
 from itertools import chain
 from typing import Any, NamedTuple
 
+from elmo_cli.errors import InputError
 from elmo_cli.label_rules import is_no_label
 from elmo_cli.messages import shortened
 from elmo_cli.regular_files import INVALID_JSON, unique_keys
@@ -23,11 +24,19 @@ from elmo_cli.text.row_groups import read_row_groups
 from elmo_cli.text.sentence import Tokens, token_problem
 from elmo_cli.text.tokenizer import EnglishTokenizer
 from elmo_cli.text.white_space import BLANK, is_blank
+from elmo_cli.training.reporter import SkippedRow
 
 BEGIN = "#begin document"
 END = "#end document"
 NO_TOKENS = -1  # instead of the index of a sentence without tokens, which a split does not contain
 _MOST_NAMES = 8  # fields of an object that a message names
+_KINDS = {  # of values in JSON, for messages
+    str: "a string",
+    int: "a whole number",
+    float: "a number",
+    list: "a list",
+    dict: "an object",
+}
 _OBJECT = re.compile(r"\s*\{\s*\"")  # the start of a JSON object
 _tokenizer = cache(EnglishTokenizer)
 
@@ -64,7 +73,7 @@ class Split:
         on_error: "stop" at an invalid row, or "skip" it.
         key: the zero-based number of the row that is being read; those of `sentences` are `keys`.
         unlabelled: where there are examples without a label, which are left out.
-        skipped: where there are invalid rows and lines, which are left out, and what is wrong.
+        skipped: invalid rows and lines, which are left out.
     """
 
     path: str
@@ -77,7 +86,7 @@ class Split:
     key: int = 0
     keys: list[int] = field(default_factory=list)
     unlabelled: list[str] = field(default_factory=list)
-    skipped: list[tuple[str, str]] = field(default_factory=list)
+    skipped: list[SkippedRow] = field(default_factory=list)
     _n_refused_lines: int = field(default=0, init=False, repr=False)  # that `skipped` contains
 
     @cached_property
@@ -126,12 +135,13 @@ class Split:
             if self.on_error == "stop":
                 raise
             self.cut(n_examples, n_sentences)
-            self.skipped.append((self.where, str(error)))
+            self.skipped.append(SkippedRow(self.where, str(error)))
 
     def add_refused_lines(self) -> None:
         """Add to `skipped` the lines that the readers have refused since the last call."""
-        for source, line, problem in self.report.skipped[self._n_refused_lines :]:
-            self.skipped.append((f"{source}, line {line}", problem))
+        for refused in self.report.skipped[self._n_refused_lines :]:
+            where = f"{refused.source}, line {refused.line}"
+            self.skipped.append(SkippedRow(where, refused.reason))
         self._n_refused_lines = len(self.report.skipped)
 
     def sentences_of_examples(self) -> dict[int, Tokens]:
@@ -159,8 +169,16 @@ class Split:
             self.where = self._reader.where(number)
             yield line or ""
 
+    def refuse_json_list(self) -> None:
+        """Raise an InputError for a list of objects, as `json.dump` and pandas write it."""
+        if self.first_line().lstrip().startswith("["):
+            problem = "a JSON list, not an object per line"
+            hint = "`jq -c '.[]' FILE > NEW_FILE` writes each element of the list on a line"
+            raise InputError(problem, hint, where=self.path)
+
     def json_lines(self) -> Iterator[dict[str, Any]]:
         """Yield the objects of a file of JSON lines; ValueError if a line is not an object."""
+        self.refuse_json_list()
         next_key = 0
         for line in self.lines():
             if is_blank(line):
@@ -247,7 +265,7 @@ def member(
             value = members[name]
             break
     if required and type(value) not in kinds:
-        raise ValueError(f"no valid {' or '.join(names)}; {_fields_of(members)}")
+        raise _invalid_member(members, names, value, kinds)
     return value
 
 
@@ -266,8 +284,22 @@ def label_member(
     if labels and type(labels[0]) in kinds:
         return labels[0]
     if required and (labels or not existing):
-        raise ValueError(f"no valid {' or '.join(names)}; {_fields_of(members)}")
+        raise _invalid_member(members, names, labels[0] if labels else None, kinds)
     return None
+
+
+def _invalid_member(
+    members: Mapping[str, Any], names: Sequence[str], value: Any, kinds: Sequence[type]
+) -> ValueError:
+    """Return the error for a member that is missing, where `value` is None, or of another kind."""
+    problem = f"no valid {' or '.join(names)}"
+    if value is None:
+        return ValueError(f"{problem}; {_fields_of(members)}")
+    found = shortened(json.dumps(value, ensure_ascii=False))
+    expected = [name for kind, name in _KINDS.items() if kind in kinds]
+    if float in kinds:  # of which whole numbers are some
+        expected.remove(_KINDS[int])
+    return ValueError(f"{problem}: {found} is not {' or '.join(expected)}")
 
 
 def _fields_of(members: Mapping[str, Any]) -> str:

@@ -7,13 +7,14 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from elmo_cli.fields import at_least, one_of, positive
 from elmo_cli.label_rules import find_span_spelling, is_no_label
+from elmo_cli.messages import plural, shortened
 from elmo_cli.tasks import layers
 from elmo_cli.tasks.inputs import Inputs
 from elmo_cli.tasks.label_names import MOST_SPAN_TYPES, check_names
@@ -28,13 +29,12 @@ from elmo_cli.tasks.labels import (
     score_spans,
     spans_of,
 )
-from elmo_cli.tasks.readers import ColumnsRow, Split, member, tokens_of
+from elmo_cli.tasks.readers import ColumnsRow, Split, label_member, member, tokens_of
 from elmo_cli.tasks.settings import MOST_LAYERS, TaskSettings, probability, size
 from elmo_cli.tasks.task import Example, Scores, Task, TaskModel
 
 _SCHEME = "BIO"
 _PREDICATE = "V"
-_NO_PREDICATE = -1  # instead of the position of a predicate, for a sentence without tokens
 _TOKEN = 3  # columns of CoNLL-2012, from 0
 _FRAMESET = 7
 _FIRST_ROLES = 11  # one column per predicate, up to the last but one
@@ -198,71 +198,67 @@ def _arguments(labels: Labels) -> list[Span]:
     return [span for span in spans_of(labels) if span.type != _PREDICATE]
 
 
+class _ParsedFrame(NamedTuple):
+    """A frame: the position of its predicate, and its labels; None if it has none."""
+
+    predicate: int
+    labels: Labels | None
+
+
+_NO_FRAME = _ParsedFrame(predicate=-1, labels=None)  # of a sentence without tokens
+
+
 def _read_json(split: Split, labelled: bool) -> Iterator[None]:
     for line in split.json_lines():
         with split.row():
             tokens = tokens_of(member(line, "tokens", kinds=(list, str)))
             values = member(line, "frames", kinds=(list,))
             numbers = split.add(tokens, allow_blank=not values)
-            parsed = [_parse_frame(value, len(tokens), labelled) for value in values]
+            parsed_frames = [_parse_frame(value, len(tokens), labelled) for value in values]
             if not tokens:
-                parsed = [(_NO_PREDICATE, None)]
-            for predicate, labels in parsed:
+                parsed_frames = [_NO_FRAME]
+            for parsed in parsed_frames:
                 frame = Frame(
                     sentences=numbers,
                     where=split.where,
-                    target=labels,
-                    predicate=predicate,
+                    target=parsed.labels,
+                    predicate=parsed.predicate,
                     key=split.key,
                 )
                 split.examples.append(frame)
         yield
 
 
-def _parse_frame(value: Any, n_tokens: int, labelled: bool) -> tuple[int, Labels | None]:
-    """Return the position of the predicate and the labels; ValueError if the frame is invalid.
-
-    The labels are None if the frame says that it has none, or if none are required.
-    """
-    fields = value if isinstance(value, dict) else {}
-    predicate = fields.get("predicate")
-    tags = fields.get("tags")
-    labels = tags.split() if isinstance(tags, str) else tags
-    states_none = "tags" in fields and (is_no_label(tags) or _lacks_labels(labels))
-    if states_none or (tags is None and not labelled):
-        labels = None
-    elif not _are_labels(labels, n_tokens):
-        raise ValueError(_frame_problem(value, labels, n_tokens))
-    if type(predicate) is not int or not 0 <= predicate < n_tokens:
-        raise ValueError(_frame_problem(value, None, n_tokens))
-    if labels is None:
-        return predicate, None
-    labels = convert_labels(labels, _SCHEME)
+def _parse_frame(frame: Any, n_tokens: int, labelled: bool) -> _ParsedFrame:
+    """Parse a frame of JSON; ValueError if it is invalid."""
+    if not isinstance(frame, dict):
+        raise ValueError(f"the frame {shortened(repr(frame))} is not an object")
+    predicate = member(frame, "predicate", kinds=(int,))
+    if not 0 <= predicate < n_tokens:
+        raise ValueError(f"the predicate is token {predicate}, of {plural(n_tokens, 'token')}")
+    tags = label_member(frame, "tags", kinds=(list, str), required=labelled)
+    tags = tags.split() if isinstance(tags, str) else tags
+    if tags is None or any(map(is_no_label, tags)):
+        return _ParsedFrame(predicate, None)
+    _check_tags(tags, n_tokens)
+    labels = convert_labels(tags, _SCHEME)
     if "B-V" in labels and labels[predicate] not in ("B-V", "I-V"):
         position = labels.index("B-V")
         raise ValueError(f"the predicate is token {predicate}, but B-V is at token {position}")
-    return predicate, labels
+    return _ParsedFrame(predicate, labels)
 
 
-def _lacks_labels(labels: Any) -> bool:
-    """Whether a list has a token without a label; an empty list is invalid."""
-    return isinstance(labels, list) and any(map(is_no_label, labels))
-
-
-def _frame_problem(value: Any, labels: Any, n_tokens: int) -> str:
-    """Return why a frame is invalid."""
-    if isinstance(labels, list) and all(isinstance(label, str) for label in labels):
-        spelling = find_span_spelling(labels)
-        if spelling is not None:
-            return f"{spelling.problem}; {spelling.hint}"
-    return f"the frame {json.dumps(value)[:80]} does not fit the {n_tokens} tokens"
-
-
-def _are_labels(value: Any, n_tokens: int) -> bool:
-    """Whether a value is a list of one label per token."""
-    if not isinstance(value, list) or len(value) != n_tokens:
-        return False
-    return all(isinstance(label, str) and is_span_label(label) for label in value)
+def _check_tags(tags: Sequence[Any], n_tokens: int) -> None:
+    """Raise a ValueError unless there is a label of a span or O for each token."""
+    invalid = [tag for tag in tags if not isinstance(tag, str) or not is_span_label(tag)]
+    strings = [tag for tag in tags if isinstance(tag, str)]
+    spelling = find_span_spelling(strings) if invalid else None
+    if spelling is not None:
+        raise ValueError(f"{spelling.problem}; {spelling.hint}")
+    if invalid:
+        raise ValueError(f"the tag {invalid[0]!r} is neither O nor a label such as B-ARG0")
+    if len(tags) != n_tokens:
+        raise ValueError(f"{plural(n_tokens, 'token')}, but {plural(len(tags), 'tag')}")
 
 
 def _read_columns(split: Split, labelled: bool) -> Iterator[None]:

@@ -20,7 +20,7 @@ from elmo_cli.regular_files import check_regular, read_json, sha256_of_file
 from elmo_cli.tasks.data_files import read_data_file
 from elmo_cli.tasks.data_fit import fit_of_training_data
 from elmo_cli.tasks.embeddings_folder import EmbeddingsFolder
-from elmo_cli.tasks.label_names import find_case_variants
+from elmo_cli.tasks.label_names import find_variants
 from elmo_cli.tasks.readers import Split
 from elmo_cli.tasks.settings import TaskSettings, as_flat
 from elmo_cli.tasks.task import Json, Task
@@ -33,7 +33,8 @@ from elmo_cli.tasks.trainer import (
     TaskTrainer,
 )
 from elmo_cli.tasks.word_vectors import WordVectors
-from elmo_cli.training.reporter import Reporter
+from elmo_cli.text.input import require_files
+from elmo_cli.training.reporter import Reporter, SkippedRow
 from elmo_cli.training.run_folder import SCORES_FILE, RunFolder
 
 _LIMITS = ("epochs", "patience")  # settings that a resumed run may raise
@@ -73,11 +74,14 @@ def train_task(
     Args:
         mode: "new", "resume" or "overwrite", as in `RunFolder.open`.
     Raises:
+        UsageError: a data file is a pipe.
         InputError: the data are invalid, or dev cannot be scored.
         EmbeddingsFileError: embeddings do not fit the data.
         ResumeError: the run cannot be resumed with these settings or data.
         TrainingError: the loss is not finite.
     """
+    for parameter, path in (("train", data.train), ("dev", data.dev)):
+        require_files(f"`{parameter}`", [path])  # their digests are computed too
     is_resumed = mode == "resume"
     settings: TaskSettings = task.settings
     layers = settings.elmo_layers
@@ -144,16 +148,16 @@ def _leave_out_invalid(task: Task, train: Split) -> None:
     for example in train.examples:
         problem = task.training_problem(example)
         if problem:
-            problems.append((example.where, problem))
+            problems.append(SkippedRow(example.where, problem))
         elif task.is_learnable(example):
             learnable.append(example)
         else:
             train.unlabelled.append(example.where)
     if problems and train.on_error == "stop":
-        where, problem = problems[0]
+        first = problems[0]
         counts = f"{len(problems):,} of {len(train.examples):,} examples are invalid"
         hint = f"correct {task.name} data, or leave invalid examples out: `on_error='skip'`"
-        raise InputError(f"{problem} ({counts})", hint, where=where)
+        raise InputError(f"{first.problem} ({counts})", hint, where=first.where)
     train.skipped += problems
     if not learnable:
         raise InputError("no example can be learned", task.format_hint, where=train.path)
@@ -173,11 +177,11 @@ def _report_data(
             reporter.message(
                 f"warning: {split.path}: left out {n_examples} without a label, the first: {first}"
             )
-    variants = find_case_variants(task.known_labels())
+    variants = find_variants(task.known_labels())
     if variants is not None:
         first, second = variants
-        problem = f"the labels `{first}` and `{second}` differ only in case; they are learned apart"
-        reporter.message(f"warning: {train.path}: {problem}")
+        problem = f"the labels `{first}` and `{second}` differ only in case or white space"
+        reporter.message(f"warning: {train.path}: {problem}; they are learned apart")
     for warning in task.warnings(train):
         reporter.message(f"warning: {warning}")
     reporter.fit(fit)

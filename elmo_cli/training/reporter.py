@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from elmo_cli.fit import FitPoint
 from elmo_cli.text.input_report import InputReport
@@ -29,6 +29,13 @@ class Estimate:
     limit: str
 
 
+class SkippedRow(NamedTuple):
+    """A row of a data file that is left out: its file and line, and what is wrong with it."""
+
+    where: str
+    problem: str
+
+
 class Reporter:
     """Receives what a training run reports, and ignores it."""
 
@@ -47,8 +54,8 @@ class Reporter:
     def fit(self, points: Sequence[FitPoint]) -> None:
         """How well the data fit the model and each other, before the first step."""
 
-    def skipped(self, rows: Sequence[tuple[str, str]]) -> None:
-        """Rows of data files that are left out: where they are, and what is wrong with them."""
+    def skipped(self, rows: Sequence[SkippedRow]) -> None:
+        """Rows of data files that are left out."""
 
     def progress(self, what: str, done: float, total: float | None, detail: str = "") -> None:
         """How far the run is, in tokens (predictions, where a text is measured)."""

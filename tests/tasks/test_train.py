@@ -305,6 +305,8 @@ def command(*words: object) -> Done:
         (None, ("--embeddings", "one"), "not all layers of each token"),
         (None, ("--embeddings", "one/x.hdf5"), "is a file, not a folder"),
         (None, ("--set", "hidden"), "`=` is missing"),
+        (None, ("--train", "-"), "`--train`: standard input can be read only once"),
+        (None, ("--dev", "/dev/null"), "`--dev`: /dev/null can be read only once"),
         (None, ("--preset", "huge"), "`--preset huge`: no such preset"),
         (None, ("--resume",), "contains no run to resume"),
         (None, ("--elmo", "none", "--set", "char_filters=0"), "the model has no input"),
