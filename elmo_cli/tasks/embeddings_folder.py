@@ -6,7 +6,7 @@ import glob
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -22,10 +22,11 @@ from elmo_cli.errors import (
     ElmoError,
     EmbeddingsFileError,
     ModelError,
+    OutputError,
     ResumeError,
     UsageError,
 )
-from elmo_cli.files import abandoned_lock, holding_lock, write_text
+from elmo_cli.files import abandoned_lock, holding_lock, os_errors_as, write_text
 from elmo_cli.pretrained.catalogue import BUNDLED
 from elmo_cli.pretrained.load import load_files, locate
 from elmo_cli.pretrained.model_files import ModelFiles
@@ -46,6 +47,7 @@ _TEXT_SUFFIX = ".jsonl"  # of the sentences that an output is computed from; rem
 _INDEPENDENT = ("zero", "warm")  # states in which sentences do not depend on each other
 # Of the files that `EmbeddingsFolder` writes: name, state, digests of the biLM and of the text.
 _OWN_STEM = re.compile(rf".*-({'|'.join(_INDEPENDENT)})-[0-9a-f]{{8}}-[0-9a-f]{{8}}")
+_MAX_STEM = 50  # characters, of up to four bytes; a name has at most 255 bytes
 _SLICES = {"all": slice(None), "last": slice(-1, None), "type": slice(0, 1)}  # of `elmo.layers`
 
 
@@ -219,9 +221,13 @@ class EmbeddingsFolder:
     def _write(self, split: Split, texts: _DataTexts, reporter: Reporter) -> Embeddings:
         """Compute layers of sentences, one process at a time, since runs may share the folder."""
         embedder = self._make_embedder()
-        self.path.mkdir(parents=True, exist_ok=True)
         wait = f"waiting for another process that is computing embeddings in {self.path}"
-        with holding_lock(self.path / LOCK_FILE, on_wait=lambda: reporter.message(wait)):
+        with ExitStack() as stack:
+            hint = "name another folder with `embeddings`"
+            with os_errors_as(OutputError, self.path, "embeddings cannot be stored there", hint):
+                self.path.mkdir(parents=True, exist_ok=True)
+                lock = holding_lock(self.path / LOCK_FILE, on_wait=lambda: reporter.message(wait))
+                stack.enter_context(lock)
             embeddings = self._find(split, texts)  # the other process may have written it
             if embeddings is None:
                 embeddings = self._compute(split, texts.needed, embedder, reporter)
@@ -247,7 +253,8 @@ class EmbeddingsFolder:
         state = embedder.settings.state
         bilm_id = embedder.bilm.sha256[:8]
         text_id = sha256_of(sentences)[:8]
-        output = self.path / f"{stem(Path(name).name)}-{state}-{bilm_id}-{text_id}{_OUTPUT_SUFFIX}"
+        own_stem = f"{stem(Path(name).name)[:_MAX_STEM]}-{state}-{bilm_id}-{text_id}"
+        output = self.path / f"{own_stem}{_OUTPUT_SUFFIX}"
         text = output.with_suffix(_TEXT_SUFFIX)
         write_text(text, (json.dumps({"tokens": tokens}) + "\n" for tokens in sentences))
         job = EmbedJob(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from ast import literal_eval
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -24,9 +25,9 @@ TASKS = {
     "entailment": "labels of sentence pairs: JSON lines as in SNLI or SICK",
     "ner": "any labels of tokens, such as named entities (BIO, BIOES or BIOUL) or parts of speech: "
     "columns; JSON lines",
-    "qa": "answers to questions in a text: SQuAD 1.1 JSON",
+    "qa": "answers to questions in a text: SQuAD 1.1 JSON; JSON lines",
     "similarity": "scores of sentence pairs: JSON lines as in SICK",
-    "srl": "semantic roles of given predicates: JSON lines",
+    "srl": "semantic roles of given predicates: JSON lines; columns as in CoNLL-2012",
 }
 # What else these tasks, or parts of them, are called -> name of the task. A command does not accept
 # these names; its hint names the task that the user is looking for.
@@ -76,7 +77,7 @@ class TaskSettings:
 
     elmo_layers: str = one_of("all", "last", "type", "none")
     elmo_where: str = one_of("input", "output", "both")
-    elmo_l2: float = bounded(0.001, "a number from 0", lambda value: value >= 0)
+    elmo_l2: float = bounded(0.001, "a number from 0", lambda value: 0 <= value < math.inf)
     elmo_dropout: float = probability(0.5)
     elmo_projection: int = size(128, least=0)
     elmo_layer_norm: bool = False
@@ -154,6 +155,7 @@ def suggest_task(name: str) -> str:
 def _parsed(value: Any, default: Any) -> Any:
     """Parse the text of a number or a truth value; what is neither stays, and is refused later."""
     if isinstance(value, str) and isinstance(default, (int, float)):
-        with suppress(ValueError, SyntaxError):
+        # All that `literal_eval` raises.
+        with suppress(ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             return literal_eval(value.capitalize())  # "true" as True
     return value

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from command_line import made
 
-from elmo_cli.errors import ElmoError, EmbeddingsFileError
+from elmo_cli.errors import ElmoError, EmbeddingsFileError, OutputError
 from elmo_cli.files import FileLock
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.tasks.embeddings_folder import BiLMRecord, EmbeddingsFolder
@@ -168,6 +168,21 @@ def test_vectors_that_are_not_stored_are_those_of_stored_files(folder: None) -> 
             assert computed(number).shape == stored(stored_number).shape
             np.testing.assert_allclose(computed(number), stored(stored_number), atol=1e-2)
     assert vectors.compute(sentences, "none") is None
+
+
+def test_a_folder_that_cannot_be_written_to_is_replaced_by_an_option(folder: None) -> None:
+    Path("file").touch()
+    with pytest.raises(OutputError, match=r"file/new: .* \(Not a directory\)") as caught:
+        vector_folder("file/new").find(SPLIT, "all", SILENT)
+    assert "another folder with `embeddings`" in caught.value.hint
+
+
+def test_a_data_file_may_have_a_name_as_long_as_any(folder: None) -> None:
+    split = split_of(SENTENCES)
+    split.path = "ü" * 127  # of 254 bytes
+    vector_folder("new").find(split, "all", SILENT)
+    [stored] = Path("new").iterdir()
+    assert stored.name.startswith("ü" * 50 + "-zero-")
 
 
 def test_embeddings_of_a_corrected_text_are_computed(folder: None) -> None:

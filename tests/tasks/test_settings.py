@@ -44,6 +44,8 @@ def test_a_setting_is_changed_by_its_text(name: str, text: str, value: object) -
         ("learning_rate", "-1", "is not a positive number"),
         ("elmo.layers", "top", "unknown value 'top'"),
         ("train_word_vectors", "maybe", "is not true or false"),
+        ("hidden", "{[]}", "'{[]}' is not a whole number"),  # a TypeError of `literal_eval`
+        ("hidden", "(" * 999, "is not a whole number"),
     ],
 )
 def test_a_bad_setting_is_refused(name: str, text: str, words: str) -> None:
@@ -55,7 +57,7 @@ def test_a_bad_setting_is_refused(name: str, text: str, words: str) -> None:
 LIMITS: dict[str, dict[str, tuple[list[object], list[object]]]] = {  # accepted and refused
     "ner": {
         "elmo.where": (["input", "output", "both"], ["top"]),
-        "elmo.l2": ([0.0], [-0.1]),
+        "elmo.l2": ([0.0], [-0.1, float("inf"), float("nan")]),
         "elmo.dropout": ([0.0, 0.99], [-0.1, 1.0]),
         "elmo.projection": ([0, 16_384], [-1, 16_385]),
         "char_filters": ([0, 16_384], [-1, 16_385]),
