@@ -174,6 +174,15 @@ KNOWN_LABELS = FitRule(
     warn_below=1.0,  # a label that train lacks is rare, or a mistake
     is_required=True,
 )
+# Of the columns of UD English-EWT (test and train), UPOS and XPOS have 100 % of such labels, deprel
+# 94 %, FEATS 80 %; LEMMA 43 to 53 %, FORM 38 %. Sentences and numbers of rows occur once.
+REPEATED_LABELS = FitRule(
+    name="labels of train that occur more than once",
+    key="repeated_labels",
+    hint="are the labels in another column or field? A model learns little from one example",
+    warn_below=0.6,
+    least_counted=20,
+)
 ANSWERS_AT_TOKENS = FitRule(
     name="answers that begin and end at tokens",
     key="answers_at_tokens",

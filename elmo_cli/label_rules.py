@@ -1,4 +1,4 @@
-"""Rules for labels: which mean that there is none, which are unknown, which misspell spans."""
+"""Rules for labels: which mean that there is none, are unknown, misspell spans, or are texts."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def is_no_label(label: object, *, column: str | None = None) -> bool:
     """Whether a label means that there is none: `-`, `-1`, `_`, nothing, None or NaN.
 
     Args:
-        column: name or number of the column of the label. `_` is a value in columns of CoNLL-U that
-            are empty for most words.
+        column: name or number of the column of the label in CoNLL-U, where `_` is a value in
+            columns that are empty for most words; None for labels of other files.
     """
     if label is None:
         return True
@@ -75,6 +75,25 @@ def unknown_warning(unknown: Collection[str], where: object) -> str:
     first = next(iter(unknown))
     problem = "labels that are not in train count as errors"
     return f"{where}: {problem}: {len(unknown):,}, such as {first}"
+
+
+def are_exchanged(labels: Collection[str], texts: Collection[str]) -> bool:
+    """Whether labels are texts and texts labels, as if their columns were exchanged.
+
+    In data, labels recur and texts vary: there are fewer different labels, or they are shorter.
+
+    Args:
+        texts: what has the labels, tokens or sentences.
+    """
+    different_labels = set(labels)
+    different_texts = set(texts)
+    if len(different_labels) <= len(different_texts):
+        return False
+    return _mean_length(different_labels) > _mean_length(different_texts)
+
+
+def _mean_length(strings: Collection[str]) -> float:
+    return sum(map(len, strings)) / max(1, len(strings))
 
 
 def find_span_spelling(labels: Iterable[str]) -> SpanSpelling | None:

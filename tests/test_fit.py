@@ -14,6 +14,7 @@ from elmo_cli.fit import (
     HELDOUT_IN_VOCABULARY,
     KNOWN_LABELS,
     REPEATED_EXAMPLES,
+    REPEATED_LABELS,
     TEST_IN_VOCABULARY,
     TEXT_IN_VOCABULARY,
     TOKENS_WITH_WORD_VECTOR,
@@ -68,6 +69,7 @@ IN_VOCABULARY = (
         (FIRST_CHARACTERS_KNOWN, 49, 50, False),
         (TOKENS_WITH_WORD_VECTOR, 49, 50, False),
         (KNOWN_LABELS, 99, 100, True),
+        (REPEATED_LABELS, 59, 60, False),
         (ANSWERS_AT_TOKENS, 94, 95, False),
         (HELDOUT_IN_TRAIN, 11, 10, False),
         (REPEATED_EXAMPLES, 11, 10, False),
@@ -84,8 +86,10 @@ def test_the_limits_of_each_rule(
     assert rule.is_required == is_required
 
 
-@pytest.mark.parametrize("rule", [FIRST_TOKENS_IN_VOCABULARY, FIRST_CHARACTERS_KNOWN])
-def test_the_beginning_of_a_short_text_is_not_judged(rule: FitRule) -> None:
+@pytest.mark.parametrize(
+    "rule", [FIRST_TOKENS_IN_VOCABULARY, FIRST_CHARACTERS_KNOWN, REPEATED_LABELS]
+)
+def test_few_things_are_not_judged(rule: FitRule) -> None:
     assert [bool(FitPoint(rule, 0, n).warning) for n in (19, 20)] == [False, True]
 
 

@@ -7,6 +7,7 @@ import math
 import pytest
 
 from elmo_cli.label_rules import (
+    are_exchanged,
     find_span_spelling,
     is_no_label,
     unknown_labels,
@@ -32,6 +33,25 @@ def test_a_blank_is_a_value_in_columns_that_most_words_lack(column: str) -> None
     """Names of columns are read in any case."""
     assert not is_no_label("_", column=column)
     assert is_no_label("-", column=column)
+
+
+@pytest.mark.parametrize(
+    ("labels", "texts", "expected"),
+    [
+        (["A day .", "A dull day .", "So ."], ["pos", "neg", "pos"], True),
+        (["pos", "neg", "pos"], ["A day .", "A dull day .", "So ."], False),
+        (["positive", "negative"], ["good", "bad"], False),  # as many texts
+        (["positive", "negative", "neutral"], ["A long day .", "So it is ."], False),  # longer
+        (["1", "2", "3"], ["A day .", "A day .", "So ."], False),  # numbers of rows
+        (["the", "dog", "sleeps", "deeply"], ["DT", "NN", "VB", "RB", "NN"], False),
+        (["the", "dog", "slept", "deeply"], ["DT", "NN", "DT"], True),
+        ([], [], False),
+    ],
+)
+def test_labels_and_texts_that_are_exchanged(
+    labels: list[str], texts: list[str], expected: bool
+) -> None:
+    assert are_exchanged(labels, texts) == expected
 
 
 SPANS = [("PER", 2), ("LOC", 1), ("", 3), ("ORG", 3), ("", 2)]  # types and lengths; "" for O

@@ -4,194 +4,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, ClassVar
 
-import torch
-from torch import Tensor, nn
-
 from elmo_cli.errors import InputError
-from elmo_cli.fields import at_least, bounded, one_of
-from elmo_cli.label_rules import is_no_label
-from elmo_cli.tasks import layers
-from elmo_cli.tasks.inputs import Inputs
+from elmo_cli.label_rules import are_exchanged, is_no_label
+from elmo_cli.messages import shortened
+from elmo_cli.tasks.classification_model import (
+    ClassificationSettings,
+    ClassifiedExample,
+    Classifier,
+)
 from elmo_cli.tasks.labels import Span, score_labels
 from elmo_cli.tasks.readers import NO_TOKENS, Split, label_member, member, tokens_of
-from elmo_cli.tasks.settings import TaskSettings
-from elmo_cli.tasks.task import Example, Json, Scores, Task, TaskModel
+from elmo_cli.tasks.task import Json, Scores, Task
 from elmo_cli.text.column_signs import header_sign
+from elmo_cli.text.input_signs import N_CHECKED
 from elmo_cli.text.sentence import Sentence, Tokens
 
-_SHORT_TOKENS = 8  # longer subtrees are padded in a batch of their own
-_MAXOUT_MAPS = 4  # linear maps per unit of a maxout layer
 _TREE = re.compile(r"\([^\s()]+ .*\)")
 _NESTED_TREE = re.compile(r"\([^\s()]+ \([^\s()]+ .*\)")
 _TREE_ITEM = re.compile(r"\((?P<label>[^\s()]+) |(?P<token>[^ ()]+)|\)")
+_LINES_HINT = (
+    "the label comes before the tab; `awk -F '\\t' -v OFS='\\t' '{print $2, $1}' FILE > NEW_FILE` "
+    "exchanges the columns"
+)
+_JSON_HINT = 'the label is the field "label", the text "tokens", "text" or "sentence"'
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
-
-
-@dataclass(frozen=True)
-class ClassifiedExample(Example):
-    """A sentence and its label, and for a tree its labeled subtrees."""
-
-    subtrees: tuple[Span, ...] = ()
-
-
-@dataclass(frozen=True)
-class ClassificationSettings(TaskSettings):
-    """The settings of `classification`."""
-
-    model: str = one_of("bilstm", "bcn")
-    subtrees: float = bounded(0.35, "a number from 0 to 1", lambda value: 0 <= value <= 1)
-    epochs: int = at_least(1, 10)
-
-
-class Biattention(nn.Module):
-    """The encoder of the biattentive network; (batch, token, dim) -> (…, 2 * hidden).
-
-    Source: McCann et al. 2017, section 5, with one sentence attending to itself.
-    """
-
-    def __init__(self, dim: int, settings: ClassificationSettings) -> None:
-        super().__init__()
-        hidden = settings.hidden
-        self.dim = 2 * hidden
-        self.reading = nn.Linear(dim, hidden)
-        self.encoder = layers.BiLSTM(hidden, hidden, settings.layers, settings.dropout)
-        self.integrator = layers.BiLSTM(3 * self.dim, hidden)
-        self.dropout = layers.SequenceDropout(settings.dropout)
-
-    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
-        read = self.dropout(torch.relu(self.reading(x)))
-        states = self.dropout(self.encoder(read, lengths))  # (batch, token, 2 * hidden)
-        mask = torch.arange(x.shape[1], device=x.device)[None] < lengths[:, None]
-        similarity = states @ states.transpose(1, 2)  # (batch, token, token)
-        context = layers.align(similarity, mask, states)
-        features = torch.cat([states, states - context, states * context], -1)
-        integrated: Tensor = self.integrator(features, lengths)
-        return integrated
-
-
-class Pooling(nn.Module):
-    """Max, mean and self-attentive pooling over tokens, and min pooling with `has_min`."""
-
-    def __init__(self, dim: int, *, has_min: bool) -> None:
-        super().__init__()
-        self.attention = nn.Linear(dim, 1)
-        self.has_min = has_min
-        self.dim = (3 + has_min) * dim
-
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Pool (batch, token, dim) over the tokens of a mask (batch, token)."""
-        weights = layers.masked_softmax(self.attention(x)[..., 0], mask)  # (batch, token)
-        attended = (weights[:, None] @ x)[:, 0]  # (batch, dim)
-        pooled = [layers.masked_max(x, mask), layers.masked_mean(x, mask), attended]
-        if self.has_min:
-            pooled.append(-layers.masked_max(-x, mask))
-        return torch.cat(pooled, -1)
-
-
-class Maxout(nn.Module):
-    """A maxout layer: the maximum of several linear maps (Goodfellow et al. 2013)."""
-
-    def __init__(self, dim: int, output_dim: int) -> None:
-        super().__init__()
-        self.maps = nn.Linear(dim, output_dim * _MAXOUT_MAPS)
-
-    def forward(self, x: Tensor) -> Tensor:
-        units = self.maps(x).unflatten(-1, (-1, _MAXOUT_MAPS))  # (…, output_dim, map)
-        largest: Tensor = units.amax(-1)
-        return largest
-
-
-class Classifier(TaskModel):
-    """The biattentive classification network, or a biLSTM with pooling and a ReLU layer.
-
-    Subtrees are classified from the states of their sentence.
-
-    Source: Peters et al. 2018, A.8; McCann et al. 2017.
-    """
-
-    def build_encoder(self, dim: int) -> nn.Module:
-        if self.settings.model == "bcn":
-            return Biattention(dim, self.settings)
-        return super().build_encoder(dim)
-
-    def build(self) -> None:
-        settings = self.settings
-        p = settings.dropout
-        hidden = 2 * settings.hidden
-        is_bcn = settings.model == "bcn"
-        self.pooling = Pooling(self.state_dim, has_min=is_bcn)
-        dim = self.pooling.dim
-        linear = nn.Linear(dim, hidden)  # drawn for both models, so that seeds keep their results
-        modules: list[nn.Module]
-        if is_bcn:
-            modules = [
-                nn.Dropout(p),
-                Maxout(dim, 2 * hidden),
-                nn.Dropout(p),
-                Maxout(2 * hidden, hidden),
-            ]
-        else:
-            modules = [nn.Dropout(p), linear, nn.ReLU(), nn.Dropout(p)]
-        self.output = nn.Sequential(*modules, nn.Linear(hidden, len(self.labels)))
-
-    def loss(self, examples: Sequence[ClassifiedExample], inputs: Inputs) -> Tensor:
-        """Return the mean loss of sentences, plus that of a sample of their subtrees."""
-        states, sentences = self._encode_sentences(examples, inputs)
-        targets = torch.tensor([self.labels.index(example.target) for example in examples])
-        scores = self._scores(states, sentences)
-        loss = nn.functional.cross_entropy(scores, targets.to(scores.device))
-
-        subtrees = self._sample_subtrees(examples).to(states.device)  # (subtree, 4)
-        is_short = subtrees[:, 2] - subtrees[:, 1] <= _SHORT_TOKENS
-        for group in (subtrees[is_short], subtrees[~is_short]):
-            if len(group):
-                scores = self._scores(states, group[:, :3])
-                group_loss = nn.functional.cross_entropy(scores, group[:, 3], reduction="sum")
-                loss = loss + group_loss / len(subtrees)
-        return loss
-
-    def predict(self, examples: Sequence[ClassifiedExample], inputs: Inputs) -> list[str]:
-        states, sentences = self._encode_sentences(examples, inputs)
-        scores = self._scores(states, sentences)
-        return [self.labels[number] for number in scores.argmax(1).tolist()]
-
-    def _encode_sentences(
-        self, examples: Sequence[ClassifiedExample], inputs: Inputs
-    ) -> tuple[Tensor, Tensor]:
-        """Return the states, (batch, token, dim), and the sentences as spans for `_scores`."""
-        batch = inputs.batch([example.sentences[0] for example in examples])
-        rows = torch.arange(len(examples), device=batch.lengths.device)
-        spans = torch.stack([rows, torch.zeros_like(rows), batch.lengths], 1)
-        states = self.encode(self.representation(batch), batch)
-        return states, spans
-
-    def _scores(self, states: Tensor, spans: Tensor) -> Tensor:
-        """Return the label scores of spans, (span, label).
-
-        Args:
-            states: (batch, token, dim).
-            spans: (span, 3) index of the sentence, first token, and the token after the last.
-        """
-        rows, starts, ends = spans.T[..., None]  # each (span, 1)
-        lengths = ends - starts
-        offsets = torch.arange(int(lengths.max()), device=states.device)
-        positions = (starts + offsets).clamp(max=states.shape[1] - 1)  # (span, offset)
-        pooled = self.pooling(states[rows, positions], offsets < lengths)
-        scores: Tensor = self.output(pooled)
-        return scores
-
-    def _sample_subtrees(self, examples: Sequence[ClassifiedExample]) -> Tensor:
-        """Sample subtrees, each as row, start, end and label, (subtree, 4)."""
-        subtrees = []
-        for row, example in enumerate(examples):
-            for span in example.subtrees:
-                subtrees.append((row, span.start, span.end, self.labels.index(span.type)))
-        is_kept = torch.rand(len(subtrees)) < self.settings.subtrees
-        return torch.tensor(subtrees, dtype=torch.long).reshape(-1, 4)[is_kept]
 
 
 class ClassificationTask(Task):
@@ -207,21 +46,18 @@ class ClassificationTask(Task):
     reads_text = True
 
     def fill(self, split: Split, *, labelled: bool) -> Iterator[None]:
-        if split.is_jsonl:
-            return _read_json(split, labelled)
-        return _read_lines(split, labelled)
+        rows = _read_json(split, labelled) if split.is_jsonl else _read_lines(split, labelled)
+        return _refuse_column_names(split, rows)
 
     def collect_labels(self, train: Split) -> Any:
-        """Return the label names; InputError also for a first row of column names."""
-        rows = []
-        for example in train.examples:
-            (tokens,) = example.texts(train.sentences)
-            rows.append([example.target, " ".join(tokens)])
-        first_example = train.examples[0]
-        first_line = first_example.key + 1
-        sign = header_sign(rows, first_line)
-        if sign is not None:
-            raise InputError(sign.problem, sign.hint, where=first_example.where)
+        """Return the label names; InputError also if labels and texts seem to be exchanged."""
+        labels = [example.target for example in train.examples]
+        texts = [" ".join(train.sentences[example.sentences[0]]) for example in train.examples]
+        if are_exchanged(labels, texts):
+            example = shortened(max(labels, key=len))
+            problem = f"labels and texts seem to be exchanged: a label is {example!r}"
+            hint = _JSON_HINT if train.is_jsonl else _LINES_HINT
+            raise InputError(problem, hint, where=train.path)
         return super().collect_labels(train)
 
     def fill_text(self, split: Split, sentences: Iterable[Sentence]) -> Iterator[None]:
@@ -248,6 +84,30 @@ class ClassificationTask(Task):
         self, example: ClassifiedExample, sentences: list[Tokens], prediction: str | None
     ) -> Json:
         return {"tokens": sentences[0], "label": prediction}
+
+
+def _refuse_column_names(split: Split, rows: Iterator[None]) -> Iterator[None]:
+    """Yield after each row; an InputError after the first ones if the first names the columns.
+
+    The rows are yielded before, because a pipe may keep the next one waiting.
+    """
+    examples: list[ClassifiedExample] = []
+    cells: list[list[str]] = []
+    n_before = len(split.examples)
+    for _ in islice(rows, N_CHECKED):
+        for example in split.examples[n_before:]:
+            if not example.is_blank:
+                [tokens] = example.texts(split.sentences)
+                examples.append(example)
+                cells.append([example.target or "", " ".join(tokens)])
+        yield
+        n_before = len(split.examples)  # the caller may have taken some out
+    if examples:
+        first = examples[0]
+        sign = header_sign(cells, first.key + 1)
+        if sign is not None:
+            raise InputError(sign.problem, sign.hint, where=first.where)
+    yield from rows
 
 
 def _read_json(split: Split, labelled: bool) -> Iterator[None]:

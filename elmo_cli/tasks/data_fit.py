@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -10,9 +11,11 @@ from elmo_cli.fit import (
     EXAMPLES_TO_SCORE,
     KNOWN_LABELS,
     REPEATED_EXAMPLES,
+    REPEATED_LABELS,
     TOKENS_WITH_WORD_VECTOR,
     FitPoint,
 )
+from elmo_cli.messages import shortened
 from elmo_cli.tasks.readers import Split
 from elmo_cli.tasks.task import Task
 from elmo_cli.tasks.word_vectors import WordVectors
@@ -27,6 +30,9 @@ def fit_of_training_data(
     The labels of train must be those of the task. An InputError if dev cannot be scored.
     """
     points = list(_fit(task, [train, dev], dev, words))
+    labels = FitPoint.count(REPEATED_LABELS, _repeated_labels(task, train))
+    if labels.n_all:  # the task has labels
+        points.append(labels)
     points.append(_repeated_examples(train, dev))
     return points
 
@@ -73,7 +79,16 @@ def _labels(task: Task, examples: Iterable[Any]) -> Iterator[tuple[str, bool]]:
     known = task.known_labels()
     for example in examples:
         for label in task.scored_labels_of(example):
-            yield label, label in known
+            yield shortened(label), label in known
+
+
+def _repeated_labels(task: Task, train: Split) -> Iterator[tuple[str, bool]]:
+    """Yield each distinct label, and whether it occurs more than once."""
+    n_by_label = Counter[str]()
+    for example in train.examples:
+        n_by_label.update(task.labels_of(example))
+    for label, n_occurrences in n_by_label.items():
+        yield shortened(label), n_occurrences > 1
 
 
 def _repeated_examples(train: Split, dev: Split) -> FitPoint:

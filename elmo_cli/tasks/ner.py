@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
 from elmo_cli.errors import InputError
 from elmo_cli.fields import one_of
-from elmo_cli.label_rules import find_span_spelling, is_no_label
-from elmo_cli.messages import columns_line, plural
+from elmo_cli.label_rules import are_exchanged, find_span_spelling, is_no_label
+from elmo_cli.messages import columns_line, plural, shortened
 from elmo_cli.tasks.inputs import Inputs
 from elmo_cli.tasks.label_names import MOST_LABELS, MOST_SPAN_TYPES, check_names
 from elmo_cli.tasks.labels import (
@@ -28,7 +29,7 @@ from elmo_cli.tasks.labels import (
     spans_of,
 )
 from elmo_cli.tasks.layers import CRF, pad_targets, viterbi
-from elmo_cli.tasks.readers import Split, label_member, member
+from elmo_cli.tasks.readers import Split, label_member, member, tokens_of
 from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Example, Json, Scores, Task, TaskModel
 from elmo_cli.text.column_format import Column, Columns
@@ -40,6 +41,7 @@ _DOCUMENT_START = "-DOCSTART-"
 # Fields of labels in JSON lines, of data sets of Hugging Face and of what `elmo predict` writes.
 _JSON_LABELS = ("ner_tags", "labels", "tags", "pos_tags", "chunk_tags", "upos", "xpos")
 _CONLLU_LABELS = ("upos", "xpos", "deprel")  # columns with a label for each token
+_EXCHANGED_HINT = "choose the columns, such as `token_column=2` and `label_column=1`"
 _NUMBERS_HINT = "numbers are read as plain labels, also those of spans; write B-PER instead"
 
 
@@ -127,6 +129,7 @@ class NerTask(Task):
             has_format_setting=False,
         )
         settings = InputSettings(format=text_format, on_error=split.on_error)
+        conllu_column = wanted if text_format == "conllu" else None
         for sentence in read_columns(path, settings, columns, split.report):
             split.where = sentence.where
             split.key = sentence.key
@@ -134,7 +137,7 @@ class NerTask(Task):
                 example = Example(
                     sentences=split.add(sentence.tokens),
                     where=sentence.where,
-                    target=_labels_of_cells(sentence.labels, wanted) if labelled else None,
+                    target=_labels_of_cells(sentence.labels, conllu_column) if labelled else None,
                     key=sentence.key,
                     other_lines=sentence.other_lines,
                 )
@@ -146,7 +149,7 @@ class NerTask(Task):
         names = _JSON_LABELS if wanted is None else (wanted,)
         for line in split.json_lines():
             with split.row():
-                tokens = member(line, "tokens", "words", kinds=(list,))
+                tokens = tokens_of(member(line, "tokens", "words", kinds=(list,)))
                 values = label_member(line, *names, kinds=(list,), required=labelled)
                 example = Example(
                     sentences=split.add(tokens, allow_blank=not values),
@@ -212,8 +215,14 @@ class NerTask(Task):
         return {"scheme": scheme, "names": sorted(types)}
 
     def warnings(self, train: Split) -> Iterator[str]:
-        if not self._has_spans and all(name.isdecimal() for name in self.labels["names"]):
+        if self._has_spans:
+            return
+        names = self.labels["names"]
+        if all(name.isdecimal() for name in names):
             yield f"{train.path}: all labels are numbers; {_NUMBERS_HINT}"
+        if are_exchanged(names, set(chain.from_iterable(train.sentences))):
+            problem = f"tokens and labels seem to be exchanged, a label is {shortened(names[0])!r}"
+            yield f"{train.path}: {problem}; {_EXCHANGED_HINT}"
 
     def known_labels(self) -> set[str]:
         names = self.labels["names"]
@@ -234,6 +243,7 @@ class NerTask(Task):
         """Return how many examples have a span, or else a label."""
         if not self._has_spans:
             return super().n_to_score(examples)
+        _require_span_labels(examples)
         complete = [example for example in examples if _has_all_labels(example)]
         return sum(set(example.target) != {OUTSIDE} for example in complete)
 
@@ -256,7 +266,6 @@ class NerTask(Task):
                         gold.append(gold_label)
                         predicted.append(label)
             return score_labels(gold, predicted)
-        _require_span_labels(examples)
         gold_spans = []
         predicted_spans = []
         for example, labels in pairs:
@@ -296,7 +305,11 @@ def _labelled_column(path: str) -> str:
 
 
 def _labels_of_cells(cells: Sequence[str], column: str | None) -> tuple[str | None, ...]:
-    """Return the labels of a sentence, None for tokens without one."""
+    """Return the labels of a sentence, None for tokens without one.
+
+    Args:
+        column: name or number of their column in CoNLL-U; None for other columns.
+    """
     return tuple(None if is_no_label(cell, column=column) else cell for cell in cells)
 
 

@@ -235,7 +235,10 @@ class Task(ABC):
         yield from ()
 
     def n_to_score(self, examples: Sequence[Any]) -> int:
-        """Return how many examples can show whether a model has learned something."""
+        """Return how many examples can show whether a model has learned something.
+
+        InputError for an example that cannot be scored: training does not start then.
+        """
         return sum(self.is_labelled(example) for example in examples)
 
     def check_model_labels(self, labels: Any) -> None:

@@ -11,7 +11,8 @@ from data_files import TREES
 from tiny_models import assert_refused, build, read, read_text
 
 from elmo_cli.errors import InputError
-from elmo_cli.tasks.classification import ClassificationTask, Classifier, parse_tree
+from elmo_cli.tasks.classification import ClassificationTask, parse_tree
+from elmo_cli.tasks.classification_model import BatchSpans, Classifier
 from elmo_cli.tasks.labels import Span
 from elmo_cli.tasks.settings import with_settings
 
@@ -136,16 +137,22 @@ def test_subtrees_are_cut_from_the_states_of_the_sentence(model_name: str) -> No
     assert isinstance(model.eval(), Classifier)
     with torch.no_grad():
         states, sentences = model._encode_sentences([split.examples[2], split.examples[0]], inputs)
-        spans = torch.tensor([[0, 3, 5], [1, 0, 1], *sentences.tolist()])
+        spans = BatchSpans(
+            rows=torch.tensor([0, 1, *sentences.rows]),
+            starts=torch.tensor([3, 0, *sentences.starts]),
+            ends=torch.tensor([5, 1, *sentences.ends]),
+        )
         scores = model._scores(states, spans)
-        for score, (row, start, end) in zip(scores, spans.tolist(), strict=True):
+        for score, row, start, end in zip(scores, *spans, strict=True):
             x = states[row, start:end]
             weights = torch.softmax(model.pooling.attention(x)[:, 0], 0)
             pooled = [x.amax(0), x.mean(0), weights @ x, x.amin(0)]
             if model_name == "bilstm":
                 pooled.pop()
             assert torch.allclose(score, model.output(torch.cat(pooled)), atol=1e-5)
-    assert sentences.tolist() == [[0, 0, 10], [1, 0, 3]]
+    assert sentences.rows.tolist() == [0, 1]
+    assert sentences.starts.tolist() == [0, 0]
+    assert sentences.ends.tolist() == [10, 3]
 
 
 def test_biattention_is_that_of_the_paper() -> None:
@@ -170,8 +177,9 @@ def test_a_fraction_of_the_subtrees_is_sampled(fraction: float) -> None:
     model, _ = build(ClassificationTask(), split, subtrees=fraction)
     assert isinstance(model, Classifier)
     n = sum(len(example.subtrees) for example in split.examples)
-    sample = model._sample_subtrees(split.examples)
-    assert len(sample) == pytest.approx(fraction * n, abs=0.06 * n if fraction == 0.3 else 0)
+    sample = model._sample_subtrees(split.examples, torch.device("cpu"))
+    assert len(sample.labels) == len(sample.spans.rows)
+    assert len(sample.labels) == pytest.approx(fraction * n, abs=0.06 * n if fraction == 0.3 else 0)
 
 
 def test_trees_are_not_read_as_text() -> None:

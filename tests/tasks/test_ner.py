@@ -151,7 +151,7 @@ def test_the_training_data_determine_the_scheme_of_scores() -> None:
     task.labels = {"scheme": "BIO", "names": ["X"]}
     assert task.score(examples, [("O", "B", "I")]).main == "f1"
     with pytest.raises(InputError, match=r"a\.conll, line 1: label `NNP` is neither O nor"):
-        task.score(read("ner", "a.conll", "a NNP\nb O\n").examples, [("O", "O")])
+        task.n_to_score(read("ner", "a.conll", "a NNP\nb O\n").examples)
 
 
 def test_sentences_that_lack_a_label_have_no_spans_to_score() -> None:
@@ -174,7 +174,8 @@ def test_only_plain_labels_that_are_all_numbers_are_warned_of(
 ) -> None:
     task = NerTask()
     task.labels = {"scheme": scheme, "names": names}
-    assert len(list(task.warnings(Split("a.conll")))) == n_warnings
+    split = Split("a.conll", sentences=[("a", "b", "c")])
+    assert len(list(task.warnings(split))) == n_warnings
 
 
 def test_predictions_are_written() -> None:
