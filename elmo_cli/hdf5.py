@@ -8,6 +8,7 @@ contiguous, so that its values can be mapped into memory, and written without HD
 from __future__ import annotations
 
 import math
+import mmap
 import os
 import re
 from collections.abc import Iterator
@@ -184,17 +185,29 @@ def mapped_values(dataset: h5py.Dataset) -> AnyArray | None:
     offset = dataset.id.get_offset()  # None where the values are not contiguous
     if offset is None or dataset.dtype.kind not in "fiu" or not dataset.size:
         return None
-    path = dataset.file.filename
-    with suppress(OSError, ValueError):  # a file system that cannot map files
-        mapped = np.memmap(path, dataset.dtype, "r", int(offset), dataset.shape)
-        return mapped.view(np.ndarray)
-    return None
+    content = _mapped(dataset.file, int(offset), dataset.nbytes)
+    return None if content is None else content.view(dataset.dtype).reshape(dataset.shape)
 
 
 def mapped_file(file: h5py.File) -> AnyArray | None:
     """The bytes of an open file as a memory map; None where it cannot be mapped."""
-    with suppress(OSError, ValueError):
-        return np.memmap(file.filename, np.uint8, "r").view(np.ndarray)
+    return _mapped(file, 0, file.id.get_filesize())
+
+
+def _mapped(file: h5py.File, begin: int, n_bytes: int) -> AnyArray | None:
+    """Bytes of an open file as a memory map; None where they cannot be mapped.
+
+    Nor are they mapped if the path of the file leads to another one by now. The descriptor of HDF5
+    is not mapped, because the map would keep the lock of HDF5 after the file is closed.
+    """
+    start = begin - begin % mmap.ALLOCATIONGRANULARITY
+    # A file system may not map files, and a corrupt file may state any position.
+    with suppress(OSError, ValueError, OverflowError), open(file.filename, "rb") as opened:
+        status = os.fstat(opened.fileno())
+        if os.path.samestat(status, os.fstat(file.id.get_vfd_handle())):
+            n_mapped = begin + n_bytes - start
+            mapped = mmap.mmap(opened.fileno(), n_mapped, access=mmap.ACCESS_READ, offset=start)
+            return np.frombuffer(mapped, np.uint8, n_bytes, begin - start)
     return None
 
 

@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import h5py
@@ -74,6 +75,19 @@ def test_pickles_and_closed_files(tmp_path: Path, layout: str) -> None:
     with pytest.raises(EmbeddingsFileError, match="closed"):
         embeddings[0]
     embeddings.path.unlink()
+
+
+@pytest.mark.parametrize("layout", SHARED)
+def test_a_file_that_is_replaced_while_it_is_open(tmp_path: Path, layout: str) -> None:
+    """Another run has written a file under the same name; what is open stays what it was."""
+    embeddings = open_documents(tmp_path, layout)
+    sentences = documents("d", "e", n_places=8)
+    expected = [array(sentence) for sentence in sentences]
+    others = [replace(sentence, key=sentence.key + 100) for sentence in sentences]
+    os.replace(write(tmp_path / "new.hdf5", others, layout=layout), embeddings.path)
+    with embeddings:
+        for found, own in zip(embeddings[:], expected, strict=True):
+            np.testing.assert_array_equal(found, own)
 
 
 def test_opening_lists_no_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
