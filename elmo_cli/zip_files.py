@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import zipfile
+from collections import Counter
 from collections.abc import Collection
 from typing import Any, BinaryIO, Self
 
@@ -43,8 +44,8 @@ def check_zip(
         methods: the methods of compression that are accepted.
         max_ratio: the largest ratio of the content to the size of the file; see `max_content`.
     Raises:
-        ValueError: a member is corrupt, occurs twice or is compressed by another method, or the
-            content is larger than `max_content`.
+        ValueError: a member is corrupt, occurs twice or is compressed by another method, there are
+            too many members, or the content is larger than `max_content`.
         Exception: zipfile raises several types on files that are no zip files.
     """
     limit = max_content(path, max_ratio)
@@ -54,9 +55,12 @@ def check_zip(
         if n_bytes > limit:
             size = format_bytes(n_bytes)
             raise ValueError(f"its content has {size}, more than {format_bytes(limit)}")
-        names = {member.filename for member in members}
-        if len(names) < len(members) or len(members) > _MAX_MEMBERS:
-            raise ValueError(f"{len(members)} members, of which {len(names)} have a name")
+        if len(members) > _MAX_MEMBERS:
+            raise ValueError(f"it has {len(members):,} members, more than {_MAX_MEMBERS:,}")
+        names = Counter(member.filename for member in members)
+        for name, count in names.items():
+            if count > 1:
+                raise ValueError(f"{name!r} occurs {count} times")
         for member in members:
             if member.compress_type not in methods:
                 raise ValueError(f"{member.filename} is compressed by a method that is not used")
