@@ -10,6 +10,7 @@ import errno
 import fcntl
 import os
 import re
+import shlex
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -22,6 +23,7 @@ StrPath = str | os.PathLike[str]
 
 _TEMPORARY_SUFFIX = ".part"
 _TEMPORARY = re.compile(r"\.[0-9a-f]{8}\.part")  # the rest of a name after that of the output
+_LONGEST_SUFFIX = ".1f2e3d4c.part"  # of all files that exist while an output is unfinished
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # of a file system without locks
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _STDIN = 0  # descriptors
@@ -61,8 +63,11 @@ def check_output_path(path: StrPath, *, overwrite: bool = False, regular: bool =
         raise OutputError("not a regular file", "name a file on a disk", where=path)
     if is_pipe_or_device:
         return
+    target = resolve(path)
     with output_errors(path):
-        os.stat(os.path.join(resolve(path).parent, ""))
+        os.stat(os.path.join(target.parent, ""))
+        with suppress(FileNotFoundError):  # but not a name that is too long
+            os.lstat(f"{target}{_LONGEST_SUFFIX}")
     if name.lower().endswith(_COMPRESSED_SUFFIXES):
         raise OutputError(
             "would not be compressed, despite its suffix",
@@ -244,10 +249,12 @@ def _explain_os_error(error: OSError, folder: Path, *, resumable: bool) -> tuple
     if error.errno in _NO_SPACE:
         return f"no space left ({reason})", "free some space, then run it again"
     if error.errno == errno.ENOENT:
-        return f"there is no folder {folder}", f"`mkdir -p {folder}`"
+        return f"there is no folder {folder}", f"`mkdir -p {shlex.quote(str(folder))}`"
     if error.errno == errno.ENOTDIR:
         return f"{folder} is not a folder", _OTHER_PATH
     hint = "choose an output path in a folder that you can write to"
+    if error.errno == errno.ENAMETOOLONG:
+        hint = "choose a shorter name"
     return f"cannot be written ({reason})", hint
 
 

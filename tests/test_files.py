@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Timer
@@ -108,6 +109,8 @@ def test_a_pipe_of_the_shell_is_written_to() -> None:
         ("v.txt.GZ", r"would not be compressed"),
         ("v.xz", r"would not be compressed"),
         ("v.txt.bz2", r"would not be compressed"),
+        ("v" * 242, r"cannot be written \(File name too long\)"),
+        ("v" * 256, r"cannot be written \(File name too long\)"),
     ],
 )
 def test_output_paths_that_are_refused(name: str, message: str, tmp_path: Path) -> None:
@@ -188,6 +191,17 @@ def test_errors_of_the_system(codes: tuple[int, ...], message: str) -> None:
         with pytest.raises(OutputError, match=f"^a/v: .*{message}") as caught, output_errors("a/v"):
             raise OSError(code, os.strerror(code))
         assert caught.value.hint
+
+
+def test_hints_about_a_path_can_be_followed(tmp_path: Path) -> None:
+    """Pasted into a shell, the command makes the folder, and not two others."""
+    with pytest.raises(OutputError) as caught:
+        check_output_path(tmp_path / "my texts" / "v.txt")
+    subprocess.run(caught.value.hint.strip("`"), shell=True, check=True, cwd=tmp_path)
+    check_output_path(tmp_path / "my texts" / "v.txt")
+    with pytest.raises(OutputError) as caught:
+        check_output_path(tmp_path / ("v" * 256))
+    assert "shorter" in caught.value.hint
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:

@@ -27,7 +27,8 @@ def check_new_output(out: StrPath, *, overwrite: bool, resume: bool) -> None:
         resume: continue an unfinished output.
     """
     part = part_path(out)
-    has_unfinished_run = part.exists() and log_path(part).exists()
+    # Unlike the methods of Path, these accept a name that is too long, which is refused below.
+    has_unfinished_run = os.path.exists(part) and os.path.exists(log_path(part))
     if has_unfinished_run and os.path.isfile(out) and not overwrite and not resume:
         raise OutputError(
             "exists, and the run that is to replace it is unfinished",
