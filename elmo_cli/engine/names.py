@@ -14,6 +14,8 @@ DEVICE_HINT = "`device='cpu'` works on every machine; `device='auto'` uses a GPU
 
 def check_device_name(name: str) -> None:
     """Raise a UsageError unless a device is auto, cpu, cuda, cuda:N or mps."""
-    if name not in DEVICES and not re.fullmatch("cuda:[0-9]+", name):
+    # Python refuses to read numbers of thousands of digits.
+    is_numbered = re.fullmatch("cuda:[0-9]{1,4}", name)
+    if name not in DEVICES and not is_numbered:
         problem = "not auto, cpu, cuda, cuda:N or mps"
         raise UsageError(problem, DEVICE_HINT, where=f"`device={name}`", parameters=("device",))

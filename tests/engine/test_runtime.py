@@ -62,9 +62,12 @@ def test_device_names(name: str, without_gpu: object, with_two: object, n_gpus: 
     assert torch.backends.cudnn.allow_tf32 == (expected == "cpu")
 
 
+LONG = f"cuda:{'1' * 5000}"
+
+
 @pytest.mark.parametrize(
     "name",
-    ["gpu", "", "cuda:", "cuda:x", "cuda:²", "cuda:-1", "cpu:0", "mps:0", "CPU", "cpu\n"],
+    ["gpu", "", "cuda:", "cuda:x", "cuda:²", "cuda:-1", "cpu:0", "mps:0", "CPU", "cpu\n", LONG],
 )
 @pytest.mark.usefixtures("n_gpus")
 def test_a_name_of_no_device_is_refused(name: str) -> None:
