@@ -13,7 +13,7 @@ from elmo_cli.embed.embedder import Embedder
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.store.layouts import Key
-from elmo_cli.store.sentence_sample import SentenceSample
+from elmo_cli.store.sentence_sample import RecomputableSentence, SentenceSample
 
 ATOL = 5e-5  # other batches, threads or machines sum in another order
 _LOW_PRECISION = 0.02  # of the largest value of a vector, which may be rounded to the next step
@@ -75,12 +75,12 @@ def recompute_sample(
     """
     embedder = embedder_of_file(sample.path, sample.attributes, bilm, device=device)
     results = []
-    for key, tokens, stored in sample.sentences:
-        computed = embedder.embed(tokens)
-        if computed.ndim == stored.ndim + 1 and len(computed) == 1:
+    for sampled in sample.sentences:
+        computed = embedder.embed(sampled.tokens)
+        if computed.ndim == sampled.array.ndim + 1 and len(computed) == 1:
             computed = computed[0]  # layouts with one layer per file drop its axis
         tolerance = _tolerance(sample, embedder, computed)
-        results.append(_compare(key, len(tokens), stored, computed, tolerance))
+        results.append(_compare(sampled, computed, tolerance))
     return results
 
 
@@ -102,14 +102,21 @@ def _tolerance(sample: SentenceSample, embedder: Embedder, computed: FloatArray)
 
 
 def _compare(
-    key: Key, n_tokens: int, stored: FloatArray, computed: FloatArray, tolerance: FloatArray
+    sampled: RecomputableSentence, computed: FloatArray, tolerance: FloatArray
 ) -> RecomputedSentence:
+    stored = sampled.array
+    difference = None
+    problem = ""
     if stored.shape != computed.shape:
         problem = f"has the shape {stored.shape}, the model computes {computed.shape}"
-        return RecomputedSentence(key=key, tokens=n_tokens, difference=None, problem=problem)
-    distance = np.abs(stored.astype(np.float64) - computed.astype(np.float64))
-    largest = float(distance.max(initial=0))
-    problem = ""
-    if not (distance <= tolerance).all():
-        problem = f"differs from what the model computes, by up to {largest:.2g}"
-    return RecomputedSentence(key=key, tokens=n_tokens, difference=largest, problem=problem)
+    else:
+        distance = np.abs(stored.astype(np.float64) - computed.astype(np.float64))
+        difference = float(distance.max(initial=0))
+        if not (distance <= tolerance).all():
+            problem = f"differs from what the model computes, by up to {difference:.2g}"
+    return RecomputedSentence(
+        key=sampled.key,
+        tokens=len(sampled.tokens),
+        difference=difference,
+        problem=problem,
+    )

@@ -19,8 +19,21 @@ from elmo_cli.text.sentence import Sentence, Tokens
 
 
 @dataclass(frozen=True)
+class RecomputableSentence:
+    """A sentence of a file whose vectors can be computed again.
+
+    Attributes:
+        array: as the file holds it.
+    """
+
+    key: Key
+    tokens: Tokens
+    array: AnyArray
+
+
+@dataclass(frozen=True)
 class SentenceSample:
-    """Key, tokens and array of some sentences of a file, with what is needed to recompute them.
+    """Some sentences of a file, with what is needed to recompute them.
 
     Sentences whose tokens the file does not record are passed over and counted.
     """
@@ -28,7 +41,7 @@ class SentenceSample:
     path: str
     attributes: dict[str, Any]
     dtype: str
-    sentences: list[tuple[Key, Tokens, AnyArray]]
+    sentences: list[RecomputableSentence]
     passed_over: int = 0
 
 
@@ -51,14 +64,14 @@ def take_sample(path: StrPath, n: int, text: Sequence[Sentence] = ()) -> Sentenc
         else:
             tokens_in_text = {}
             keys = list(embeddings)
-        sentences: list[tuple[Key, Tokens, AnyArray]] = []
+        sentences: list[RecomputableSentence] = []
         n_passed_over = 0
         for key in _evenly_spread(keys, n):
             tokens = tokens_in_text[key] if text else embeddings.tokens(key)
             if tokens is None:
                 n_passed_over += 1
             else:
-                sentences.append((key, tokens, embeddings[key]))
+                sentences.append(RecomputableSentence(key, tokens, embeddings[key]))
         if n_passed_over and not sentences:
             problem = "does not record the tokens of its sentences"
             hint = "give the text of the file with `text`, and the same input settings"

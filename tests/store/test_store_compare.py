@@ -125,11 +125,11 @@ def test_sentences_are_evenly_spread(tmp_path: Path, layout: str, n: int, keys: 
     """Lines that occur again are taken like others."""
     path = write(tmp_path / "a.hdf5", lines(), layout=layout)
     sample = take_sample(path, n)
-    assert [key for key, _, _ in sample.sentences] == keys
+    assert [sampled.key for sampled in sample.sentences] == keys
     assert (sample.passed_over, sample.dtype) == (0, "float32")
-    for key, tokens, values in sample.sentences:
-        assert tokens == lines()[key].tokens
-        np.testing.assert_array_equal(values, array(lines()[key]))
+    for sampled, key in zip(sample.sentences, keys, strict=True):
+        assert sampled.tokens == lines()[key].tokens
+        np.testing.assert_array_equal(sampled.array, array(lines()[key]))
 
 
 def test_sentences_whose_tokens_are_not_recorded_are_counted(tmp_path: Path) -> None:
@@ -138,21 +138,24 @@ def test_sentences_whose_tokens_are_not_recorded_are_counted(tmp_path: Path) -> 
     values = {str(i): np.ones((3, 1 if i == 2 else 2, DIM), "f4") for i in range(5)}
     path = foreign(tmp_path / "a.hdf5", {**values, "sentence_to_index": [json.dumps(names)]})
     sample = take_sample(path, 5)
-    assert [(key, tokens) for key, tokens, _ in sample.sentences] == [(2, ("c",)), (4, ("a", "b"))]
+    found = {sampled.key: sampled.tokens for sampled in sample.sentences}
+    assert found == {2: ("c",), 4: ("a", "b")}
     assert sample.passed_over == 3
 
 
 def test_a_text_gives_the_tokens(tmp_path: Path) -> None:
     path = write(tmp_path / "a.hdf5", lines(), **NO_MAP)
     sample = take_sample(path, 3, lines())
-    assert [tokens for _, tokens, _ in sample.sentences] == [lines()[i].tokens for i in (0, 6, 11)]
+    expected = [lines()[i].tokens for i in (0, 6, 11)]
+    assert [sampled.tokens for sampled in sample.sentences] == expected
 
 
 def test_a_text_with_more_sentences_gives_a_sample_too(tmp_path: Path) -> None:
     """It is `compare_with_text` that reports them."""
     path = write(tmp_path / "a.hdf5", lines(), **NO_MAP)
     text = [*lines(), Sentence(("more",), 12, "more")]
-    assert [key for key, _, _ in take_sample(path, 3, text).sentences] == [0, 6, 11]
+    sample = take_sample(path, 3, text)
+    assert [sampled.key for sampled in sample.sentences] == [0, 6, 11]
 
 
 def test_samples_that_cannot_be_recomputed(tmp_path: Path) -> None:
