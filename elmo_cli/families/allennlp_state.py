@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from elmo_cli.errors import ModelError, OptionsError
 from elmo_cli.families.assumed_options import options_and_assumed
 from elmo_cli.families.family import ArraysModel, Family
-from elmo_cli.families.layer_mix import layer_mix
 from elmo_cli.families.model_paths import NAME_OPTIONS, ModelPaths, find_file, head_of
 from elmo_cli.families.sizes_of_shapes import (
     SETTINGS_NOT_STATED,
@@ -80,9 +79,7 @@ class AllenNlpState(Family):
         arrays = StateArrays(state, _prefix_in(list(state.shapes), str(state.path)))
         options, assumed = _options(paths, arrays)
         model = ArraysModel(options, arrays, assumed)
-        weights = arrays.mix_weights(1 + options.n_layers)
-        if weights is not None:
-            model.layer_mix = layer_mix(*weights)
+        model.layer_mix = arrays.layer_mix(1 + options.n_layers)
         yield model
 
 

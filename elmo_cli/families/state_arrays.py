@@ -10,6 +10,7 @@ import numpy as np
 
 from elmo_cli.arrays import Float32Array
 from elmo_cli.errors import WeightFileError
+from elmo_cli.families.layer_mix import layer_mix
 from elmo_cli.families.state_dict import StateDict
 
 _FORGET_BIAS = 1.0  # AllenNLP adds it when it reads the weights; bilm-tf when the LSTM runs
@@ -31,6 +32,14 @@ class _Conversion:
     convert: Callable[..., Float32Array]
 
 
+@dataclass(frozen=True)
+class _DerivedArray:
+    """The full names of the tensors that an array is derived from, and how."""
+
+    tensors: list[str]
+    convert: Callable[..., Float32Array]
+
+
 class StateArrays:
     """The arrays of a biLM in a state dictionary, as `NamedArrays`.
 
@@ -45,22 +54,16 @@ class StateArrays:
 
     def stored_name(self, name: str) -> str:
         """The name of the first tensor that an array is derived from."""
-        found = self._find(name)
-        if found is None:
-            return name
-        tensors, _ = found
-        return tensors[0]
+        derived = self._find(name)
+        return name if derived is None else derived.tensors[0]
 
     def shape(self, name: str) -> tuple[int, ...] | None:
         """The shape of an array; None if one of its tensors is missing or has other axes."""
-        found = self._find(name)
-        if found is None:
-            return None
-        tensors, conversion = found
-        if any(tensor not in self._state.shapes for tensor in tensors):
+        derived = self._find(name)
+        if derived is None or any(tensor not in self._state.shapes for tensor in derived.tensors):
             return None
         try:
-            return self._converted(tensors, conversion).shape
+            return self._compute(derived).shape
         except WeightFileError:
             raise  # it is a ValueError, too
         except (ValueError, IndexError):  # of a tensor with other axes
@@ -68,34 +71,34 @@ class StateArrays:
 
     def read(self, name: str) -> Float32Array:
         """Read an array that exists; or WeightFileError."""
-        found = self._find(name)
-        assert found is not None
-        tensors, conversion = found
-        return self._converted(tensors, conversion)
+        derived = self._find(name)
+        assert derived is not None
+        return self._compute(derived)
 
-    def _converted(self, names: list[str], conversion: _Conversion) -> Float32Array:
-        return conversion.convert(*(self._state.read(name) for name in names))
+    def _compute(self, derived: _DerivedArray) -> Float32Array:
+        return derived.convert(*(self._state.read(tensor) for tensor in derived.tensors))
 
-    def mix_weights(self, n_layers: int) -> tuple[list[float], float] | None:
-        """Weights and factor of the first learned sum of layers; None if there is none."""
+    def layer_mix(self, n_layers: int) -> str:
+        """The first sum of layers that was learned, see `layer_mix`; "" if there is none."""
         mix = f"{self._prefix}scalar_mix_0"
-        names = [f"{mix}.scalar_parameters.{layer}" for layer in range(n_layers)]
-        tensors = [*names, f"{mix}.gamma"]
-        if any(self._state.shapes.get(name) != (1,) for name in tensors):
-            return None
-        *weights, gamma = [float(self._state.read(name)[0]) for name in tensors]
-        return weights, gamma
+        weight_names = [f"{mix}.scalar_parameters.{layer}" for layer in range(n_layers)]
+        gamma_name = f"{mix}.gamma"
+        if any(self._state.shapes.get(name) != (1,) for name in (*weight_names, gamma_name)):
+            return ""
+        weights = [float(self._state.read(name)[0]) for name in weight_names]
+        return layer_mix(weights, gamma=float(self._state.read(gamma_name)[0]))
 
-    def _find(self, name: str) -> tuple[list[str], _Conversion] | None:
-        """The tensors of an array and their conversion; None if bilm-tf has no such array."""
+    def _find(self, name: str) -> _DerivedArray | None:
+        """How an array is derived; None if bilm-tf has no array of this name."""
         for conversion in _CONVERSIONS:
             match = re.fullmatch(conversion.array, name)
             if match is not None:
                 groups = match.groupdict()
                 is_backward = groups.get("direction") == "1"
                 groups["direction"] = "backward" if is_backward else "forward"
-                tensors = [tensor.format(**groups) for tensor in conversion.tensors]
-                return [f"{self._prefix}_elmo_lstm.{tensor}" for tensor in tensors], conversion
+                names = [tensor.format(**groups) for tensor in conversion.tensors]
+                tensors = [f"{self._prefix}_elmo_lstm.{name}" for name in names]
+                return _DerivedArray(tensors, conversion.convert)
         return None
 
 
