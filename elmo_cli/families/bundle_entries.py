@@ -1,13 +1,10 @@
-"""The header and the entries in the index of a TensorFlow checkpoint, and the keys of slices.
-
-The numbers of the fields are those in `tensor_bundle.proto`, `tensor_shape.proto` and
-`tensor_slice.proto` of TensorFlow.
-"""
+"""The header and the entries in the index of a TensorFlow checkpoint, and the keys of slices."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 
 from elmo_cli.families.snappy import read_varint
 
@@ -21,6 +18,50 @@ _MAX_SIZE = 1 << 48  # bytes and values; larger numbers are negative ones or cor
 _WHOLE_AXIS = -1
 
 ProtoField = tuple[int, int | bytes]  # its number and its value
+
+
+class _HeaderField(IntEnum):
+    """The numbers of fields of `BundleHeaderProto` in `tensor_bundle.proto` of TensorFlow."""
+
+    N_SHARDS = 1
+    ENDIANNESS = 2
+
+
+class _EntryField(IntEnum):
+    """Those of `BundleEntryProto`."""
+
+    DTYPE = 1
+    SHAPE = 2
+    SHARD = 3
+    OFFSET = 4
+    SIZE = 5
+    CHECKSUM = 6
+    SLICES = 7
+
+
+class _ShapeField(IntEnum):
+    """Those of `TensorShapeProto` in `tensor_shape.proto`."""
+
+    AXES = 2
+
+
+class _AxisField(IntEnum):
+    """Those of its `Dim`."""
+
+    SIZE = 1
+
+
+class _SliceField(IntEnum):
+    """Those of `TensorSliceProto` in `tensor_slice.proto`."""
+
+    EXTENTS = 1
+
+
+class _ExtentField(IntEnum):
+    """Those of its `Extent`."""
+
+    START = 1
+    LENGTH = 2
 
 
 @dataclass(frozen=True)
@@ -66,10 +107,10 @@ def parse_header(content: bytes) -> int:
     for number, value in _fields(content):
         if isinstance(value, int):
             numbers[number] = value
-    n_shards = numbers.get(1, 0)
+    n_shards = numbers.get(_HeaderField.N_SHARDS, 0)
     if not 0 < n_shards < 100_000:
         raise ValueError(f"it states {n_shards} data files")
-    if numbers.get(2, 0):
+    if numbers.get(_HeaderField.ENDIANNESS, 0):
         raise ValueError("its numbers are big-endian")
     return n_shards
 
@@ -82,19 +123,19 @@ def parse_entry(content: bytes) -> BundleEntry:
     for number, value in _fields(content):
         if isinstance(value, int):
             numbers[number] = value
-        elif number == 2:
+        elif number == _EntryField.SHAPE:
             shape = _shape(value)
-        elif number == 7:
+        elif number == _EntryField.SLICES:
             slices.append(tuple(_extents(value)))
     if any(value >= _MAX_SIZE for value in numbers.values()):
         raise ValueError("an entry has a number that is negative or too large")
     return BundleEntry(
-        dtype=numbers.get(1, 0),
+        dtype=numbers.get(_EntryField.DTYPE, 0),
         shape=shape,
-        shard=numbers.get(3, 0),
-        offset=numbers.get(4, 0),
-        size=numbers.get(5, 0),
-        checksum=numbers.get(6, 0),
+        shard=numbers.get(_EntryField.SHARD, 0),
+        offset=numbers.get(_EntryField.OFFSET, 0),
+        size=numbers.get(_EntryField.SIZE, 0),
+        checksum=numbers.get(_EntryField.CHECKSUM, 0),
         slices=tuple(slices),
     )
 
@@ -123,8 +164,8 @@ def _ordered(number: int) -> bytes:
 def _shape(content: bytes) -> tuple[int, ...]:
     sizes = []
     for number, value in _fields(content):
-        if number == 2 and isinstance(value, bytes):
-            size = _number(value, 1)
+        if number == _ShapeField.AXES and isinstance(value, bytes):
+            size = _number(value, _AxisField.SIZE)
             if size >= _MAX_SIZE:
                 raise ValueError("a shape has a size that is negative or too large")
             sizes.append(size)
@@ -135,9 +176,9 @@ def _shape(content: bytes) -> tuple[int, ...]:
 
 def _extents(content: bytes) -> Iterator[Extent]:
     for number, value in _fields(content):
-        if number == 1 and isinstance(value, bytes):
-            start = _number(value, 1)
-            length = _number(value, 2, default=_WHOLE_AXIS)
+        if number == _SliceField.EXTENTS and isinstance(value, bytes):
+            start = _number(value, _ExtentField.START)
+            length = _number(value, _ExtentField.LENGTH, default=_WHOLE_AXIS)
             if start >= _MAX_SIZE or length >= _MAX_SIZE:
                 raise ValueError("a slice has a number that is negative or too large")
             yield Extent(start, length)
