@@ -13,7 +13,7 @@ from torch import Tensor
 
 from elmo_cli.engine.char_cnn import FastCharCNN, TypeCache
 from elmo_cli.engine.graphs import GraphRecorder, GraphRowStates
-from elmo_cli.engine.lstm import FastLSTM, PackedBatch
+from elmo_cli.engine.lstm import FastLSTM, PackedBatch, RowStates
 from elmo_cli.engine.runtime import run_parallel
 from elmo_cli.errors import DeviceError, UsageError
 from elmo_cli.model.bilm import BiLM, DirectionLM, ProjectedLSTM, State
@@ -195,8 +195,10 @@ class FastEngine:
         tokens = packed.token_positions  # (token,)
         layers[0] = inputs.index_select(0, numbers[tokens])
         for k, lstm in enumerate(self._lstms[direction][: len(layers) - 1]):
-            before = (start.h[k, direction], start.c[k, direction])
-            after = None if final is None else (final.h[k, direction], final.c[k, direction])
+            before = RowStates(start.h[k, direction], start.c[k, direction])
+            after = None
+            if final is not None:
+                after = RowStates(final.h[k, direction], final.c[k, direction])
             outputs = lstm.forward(inputs, packed, before, after)  # (position, projection_dim)
             if self.options.residual and k > 0:
                 outputs += inputs

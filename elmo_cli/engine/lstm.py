@@ -178,24 +178,23 @@ class FastLSTM:
         self,
         inputs: Tensor,
         packed: PackedBatch,
-        start: tuple[Tensor, Tensor],
-        final: tuple[Tensor, Tensor] | None,
+        start: RowStates,
+        final: RowStates | None,
     ) -> Tensor:
         """Read a packed batch.
 
         Args:
             inputs: (position, projection_dim), or (type, projection_dim) for a layer that reads
                 types: those that `packed.types` numbers.
-            start: h (row, projection_dim) and c (row, lstm_dim) before the first step.
-            final: receives h and c after the last step of each row, if positions are rows.
+            start: the state of each row before the first step.
+            final: receives the state of each row after its last step, if positions are rows.
         Returns:
             The output of each position, (position, projection_dim).
         """
         sources, step = self._sources(inputs)
         numbers = packed.types if self._reads_types else None
         counts = packed.rows_per_step
-        h, c = start
-        state = self._start(pad_rows(h), pad_rows(2 * c), max(counts))
+        state = self._start(pad_rows(start.h), pad_rows(2 * start.c), max(counts))
         outputs = state.h.new_zeros(len(packed.types), state.h.shape[1])
         first = 0  # position of the step
         for number, n in enumerate(counts):
@@ -207,9 +206,8 @@ class FastLSTM:
             if final is not None:
                 # Rows are sorted by length: those that the next step lacks have ended.
                 n_next = counts[number + 1] if number + 1 < len(counts) else 0
-                final_h, final_c = final
-                final_h[n_next:n] = state.h[n_next:n]
-                final_c[n_next:n] = state.c[n_next:n] / 2
+                final.h[n_next:n] = state.h[n_next:n]
+                final.c[n_next:n] = state.c[n_next:n] / 2
             first += n
         return outputs
 
