@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import h5py
@@ -21,17 +22,30 @@ from elmo_cli.store.layouts.stored_sentence import StoredSentence
 from elmo_cli.store.quantization import INT8
 from elmo_cli.store.spec import FileSpec
 
-# Name of a data set -> kinds of dtype, numbers of axes.
-_KINDS = {
-    "vectors": (("f", "i1"), (2, 3)),
-    "scales": (("f",), (1, 2)),
-    "embedding": (("f",), (2,)),
+
+@dataclass(frozen=True, kw_only=True)
+class _Expected:
+    """What the data sets of a name can be.
+
+    Attributes:
+        kinds: of the dtype, as NumPy has them; "i1" is int8.
+        n_axes: how many axes they can have.
+    """
+
+    kinds: tuple[str, ...]
+    n_axes: tuple[int, ...]
+
+
+_EXPECTED = {
+    "vectors": _Expected(kinds=("f", "i1"), n_axes=(2, 3)),
+    "scales": _Expected(kinds=("f",), n_axes=(1, 2)),
+    "embedding": _Expected(kinds=("f",), n_axes=(2,)),
 }
-_COLUMN_KINDS = (("i", "u"), (1,))  # of all other data sets
+_EXPECTED_COLUMN = _Expected(kinds=("i", "u"), n_axes=(1,))  # of any other name
 
 
 class Rows:
-    """Reads rows of a data set, which has to exist and to be of a type and shape in `_KINDS`."""
+    """Reads rows of a data set, which has to exist and to be what is expected of its name."""
 
     def __init__(self, file: h5py.File, name: str) -> None:
         self._path = file.filename
@@ -44,9 +58,9 @@ class Rows:
             self.shape: tuple[int, ...] = tuple(self._dataset.shape or ())
             self.dtype: np.dtype[Any] = self._dataset.dtype
             self._mapped = hdf5.mapped_values(self._dataset)
-        kinds, n_axes = _KINDS.get(name, _COLUMN_KINDS)
+        expected = _EXPECTED.get(name, _EXPECTED_COLUMN)
         kind = "i1" if self.dtype == INT8 else self.dtype.kind
-        if kind not in kinds or len(self.shape) not in n_axes:
+        if kind not in expected.kinds or len(self.shape) not in expected.n_axes:
             raise self.corrupt(f"has {self.dtype} in shape {self.shape}")
 
     def read(self, begin: int, end: int, layer: int | None = None) -> AnyArray:
