@@ -46,6 +46,13 @@ class Block:
     is_last: bool  # whether the input ends with it
 
 
+class TextTotals(NamedTuple):
+    """How many sentences and tokens a text, or a file made from it, has."""
+
+    n_sentences: int
+    n_tokens: int  # without sentence boundaries
+
+
 @dataclass(frozen=True)
 class TextScan:
     """An input that was read once before the model runs, and what its readers reported."""
@@ -82,12 +89,13 @@ class TextScan:
             return self.report.n_keys
         return self.blocks[blocks.start].first_key
 
-    def totals(self, blocks: range) -> tuple[int, int]:
-        """Sentences and tokens of some blocks."""
+    def totals(self, blocks: range) -> TextTotals:
+        """The totals of some blocks."""
         infos = [self.blocks[number] for number in blocks]
-        n_sentences = sum(info.n_sentences for info in infos)
-        n_tokens = sum(info.n_tokens for info in infos)
-        return n_sentences, n_tokens
+        return TextTotals(
+            n_sentences=sum(info.n_sentences for info in infos),
+            n_tokens=sum(info.n_tokens for info in infos),
+        )
 
     def _document_start(self, number: int) -> int:
         while 0 < number < len(self.blocks) and not self.blocks[number].starts_document:

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from elmo_cli.arrays import FloatArray
-from elmo_cli.embed.blocks import Block, TextScan, type_of
+from elmo_cli.embed.blocks import Block, TextScan, TextTotals, type_of
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.plan import estimate_bytes, space_problem
@@ -231,8 +231,7 @@ class EmbedRun:
         totals = self._totals()
         if totals is None:
             return
-        n_sentences, n_tokens = totals
-        needed = estimate_bytes(self._job, self._embedder, n_sentences, n_tokens)
+        needed = estimate_bytes(self._job, self._embedder, totals)
         problem = space_problem(self._job, needed)
         # After a scan, the counts are those of the text, an upper bound where equal sentences are
         # left out of the file. Counts that are estimated may be wrong, so they only give a warning.
@@ -241,15 +240,18 @@ class EmbedRun:
         if problem:
             self._warn(problem)
 
-    def _totals(self) -> tuple[int, int] | None:
-        """Sentences and tokens of the file: scanned, or estimated from what was read so far."""
+    def _totals(self) -> TextTotals | None:
+        """The totals of the file: scanned, or estimated from what was read so far."""
         if self._scan is not None:
             return self._scan.totals(self._block_numbers)
         if not self._text_bytes or not self._report.bytes_read:
             return None
         # A file that grows while it is read has more bytes than `_text_bytes`.
         ratio = max(1.0, self._text_bytes / self._report.bytes_read)
-        return round(ratio * self._read.n_sentences), round(ratio * self._read.n_tokens)
+        return TextTotals(
+            n_sentences=round(ratio * self._read.n_sentences),
+            n_tokens=round(ratio * self._read.n_tokens),
+        )
 
     def _compute(self, block: Block, state: State | None) -> tuple[list[FloatArray], State | None]:
         if self._job.layout.unit == "types":
@@ -276,7 +278,7 @@ class EmbedRun:
 
     def _report_progress(self, done: CommittedProgress) -> None:
         totals = self._totals()
-        n_tokens = None if totals is None else totals[1]
+        n_tokens = None if totals is None else totals.n_tokens
         self._on_progress(done.tokens, n_tokens)
 
     def _warn_of_input(self) -> None:

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from elmo_cli.embed.blocks import SENTENCES as MAX_BLOCK_SENTENCES
-from elmo_cli.embed.blocks import scan_text, type_of
+from elmo_cli.embed.blocks import TextTotals, scan_text, type_of
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.text_fit import text_fit
@@ -84,30 +84,30 @@ def plan_job(job: EmbedJob, embedder: Embedder, *, timing_s: float = 2.0) -> Pla
     job = job.for_model(embedder.bilm.options)
     scan = scan_text(job)
     blocks = scan.shard(job.shard, state=job.embedder.state)
-    n_sentences, n_tokens = scan.totals(blocks)
+    totals = scan.totals(blocks)
     n_blocks_done = _count_committed(job, len(blocks))
-    n_sentences_done, n_tokens_done = scan.totals(blocks[:n_blocks_done])
-    n_tokens_left = n_tokens - n_tokens_done
+    committed = scan.totals(blocks[:n_blocks_done])
+    n_tokens_left = totals.n_tokens - committed.n_tokens
     speed = measure_speed(job, embedder, timing_s)
-    size = estimate_bytes(job, embedder, n_sentences, n_tokens)
+    size = estimate_bytes(job, embedder, totals)
     warnings = list(scan.report.warnings)
     fit = text_fit(job, read_sentences(job.inputs, job.text), embedder, warnings.append)
     problem = space_problem(job, size)
     if problem:
         warnings.append(problem)
     return Plan(
-        sentences=n_sentences,
-        tokens=n_tokens,
+        sentences=totals.n_sentences,
+        tokens=totals.n_tokens,
         size=size,
         computed=n_tokens_left,
-        committed=n_sentences_done,
+        committed=committed.n_sentences,
         seconds=None if speed is None else seconds_range(n_tokens_left, speed),
         fit=fit,
         warnings=tuple(warnings),
     )
 
 
-def estimate_bytes(job: EmbedJob, embedder: Embedder, n_sentences: int, n_tokens: int) -> FileSize:
+def estimate_bytes(job: EmbedJob, embedder: Embedder, totals: TextTotals) -> FileSize:
     """Estimate the size of the file from its numbers of sentences and tokens."""
     layout = job.layout
     if layout.unit == "types":
@@ -118,10 +118,10 @@ def estimate_bytes(job: EmbedJob, embedder: Embedder, n_sentences: int, n_tokens
         dim = embedder.bilm.options.dim
     itemsize = DTYPES[job.file.dtype].itemsize
     scale_bytes = _SCALE_BYTES if itemsize == 1 else 0
-    n_vectors = n_kept_layers * (n_sentences if job.embedder.pool else n_tokens)
+    n_vectors = n_kept_layers * (totals.n_sentences if job.embedder.pool else totals.n_tokens)
     vector_bytes = n_vectors * (dim * itemsize + scale_bytes)
     bytes_of_sentence, bytes_of_token = layout.metadata_bytes
-    metadata_bytes = n_sentences * bytes_of_sentence + n_tokens * bytes_of_token
+    metadata_bytes = totals.n_sentences * bytes_of_sentence + totals.n_tokens * bytes_of_token
     total = vector_bytes + metadata_bytes
     is_copied = format_of_output(job.output) is not HDF5
     written_twice = vector_bytes if is_copied else metadata_bytes
@@ -254,5 +254,4 @@ def _count_committed(job: EmbedJob, n_blocks: int) -> int:
     with output_errors(f"{job.output}.part"):
         if not log_path(part).exists():
             return 0
-        _, _, committed = read_log(part)
-        return committed.blocks
+        return read_log(part).progress.blocks

@@ -152,6 +152,7 @@ class BlockLog:
         self,
         sentences: Sequence[Sentence],
         arrays: Sequence[AnyArray],
+        *,
         token_digests: Iterable[bytes],
         text_sha256: str,
         state: bytes,

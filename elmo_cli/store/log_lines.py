@@ -133,11 +133,11 @@ class LogHeader:
     line_end: int
 
 
-class LogSummary(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LogSummary:
     """What a log says of an unfinished output."""
 
     spec: FileSpec
-    overwrite: bool  # whether OUT may be replaced
     progress: CommittedProgress
 
 
@@ -153,7 +153,7 @@ def read_log(part: StrPath) -> LogSummary:
     with suppress(*INVALID):
         for block in read_blocks(log):
             progress = block.progress
-    return LogSummary(header.spec, header.overwrite, progress)
+    return LogSummary(header.spec, progress)
 
 
 def read_header(log: Path) -> LogHeader:

@@ -140,7 +140,12 @@ class EmbeddingsWriter:
                 stored_sentences.append(sentence)
                 stored_arrays.append(array)
         return log.append(
-            stored_sentences, stored_arrays, token_digests, text_sha256, state, on_commit
+            stored_sentences,
+            stored_arrays,
+            token_digests=token_digests,
+            text_sha256=text_sha256,
+            state=state,
+            on_commit=on_commit,
         )
 
     def finish(self, attributes: Mapping[str, Any]) -> None:

@@ -90,7 +90,7 @@ def test_no_space_before_anything_can_be_resumed(
 def committed(part: str) -> int:
     """How many sentences of an unfinished file are committed."""
     try:
-        return read_log(part)[2].sentences
+        return read_log(part).progress.sentences
     except (OSError, ResumeError):  # there is no log, or only a part of its first line
         return 0
 

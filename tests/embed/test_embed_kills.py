@@ -61,7 +61,7 @@ class Run:
 def committed(out) -> int:
     """Sentences that the log of OUT counts; -1 without a log."""
     try:
-        return read_log(f"{out}.part")[2].sentences
+        return read_log(f"{out}.part").progress.sentences
     except (OSError, ResumeError):
         return -1
 

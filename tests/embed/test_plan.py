@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.embed import blocks, plan
-from elmo_cli.embed.blocks import BlockInfo, TextScan, scan_text
+from elmo_cli.embed.blocks import BlockInfo, TextScan, TextTotals, scan_text
 from elmo_cli.embed.job import EmbedderSettings, EmbedJob
 from elmo_cli.embed.plan import (
     FileSize,
@@ -164,12 +164,13 @@ def test_the_size_of_a_file(
     layout: str, n_sentences: int, changes: dict[str, Any], low: int, high: int, job: EmbedJob
 ) -> None:
     job = replace(job, file=FileSpec(layout), embedder=EmbedderSettings(**changes))
-    size = estimate_bytes(job, make_embedder(job), n_sentences, 1000)
+    totals = TextTotals(n_sentences, n_tokens=1000)
+    size = estimate_bytes(job, make_embedder(job), totals)
     assert low <= size.total <= high
     assert not size.is_copied
     assert 2 * size.total - size.peak == low  # only the metadata are written twice
     as_parquet = replace(job, output="out.parquet")
-    size = estimate_bytes(as_parquet, make_embedder(job), n_sentences, 1000)
+    size = estimate_bytes(as_parquet, make_embedder(job), totals)
     assert size.is_copied
     assert size.peak - size.total == low
 

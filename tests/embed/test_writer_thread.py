@@ -80,9 +80,9 @@ def test_checksums_of_a_block_are_computed_while_the_one_before_is_written(
     append = BlockLog.append
     n_handed_over = 0
 
-    def handing_over(self: BlockLog, *args: Any) -> Any:
+    def handing_over(self: BlockLog, *args: Any, **facts: Any) -> Any:
         nonlocal n_handed_over
-        commit = append(self, *args)
+        commit = append(self, *args, **facts)
         n_handed_over += 1
         if n_handed_over == 2:
             is_second_handed_over.set()

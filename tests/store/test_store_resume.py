@@ -53,7 +53,7 @@ def test_progress_comes_back(out: Path, part: Path) -> None:
     """Hash and state are what the caller continues with."""
     run(out, "bilm", n=4, finish=False)
     log = read_log(part)
-    assert (log.spec, log.overwrite) == (spec("bilm"), False)
+    assert log.spec == spec("bilm")
     assert log.progress == CommittedProgress(
         blocks=2, sentences=4, tokens=7, duplicates=0, text_sha256="hash of 4", state=b"state 4"
     )
