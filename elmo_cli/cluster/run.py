@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
 from typing import Any
 
 import ray
 from ray.exceptions import RayError, RayTaskError
 
+from elmo_cli.cluster.pieces import Piece, Work, plan_pieces, read_pieces
 from elmo_cli.cluster.shard_folder import open_shard_folder
-from elmo_cli.embed.blocks import Block, TextScan, read_blocks, scan_text
+from elmo_cli.embed.blocks import TextScan, read_blocks, scan_text
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import make_embedder, warn_of_warm_state, write_shard
@@ -27,13 +25,9 @@ from elmo_cli.embed.text_fit import text_fit
 from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
 from elmo_cli.errors import ElmoError, ModelError, UsageError
 from elmo_cli.fit import FitPoint
-from elmo_cli.store.shards import shard_name
 from elmo_cli.text.input import InputReport
 from elmo_cli.text.sentence import Sentence
 
-# 4,000 sentences or 131,072 tokens: minutes of work, some hundred megabytes. With state "document"
-# a long document is one block of up to eight times as many.
-BLOCKS_PER_PIECE = 4
 _ATTEMPTS = 3  # workers that may die at a piece before it is given up
 _MAX_RESTARTS = 30  # of one worker
 
@@ -54,34 +48,6 @@ class ClusterSettings:
     workers: int = 1
     threads: int = 1
     gpus: float = 0.0
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A piece of the text, and the outcome of the work on its shard.
-
-    Attributes:
-        number: from 1.
-        name: of the shard.
-        block_numbers: in the whole text; empty in the middle of a long document.
-        lacks_equal_lines: as in `RunSummary`; False if the shard existed.
-        worker: host:pid of the process that computed the shard; "" if it existed, or is missing.
-        error, hint: why the shard is missing; "" if it exists.
-    """
-
-    number: int
-    n_pieces: int
-    name: str
-    block_numbers: range
-    n_sentences: int
-    n_tokens: int
-    lacks_equal_lines: bool = False
-    worker: str = ""
-    error: str = ""
-    hint: str = ""
-
-
-Work = tuple[Piece, tuple[Block, ...]]
 
 
 @dataclass(frozen=True)
@@ -165,44 +131,6 @@ def embed_on_cluster(
     )
 
 
-def plan_pieces(scan: TextScan, state: str, settings: Mapping[str, Any]) -> list[Piece]:
-    """Divide a text into pieces; the number of workers has no influence on where.
-
-    The name of a shard ends in a digest of the whole text and of `settings`: the attributes that
-    determine the content of the file, from a worker that has loaded the model.
-    """
-    identity = [dict(settings), scan.text_sha256, scan.report.sources, scan.n_skipped]
-    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
-    n_pieces = max(1, -(-len(scan.blocks) // BLOCKS_PER_PIECE))
-    pieces = []
-    for number in range(1, n_pieces + 1):
-        blocks = scan.shard((number, n_pieces), state=state)
-        name = f"{shard_name(number, n_pieces)}-{digest}.hdf5"
-        n_sentences, n_tokens = scan.totals(blocks)
-        piece = Piece(
-            number=number,
-            n_pieces=n_pieces,
-            name=name,
-            block_numbers=blocks,
-            n_sentences=n_sentences,
-            n_tokens=n_tokens,
-        )
-        pieces.append(piece)
-    return pieces
-
-
-def read_pieces(job: EmbedJob, pieces: Sequence[Piece]) -> Iterator[Work]:
-    """Read the inputs again and yield pieces with their blocks, in order; memory holds one piece.
-    The worker that writes a shard checks that its blocks have not changed since the scan."""
-    all_blocks = read_blocks(job, InputReport())
-    n_read = 0
-    for piece in pieces:
-        n_skipped = piece.block_numbers.start - n_read
-        n_blocks = len(piece.block_numbers)
-        yield piece, tuple(islice(all_blocks, n_skipped, n_skipped + n_blocks))
-        n_read = piece.block_numbers.stop
-
-
 class EmbedWorker:
     """Holds the model of one worker; Ray starts it, and starts it again when it dies.
 
@@ -230,10 +158,10 @@ class EmbedWorker:
 
         If two workers have the same piece, one of them thought dead, the shard is valid.
         """
-        piece, blocks = work
+        piece = work.piece
         with open_shard_folder(self._job.output).writing(piece.name) as path:
             job = replace(self._job, output=str(path), shard=(piece.number, piece.n_pieces))
-            summary = write_shard(job, self._embedder, self._scan, blocks)
+            summary = write_shard(job, self._embedder, self._scan, work.blocks)
         return replace(
             piece,
             lacks_equal_lines=summary.lacks_equal_lines,
@@ -245,6 +173,19 @@ class EmbedWorker:
         set_num_threads(self._threads)
         keep_freed_memory()
         return make_embedder(self._job)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call of a worker that has not returned yet.
+
+    Attributes:
+        worker: the actor of Ray.
+        work: what the worker embeds; None if it loads its model.
+    """
+
+    worker: Any
+    work: Work | None
 
 
 class _WorkerPool:
@@ -264,7 +205,7 @@ class _WorkerPool:
         threads = None if cluster.gpus else cluster.threads
         first_block = next(read_blocks(job, InputReport()), None)
         self._beginning = () if first_block is None else first_block.sentences
-        self._calls: dict[Any, tuple[Any, Work | None]] = {}  # None: the worker loads its model
+        self._calls: dict[Any, _Call] = {}  # by Ray's reference to the result
         for _ in range(cluster.workers):
             self._load(actor.remote(job, scan, threads, os.getcwd()))
         self._idle: list[Any] = []
@@ -295,43 +236,49 @@ class _WorkerPool:
             if work is None:
                 return
             worker = self._idle.pop()
-            call = worker.embed.options(max_task_retries=0).remote(work)
-            self._calls[call] = (worker, work)
+            result = worker.embed.options(max_task_retries=0).remote(work)
+            self._calls[result] = _Call(worker, work)
 
     def _load(self, worker: Any) -> None:
-        self._calls[worker.load.remote(self._beginning)] = (worker, None)
+        self._calls[worker.load.remote(self._beginning)] = _Call(worker, work=None)
 
     def _wait(self) -> Piece | None:
         """Wait for one call; a piece with its outcome, or None if another call has to follow."""
-        [call], _ = ray.wait(list(self._calls), num_returns=1)
-        worker, work = self._calls.pop(call)
+        [result], _ = ray.wait(list(self._calls), num_returns=1)
+        call = self._calls.pop(result)
         try:
-            answer = ray.get(call)
+            answer = ray.get(result)
         except RayTaskError as error:
-            if work is None:
+            if call.work is None:
                 raise error.cause from None
-            piece, _ = work
-            answer = _failed(piece, error.cause)
+            answer = _failed(call.work.piece, error.cause)
         except RayError as error:
-            return self._after_death(worker, work, error)
-        self._idle.append(worker)
-        if work is None:
+            return self._after_death(call, error)
+        self._idle.append(call.worker)
+        if call.work is None:
             self._check_model(answer)
             return None
         embedded: Piece = answer
         return embedded
 
-    def _after_death(self, worker: Any, work: Work | None, error: RayError) -> Piece | None:
-        if work is None:  # Ray does not restart it any more
+    def _after_death(self, call: _Call, error: RayError) -> Piece | None:
+        """Have a worker that died start again, and its piece computed by the next idle worker.
+
+        Returns:
+            The piece, if it is given up.
+        Raises:
+            ModelError: the worker died while it loaded its model, and it was the last one.
+        """
+        if call.work is None:  # Ray does not restart it any more
             if self._calls or self._idle:
                 return None
             hint = "for lack of memory, use fewer workers; elmo must be installed on every machine"
             raise ModelError(f"no worker could start: {str(error).splitlines()[-1]}", hint)
-        self._load(worker)
-        piece, _ = work
+        self._load(call.worker)
+        piece = call.work.piece
         self._deaths[piece.number] += 1
         if self._deaths[piece.number] < _ATTEMPTS:
-            self._again.append(work)
+            self._again.append(call.work)
             return None
         hint = "for lack of memory, use fewer workers or a smaller `batch_size`"
         return replace(piece, error=f"given up after {_ATTEMPTS} workers died", hint=hint)

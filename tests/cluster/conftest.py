@@ -13,6 +13,7 @@ from command_line import made
 from embedders import cached_embedder
 from fake_ray import FakeRay
 
+from elmo_cli.cluster import pieces
 from elmo_cli.embed import blocks
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.pretrained.load import ModelSource
@@ -72,7 +73,7 @@ def scene(tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     sys.modules.pop("elmo_cli.cluster.run", None)
     scene.cluster = importlib.import_module("elmo_cli.cluster.run")
     monkeypatch.setattr(scene.cluster, "make_embedder", cached_embedder)
-    monkeypatch.setattr(scene.cluster, "BLOCKS_PER_PIECE", 2)
+    monkeypatch.setattr(pieces, "BLOCKS_PER_PIECE", 2)
     yield scene
     sys.modules.pop("elmo_cli.cluster.run", None)
 

@@ -24,8 +24,8 @@ class RayTaskError(RayError):
 
 def piece_number(args: tuple[Any, ...]) -> int:
     """The number of the piece that a call of `embed` computes."""
-    ((piece, _),) = args
-    return int(piece.number)
+    (work,) = args
+    return int(work.piece.number)
 
 
 class Deaths:

@@ -101,8 +101,7 @@ def test_the_piece_of_a_dead_worker_is_computed(
 
 def fail_at_4(embed: Callable[..., Any]) -> Callable[..., Any]:
     def embed_or_fail(worker: Any, work: Any) -> Any:
-        piece, _ = work
-        if piece.number == 4:
+        if work.piece.number == 4:
             raise ZeroDivisionError("integer division or modulo by zero")
         return embed(worker, work)
 

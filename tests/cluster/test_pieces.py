@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from elmo_cli.cluster.pieces import Piece, plan_pieces, read_pieces
 from elmo_cli.embed import blocks
 from elmo_cli.embed.blocks import Block, scan_text
 from elmo_cli.embed.job import EmbedJob
@@ -20,19 +19,13 @@ Blocks = tuple[Block, ...]
 SETTINGS = {"dtype": "float32"}
 
 
-def plan(job: EmbedJob, settings: dict[str, str] = SETTINGS) -> list[Any]:
-    pieces: list[Any] = cluster().plan_pieces(scan_text(job), job.embedder.state, settings)
-    return pieces
+def plan(job: EmbedJob, settings: dict[str, str] = SETTINGS) -> list[Piece]:
+    return plan_pieces(scan_text(job), job.embedder.state, settings)
 
 
-def cluster() -> Any:
-    """The module that `scene` has imported with the fake Ray."""
-    return sys.modules["elmo_cli.cluster.run"]
-
-
-def read(job: EmbedJob, pieces: Sequence[Any]) -> list[Blocks]:
+def read(job: EmbedJob, pieces: Sequence[Piece]) -> list[Blocks]:
     """The blocks of pieces."""
-    return [blocks for _, blocks in cluster().read_pieces(job, pieces)]
+    return [work.blocks for work in read_pieces(job, pieces)]
 
 
 def keys(pieces: Sequence[Blocks]) -> list[int]:
