@@ -21,10 +21,12 @@ def summary_if_finished(job: EmbedJob, files: ModelFiles) -> RunSummary | None:
     """The summary of a job that is to be resumed and has nothing left to compute; otherwise None.
 
     It is also None where a run decides: with state "warm", for a text from a pipe, and for a file
-    that was made with other settings or from another text.
+    that was made from another text.
 
     Args:
         files: those of the model of the job.
+    Raises:
+        ResumeError: the file was made with other settings, or is not one of embeddings.
     """
     has_stream = any(is_stream(path) for path in job.inputs)
     if not job.resume or not is_finished(job.output) or has_stream:
