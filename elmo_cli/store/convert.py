@@ -228,7 +228,7 @@ def _attributes(source: Embeddings, target: Layout, spec: FileSpec) -> dict[str,
         if "tokens" not in source.records:
             attributes["token_digests"] = None
     elif "token_digests" in source.attributes or "tokens" not in target.needs:
-        attributes["token_digests"] = source.attributes.get("token_digests")
+        attributes["token_digests"] = source.numbers("token_digests")
     return attributes
 
 

@@ -183,7 +183,8 @@ def verify(path: StrPath) -> Problems:
 def _check_sentences(embeddings: Embeddings, problems: Problems) -> None:
     """Read all sentences; add what is wrong with them, and count their tokens."""
     # Which checksum belongs to which sentence is not known if one of them is missing.
-    has_checksums = len(embeddings.attributes.get("sentence_crc32", ())) == len(embeddings)
+    all_checksums = embeddings.numbers("sentence_crc32")
+    has_checksums = all_checksums is not None and len(all_checksums) == len(embeddings)
     counted = _CountedAxes(embeddings)
     for run in embeddings.runs():
         checksums = None
@@ -314,7 +315,7 @@ def _difference(embeddings: Embeddings, handle: Handle, position: int, expected:
         return f"{plural(shape[-2], 'token')} in the file, {len(expected):,} in the text"
     tokens = embeddings.reader.info(handle).tokens
     if tokens is None:
-        is_equal = _is_digest_of(expected, embeddings.attributes.get("token_digests"), position)
+        is_equal = _is_digest_of(expected, embeddings.numbers("token_digests"), position)
         return "" if is_equal else _OTHER_TOKENS
     if tokens == expected:
         return ""

@@ -12,11 +12,10 @@ from typing import Any, overload
 import numpy as np
 
 from elmo_cli.arrays import AnyArray
-from elmo_cli.errors import EmbeddingsFileError, UnfinishedError, UsageError
-from elmo_cli.messages import CORRUPT_HINT, plural
-from elmo_cli.regular_files import is_regular
+from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.messages import CORRUPT_HINT, plural, shortened
 from elmo_cli.store.digests import tokens_sha256
-from elmo_cli.store.file_formats import HDF5, format_of_file
+from elmo_cli.store.finished_file import open_finished, unfinished
 from elmo_cli.store.intact_sentence import IntactSentence, is_intact, own_array
 from elmo_cli.store.layouts import (
     Handle,
@@ -27,14 +26,10 @@ from elmo_cli.store.layouts import (
     StoredSentence,
     is_number,
 )
-from elmo_cli.store.open_file import OpenFile, OpenHdf5
+from elmo_cli.store.open_file import OpenFile
 from elmo_cli.store.quantization import INT8, dequantize
 from elmo_cli.store.spec import FileSpec
-from elmo_cli.store.unfinished import is_unfinished, part_path
 from elmo_cli.text.sentence import Sentence
-
-_UNFINISHED = "the run that writes it has not finished"
-_FINISH = "finish the run first: resume the `elmo embed` command that writes the file"
 
 
 @dataclass(frozen=True)
@@ -77,12 +72,12 @@ class Embeddings(Mapping[Key, AnyArray]):
         self.path = Path(path)
         self._closed = False
         self._opened: _OpenedFile | None = None
-        file = _open_finished(self.path)
+        file = open_finished(self.path)
         try:
             self.attributes: dict[str, Any] = file.attributes
             self._layout = file.layout
             if self.attributes and self.attributes.get("complete") is not True:
-                raise UnfinishedError(_UNFINISHED, _FINISH, where=path)
+                raise unfinished(self.path)
             self._describe(self._read_from(file))
         except BaseException:
             with suppress(RuntimeError, EmbeddingsFileError):  # a corrupt file may not even close
@@ -144,10 +139,10 @@ class Embeddings(Mapping[Key, AnyArray]):
         if opened is not None and opened.process_id == os.getpid():
             return opened.reader
         # Not closed before: after a fork the handle is still the parent's.
-        return self._read_from(_open_finished(self.path))
+        return self._read_from(open_finished(self.path))
 
     def _find(self, key: object) -> Handle:
-        checked: Any = int(key) if isinstance(key, np.integer) else key
+        checked = _with_python_integers(key)
         if isinstance(key, bool) or not isinstance(checked, (str, int, tuple)):
             raise TypeError(f"a key is a number, a name or a tuple, not {type(key).__name__}")
         # The length is looked up only for a negative number: in HDF5 it is not free.
@@ -179,9 +174,15 @@ class Embeddings(Mapping[Key, AnyArray]):
 
     def layer(self, key: Key, index: int) -> AnyArray:
         """One layer of `self[key]` by its index in `layers`: (token, dim), or (dim,) if pooled."""
-        layer = None if self.n_layers is None else index
-        array = self.array_of(*self.reader.stored(self._find(key), layer))
+        array = self.array_of(*self.reader.stored(self._find(key), self._layer_index(index)))
         return array.reshape(array.shape[-2 if self.unit == "tokens" else -1 :])
+
+    def _layer_index(self, index: int) -> int | None:
+        """An index of `layers`, which may be negative, as one of the layer axis if there is one."""
+        n_layers = len(self.layers)
+        if not -n_layers <= index < n_layers:
+            raise IndexError(f"{self.path}: no layer {index}, it has {plural(n_layers, 'layer')}")
+        return None if self.n_layers is None else index % n_layers
 
     def shape(self, key: Key) -> tuple[int, ...]:
         """The shape of `self[key]`, without reading its values."""
@@ -207,7 +208,7 @@ class Embeddings(Mapping[Key, AnyArray]):
 
     def infos_and_layer(self, index: int) -> Iterator[tuple[SentenceInfo, AnyArray]]:
         """What the file records of each sentence, with `self.layer` of it, in file order."""
-        layer = None if self.n_layers is None else index
+        layer = self._layer_index(index)
         n_axes = 2 if self.unit == "tokens" else 1
         for run in self.runs():
             run.read_infos()
@@ -254,9 +255,9 @@ class Embeddings(Mapping[Key, AnyArray]):
 
     def checksums_of(self, run: SentenceRun) -> list[Any] | None:
         """What the file records as checksums of the sentences of a run, for `is_intact`."""
-        if "sentence_crc32" not in self.attributes:
+        checksums = self.numbers("sentence_crc32")
+        if checksums is None:
             return None
-        checksums = np.ravel(self.attributes["sentence_crc32"])
         recorded: list[Any] = checksums[run.begin : run.begin + len(run)].tolist()
         return recorded
 
@@ -267,24 +268,25 @@ class Embeddings(Mapping[Key, AnyArray]):
         n_sentences = len(self)
         n_read = n_sentences + self.count("duplicate_sentences")
 
-        n_recorded = attributes.get("sentences")
-        if n_recorded is not None and n_sentences != n_recorded:
-            yield f"it has {plural(n_sentences, 'sentence')}, expected {n_recorded}"
+        if "sentences" in attributes and n_sentences != self.count("sentences"):
+            expected = self.count("sentences")
+            yield f"it has {plural(n_sentences, 'sentence')}, expected {expected}"
 
-        n_checksums = np.size(attributes.get("sentence_crc32", ()))
+        checksums = self.numbers("sentence_crc32")
+        n_checksums = 0 if checksums is None else len(checksums)
         if attributes and n_checksums != n_sentences:
             yield f"it has {plural(n_checksums, 'checksum')}, expected {n_sentences}"
 
-        digests = attributes.get("token_digests")
-        if digests is not None and np.size(digests) != n_read:
-            yield f"it has {plural(np.size(digests), 'token digest')}, expected {n_read}"
+        digests = self.numbers("token_digests")
+        if digests is not None and len(digests) != n_read:
+            yield f"it has {plural(len(digests), 'token digest')}, expected {n_read}"
 
         dtype = attributes.get("dtype")
-        if n_sentences and dtype is not None and str(self.stored_dtype) != dtype:
+        if n_sentences and dtype is not None and str(self.stored_dtype) != str(dtype):
             yield f"it has {self.stored_dtype} values, expected {dtype}"
 
-        sha256 = attributes.get("tokens_sha256")
-        if digests is not None and tokens_sha256(np.ravel(digests).tobytes()) != sha256:
+        sha256 = str(attributes.get("tokens_sha256"))
+        if digests is not None and tokens_sha256(digests.tobytes()) != sha256:
             yield "its attributes token_digests and tokens_sha256 contradict each other"
 
     def name_of(self, handle: Handle) -> str:
@@ -341,8 +343,19 @@ class Embeddings(Mapping[Key, AnyArray]):
         """A number among the attributes, 0 where it is missing."""
         number = self.attributes.get(name, 0)
         if not isinstance(number, int):
-            raise EmbeddingsFileError(f"{name} is {number!r}", CORRUPT_HINT, where=self.path)
+            raise self._wrong_attribute(name)
         return number
+
+    def numbers(self, name: str) -> AnyArray | None:
+        """An array of numbers among the attributes, (number,); None where it is missing."""
+        numbers = self.attributes.get(name)
+        if numbers is not None and (not isinstance(numbers, np.ndarray) or numbers.ndim != 1):
+            raise self._wrong_attribute(name)
+        return numbers
+
+    def _wrong_attribute(self, name: str) -> EmbeddingsFileError:
+        value = shortened(repr(self.attributes[name]))
+        return EmbeddingsFileError(f"{name} is {value}", CORRUPT_HINT, where=self.path)
 
     def close(self) -> None:
         """Close the file; reading from it afterwards is an error."""
@@ -377,18 +390,8 @@ def open_embeddings(path: str | os.PathLike[str]) -> Embeddings:
     return Embeddings(path)
 
 
-def _open_finished(path: Path) -> OpenFile:
-    """Open an embeddings file of any format.
-
-    Raises:
-        UnfinishedError: it is OUT.part, or only OUT.part exists.
-        EmbeddingsFileError: it is missing, corrupt, or not one of embeddings.
-    """
-    only_part_exists = part_path(path).exists() and not path.exists()
-    if is_unfinished(path) or only_part_exists:
-        raise UnfinishedError(_UNFINISHED, _FINISH, where=path)
-    file_format = HDF5
-    if is_regular(path):
-        with suppress(OSError):  # which HDF5 reports
-            file_format = format_of_file(path)
-    return file_format.load().open_file(path) if file_format.module else OpenHdf5(path)
+def _with_python_integers(key: object) -> Any:
+    """A key with Python's integers in place of those of NumPy."""
+    if isinstance(key, tuple):
+        return tuple(map(_with_python_integers, key))
+    return int(key) if isinstance(key, np.integer) else key

@@ -95,6 +95,28 @@ def test_numbers_of_lines_without_a_sentence_are_no_keys(own_file: OwnFile) -> N
     assert not any(number in own_file.embeddings for number in absent)
 
 
+@pytest.mark.parametrize("own_file", ["e2e-coref", "dygie", "lsgn"], indirect=True)
+def test_a_number_of_numpy_in_a_key(own_file: OwnFile) -> None:
+    for sentence, expected in zip(own_file.sentences, own_file.arrays, strict=True):
+        assert sentence.document is not None
+        key = (sentence.document, np.int64(sentence.place))
+        if own_file.embeddings.key_of(sentence) == key:  # not in a flat name of lsgn
+            np.testing.assert_array_equal(own_file.embeddings[key], expected)
+
+
+def test_layers_are_counted_from_the_end_too(own_file: OwnFile) -> None:
+    embeddings = own_file.embeddings
+    n_layers = len(embeddings.layers)
+    for key in own_file.keys:
+        last = embeddings.layer(key, n_layers - 1)
+        np.testing.assert_array_equal(embeddings.layer(key, -1), last)
+    for index in (n_layers, -n_layers - 1):
+        with pytest.raises(IndexError, match=f"no layer {index}, it has {n_layers} layer"):
+            embeddings.layer(own_file.keys[0], index)
+        with pytest.raises(IndexError):
+            next(embeddings.infos_and_layer(index))
+
+
 def test_slices_are_lists_by_position(own_file: OwnFile) -> None:
     """Whatever the keys are."""
     for span in SLICES:

@@ -15,7 +15,8 @@ import pytest
 from embedding_files import DIM, FILES, Change, attribute, foreign, lines, made, write
 
 from elmo_cli.errors import EmbeddingsFileError
-from elmo_cli.store.inspection import MAX_LISTED, verify
+from elmo_cli.store.convert import convert
+from elmo_cli.store.inspection import MAX_LISTED, compare_with_text, verify
 from elmo_cli.store.reader import Embeddings, open_embeddings
 from elmo_cli.text.sentence import Sentence
 
@@ -169,6 +170,19 @@ def test_other_changes(allennlp: Path, damage: Change, parts: list[str]) -> None
     listed = verify(allennlp).listed
     for part in parts:
         assert any(part in problem for problem in listed), listed
+
+
+@pytest.mark.parametrize("name", ["sentence_crc32", "token_digests"])
+@pytest.mark.parametrize("value", [np.int64(7), "text", "[1, 2]", np.zeros((12, 1), "u4")])
+def test_attributes_that_are_no_lists_of_numbers(allennlp: Path, name: str, value: object) -> None:
+    with h5py.File(allennlp, "a") as file:
+        attribute(name, value)(file)
+    assert any(name in problem for problem in verify(allennlp).listed)
+    with suppress(EmbeddingsFileError):  # with the digests of the text
+        problems = compare_with_text(allennlp, lines())
+        assert problems.count == 0 or any(name in problem for problem in problems.listed)
+    with suppress(EmbeddingsFileError):
+        convert(allennlp, allennlp.with_name("b.hdf5"), layout="bilm")
 
 
 def test_a_missing_sentence_does_not_make_the_later_ones_corrupt(allennlp: Path) -> None:
