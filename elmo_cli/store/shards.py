@@ -138,13 +138,14 @@ def _read(path: str) -> _Shard:
         n_tokens = embeddings.count("tokens")
         n_duplicates = embeddings.count("duplicate_sentences")
         own_spec = embeddings.spec
-        token_digests = embeddings.attributes.get("token_digests")
-        if not isinstance(token_digests, np.ndarray):
+        token_digests = embeddings.numbers("token_digests")
+        if token_digests is None:
             raise EmbeddingsFileError("it has no token digests", _AGAIN, where=path)
         first_problem = next(embeddings.problems(), "")
         if first_problem:
             raise EmbeddingsFileError(first_problem, _AGAIN, where=path)
         others = other_attributes(embeddings.attributes, own_spec)
+        others.pop("shard", None)
     run_settings = dict(own_spec.run_settings)
     run_settings.pop("shard", None)
     spec = replace(own_spec, first_sentence=0, run_settings=run_settings)
@@ -193,10 +194,17 @@ def _check_same_run(first: _Shard, shard: _Shard) -> None:
     for name in {**first.common, **shard.common}:
         value = shard.common.get(name)
         first_value = first.common.get(name)
-        if value != first_value:
+        if not _are_equal(value, first_value):
             problem = f"{name} is {value!r}, that of {first.path} is {first_value!r}"
             hint = "shards of one run have the same settings and text; embed the others again"
             raise EmbeddingsFileError(problem, hint, where=shard.path)
+
+
+def _are_equal(first: Any, second: Any) -> bool:
+    """Whether two attributes are equal; a program may have added arrays."""
+    if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
+        return np.array_equal(first, second)
+    return bool(first == second)
 
 
 def _merged_attributes(shards: list[_Shard], *, keeps_first: bool) -> dict[str, Any]:

@@ -106,6 +106,9 @@ class FileSpec:
     def from_attributes(cls, attributes: Mapping[str, Any]) -> FileSpec:
         """The settings in the attributes of a file, which are before `sentences`.
 
+        In a copy that another program has made, attributes may be in any order, so those of the
+        writer are left out.
+
         Raises:
             SettingError, KeyError: these are not attributes of such a file.
         """
@@ -113,7 +116,8 @@ class FileSpec:
         for name, value in attributes.items():
             if name == "sentences":
                 break
-            if name != "elmo_schema" and name not in _OWN_SETTINGS:
+            is_setting = name not in _WRITER_ATTRIBUTES and not isinstance(value, np.ndarray)
+            if is_setting and name not in _OWN_SETTINGS:
                 run_settings[name] = value
         return cls(
             layout=attributes["layout"],

@@ -98,6 +98,19 @@ def test_versions_may_differ_and_are_all_kept(tmp_path: Path) -> None:
         assert file.attrs["h5py_version"] == "3.16"
 
 
+def test_arrays_that_a_program_has_added(tmp_path: Path) -> None:
+    paths = shards(tmp_path, lines(), 3, layout="allennlp")
+    for path in paths:
+        with h5py.File(path, "a") as file:
+            file.attrs["label_ids"] = [3, 1, 4]
+    merge_shards(paths, tmp_path / "m.hdf5")
+    with h5py.File(tmp_path / "m.hdf5") as file:
+        assert file.attrs["label_ids"].tolist() == [3, 1, 4]
+    with h5py.File(paths[1], "a") as file:
+        file.attrs["label_ids"] = [3, 1, 5]
+    refused(paths, tmp_path / "n.hdf5", "label_ids is", kind=EmbeddingsFileError)
+
+
 # -- refusals -------------------------------------------------------------------------------------
 
 
