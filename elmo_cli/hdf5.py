@@ -23,7 +23,8 @@ from h5py import h5, h5d, h5g, h5l, h5o, h5p, h5s, h5t
 
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import ElmoError
-from elmo_cli.files import NO_LOCKS, StrPath
+from elmo_cli.file_locks import NO_LOCKS
+from elmo_cli.files import StrPath
 from elmo_cli.isolate import MEMORY_PER_BYTE, MIN_MEMORY
 from elmo_cli.messages import CORRUPT_HINT
 from elmo_cli.regular_files import is_regular

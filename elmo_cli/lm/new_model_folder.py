@@ -14,7 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from elmo_cli.errors import OutputError
-from elmo_cli.files import FileLock, is_temporary, output_errors
+from elmo_cli.file_locks import FileLock
+from elmo_cli.files import is_temporary, output_errors
 from elmo_cli.model.options import CHARACTERS_FILE, WORDS_FILE
 from elmo_cli.model_folder import (
     OPTIMIZER_FILE,

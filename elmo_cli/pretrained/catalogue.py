@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elmo_cli.errors import ModelError, OutputError
-from elmo_cli.files import holding_lock, os_errors_as
+from elmo_cli.file_locks import holding_lock
+from elmo_cli.files import os_errors_as
 from elmo_cli.model_folder import HDF5_SUFFIXES, OPTIONS_FILE, WEIGHTS_FILE
 from elmo_cli.regular_files import sha256_of_file
 

@@ -17,7 +17,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from elmo_cli.errors import DownloadError, ElmoError, ModelError
-from elmo_cli.files import abandoned_lock
+from elmo_cli.file_locks import abandoned_lock
 from elmo_cli.model.options import Options
 from elmo_cli.model_folder import OPTIONS_FILE, WEIGHTS_FILE
 from elmo_cli.pretrained.catalogue import (

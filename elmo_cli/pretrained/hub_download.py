@@ -21,7 +21,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from elmo_cli.errors import DownloadError, ElmoError, ModelError, UsageError
-from elmo_cli.files import abandoned_lock
+from elmo_cli.file_locks import abandoned_lock
 from elmo_cli.pretrained.catalogue import RemoteFile, lock_path, locked, writing
 from elmo_cli.pretrained.download import AddressError, Redirects, download, open_address
 from elmo_cli.pretrained.hub import (

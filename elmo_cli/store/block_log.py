@@ -24,7 +24,8 @@ import numpy as np
 
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors import ResumeError
-from elmo_cli.files import StrPath, lock_own, not_ours, output_errors, publish
+from elmo_cli.file_locks import lock_own, not_ours
+from elmo_cli.files import StrPath, output_errors, publish
 from elmo_cli.store.block_values import BlockValues, write_chunk
 from elmo_cli.store.collected_sentences import CollectedSentences
 from elmo_cli.store.digests import DIGEST_BYTES, checksum

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.arrays import AnyArray
-from elmo_cli.files import StrPath, check_output_path, lock_own, output_errors, publish, resolve
+from elmo_cli.file_locks import lock_own
+from elmo_cli.files import StrPath, check_output_path, output_errors, publish, resolve
 from elmo_cli.store.digests import tokens_digest
 from elmo_cli.store.file_formats import NewFile, format_of_output
 from elmo_cli.store.intact_sentence import IntactSentence

@@ -26,7 +26,8 @@ from elmo_cli.errors import (
     ResumeError,
     UsageError,
 )
-from elmo_cli.files import abandoned_lock, holding_lock, os_errors_as, write_text
+from elmo_cli.file_locks import abandoned_lock, holding_lock
+from elmo_cli.files import os_errors_as, write_text
 from elmo_cli.pretrained.catalogue import BUNDLED
 from elmo_cli.pretrained.load import load_files, locate
 from elmo_cli.pretrained.model_files import ModelFiles

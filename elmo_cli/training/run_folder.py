@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elmo_cli.errors import OutputError, ResumeError, UsageError
-from elmo_cli.files import FileLock, is_temporary, output_errors
+from elmo_cli.file_locks import FileLock
+from elmo_cli.files import is_temporary, output_errors
 from elmo_cli.model_folder import (
     OPTIONS_FILE,
     SOFTMAX_FILE,

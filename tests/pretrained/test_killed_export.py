@@ -11,7 +11,7 @@ import pytest
 from command_line import elmo, made, refused
 from killed_commands import KilledCommand
 
-from elmo_cli.files import FileLock
+from elmo_cli.file_locks import FileLock
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 CHECKPOINT = GOLDEN / "tf_checkpoint" / "full"

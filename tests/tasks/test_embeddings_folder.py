@@ -15,7 +15,7 @@ import pytest
 from command_line import made
 
 from elmo_cli.errors import ElmoError, EmbeddingsFileError, OutputError
-from elmo_cli.files import FileLock
+from elmo_cli.file_locks import FileLock
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.tasks.embeddings_folder import BiLMRecord, EmbeddingsFolder
 from elmo_cli.tasks.readers import Split
