@@ -160,7 +160,11 @@ class EmbedRun:
             _check_same_text(part, done, self._read.text_sha256)
         if not done.state:
             return None
-        return State.from_bytes(done.state, self._embedder.bilm.options)
+        try:
+            return State.from_bytes(done.state, self._embedder.bilm.options)
+        except ValueError:
+            problem = "corrupt, its state is not one of this model"
+            raise ResumeError(problem, "start over with `overwrite=True`", where=part) from None
 
     def _compute_and_commit(
         self, own_blocks: Iterator[Block], writer: EmbeddingsWriter, state: State | None

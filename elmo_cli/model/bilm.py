@@ -250,10 +250,18 @@ class State:
 
     @classmethod
     def from_bytes(cls, content: bytes, options: Options) -> State:
-        """The state of `to_bytes`, with as many rows as it has."""
-        values = torch.frombuffer(bytearray(content), dtype=torch.float32)
+        """The state of `to_bytes`, with as many rows as it has.
+
+        Raises:
+            ValueError: these are not the bytes of a state of such a model.
+        """
         values_per_row = 2 * options.n_layers * (options.projection_dim + options.lstm_dim)
-        n_rows = len(values) // values_per_row
+        n_rows, n_bytes_left = divmod(len(content), 4 * values_per_row)
+        if not n_rows or n_bytes_left:
+            raise ValueError(
+                f"{len(content)} bytes are no state of rows of {values_per_row} values"
+            )
+        values = torch.frombuffer(bytearray(content), dtype=torch.float32)
         n_h = 2 * options.n_layers * n_rows * options.projection_dim
         h = values[:n_h].view(options.n_layers, 2, n_rows, options.projection_dim)
         c = values[n_h:].view(options.n_layers, 2, n_rows, options.lstm_dim)

@@ -30,6 +30,7 @@ from elmo_cli.text.sentence import Sentence
 MAGIC = b'{"elmo_block_log":1,'
 # Where the values begin in OUT.part, by layout, if the first line of its log does not record it.
 _DEFAULT_DATA_STARTS = {"flat": 12288, "bilm-types": 12288}  # at 0 in all other layouts
+_MAX_DATA_START = 1 << 20
 # What reading a corrupt line may raise.
 INVALID = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
 
@@ -161,11 +162,13 @@ def read_header(log: Path) -> LogHeader:
     try:
         record, line_end = next(_lines(log))
         spec = FileSpec.from_attributes(record["settings"])
-        default_data_start = _DEFAULT_DATA_STARTS.get(spec.layout, 0)
+        data_start = int(record.get("data_start", _DEFAULT_DATA_STARTS.get(spec.layout, 0)))
+        if not 0 <= data_start <= _MAX_DATA_START:
+            raise ValueError("no layout has its first value there")
         return LogHeader(
             spec=spec,
             overwrite=bool(record["overwrite"]),
-            data_start=int(record.get("data_start", default_data_start)),
+            data_start=data_start,
             line_end=line_end,
         )
     except (*INVALID, StopIteration):

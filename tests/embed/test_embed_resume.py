@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +18,7 @@ from elmo_cli.embed.run import run_job
 from elmo_cli.errors import ResumeError
 from elmo_cli.pretrained.load import ModelSource
 from elmo_cli.store.shards import merge_shards
+from elmo_cli.store.unfinished import log_path, part_path
 from elmo_cli.text.input import InputSettings
 
 pytestmark = [
@@ -82,6 +85,19 @@ def test_repeated_and_resumed_at_any_block_are_the_same_bytes(
         assert (summary.computed < whole.tokens) == (block > 0)
         finished = run_job(again)
         assert (finished.computed, finished.sentences) == (0, whole.sentences)
+
+
+def test_a_state_that_is_none_of_the_model(job: EmbedJob) -> None:
+    """Its checksum may be right, as whoever can write the log can make it so."""
+    again = run_until(2, changed(job, state="carry"))
+    log = log_path(part_path(job.output))
+    *lines, last = log.read_bytes().splitlines(keepends=True)
+    record = json.loads(last.rpartition(b" ")[0])
+    record["state"] = record["state"][:8]
+    content = json.dumps(record).encode()
+    log.write_bytes(b"".join([*lines, b"%s %08x\n" % (content, zlib.crc32(content))]))
+    with pytest.raises(ResumeError, match="its state is not one of this model"):
+        run_job(again)
 
 
 @pytest.mark.parametrize(

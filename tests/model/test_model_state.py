@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from elmo_cli.model.bilm import State
@@ -63,3 +64,6 @@ def test_bytes_and_sizes() -> None:
     read = State.from_bytes(some_state().to_bytes(), OPTIONS)
     assert torch.equal(read.h, some_state().h)
     assert torch.equal(read.c, some_state().c)
+    for content in (b"", b"\0" * 4, some_state().to_bytes()[:-1], some_state().to_bytes()[:-4]):
+        with pytest.raises(ValueError, match="are no state"):
+            State.from_bytes(content, OPTIONS)

@@ -134,6 +134,16 @@ def test_settings_that_cannot_be_read(header: bytes, tmp_path: Path) -> None:
         assert damage.out.read_bytes() == damage.whole
 
 
+@pytest.mark.parametrize("position", [-1, 1 << 40, 1 << 70])
+def test_values_at_an_impossible_position(position: int, tmp_path: Path) -> None:
+    """The file would be made as large, or the number would be too large for the system."""
+    damage = Damage(tmp_path, "allennlp")
+    header, *blocks = damage.lines.splitlines(keepends=True)
+    header = changed(header, b'"data_start":%d' % damage.data_start, b'"data_start":%d' % position)
+    message = damage.resume(damage.data, b"".join([header, *blocks]))
+    assert "its settings cannot be read" in message
+
+
 @pytest.mark.parametrize("way", ["bilm", "flat"])
 @pytest.mark.parametrize("n_bytes_kept", [None, -300])
 def test_a_log_that_becomes_corrupt_while_it_is_written(
