@@ -48,19 +48,19 @@ def embedder_of_file(
     EmbeddingsFileError if another model made the file.
     """
     sha256_of_file = attributes.get("model_sha256")
-    if sha256_of_file not in (None, bilm.sha256):
+    if sha256_of_file is not None and str(sha256_of_file) != bilm.sha256:
         raise EmbeddingsFileError(
             f"made with {attributes.get('model')} (sha256 {str(sha256_of_file)[:12]}…), "
             f"not with {bilm.name} (sha256 {bilm.sha256[:12]}…)",
             "choose the model of the file with `model`",
             where=path,
         )
-    pool = attributes.get("pool")
+    pool = str(attributes.get("pool", "none"))
     return Embedder(
         bilm,
         state=str(attributes.get("state", "zero")),
         layers=str(attributes.get("layers", "all")),
-        pool=None if pool in (None, "none") else str(pool),
+        pool=None if pool in ("None", "none") else pool,
         device=device,
         precision=str(attributes.get("precision", "float32")),
     )

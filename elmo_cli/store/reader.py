@@ -25,11 +25,14 @@ from elmo_cli.store.layouts import (
     SentenceRun,
     StoredSentence,
     is_number,
+    plain_key,
 )
 from elmo_cli.store.open_file import OpenFile
 from elmo_cli.store.quantization import INT8, dequantize
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence
+
+_MAX_COUNT = 1 << 40  # so that the bytes of as many vectors are a number of HDF5
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,8 @@ class Embeddings(Mapping[Key, AnyArray]):
         stored_dtype: np.dtype[Any] | None = None
         if handle is not None:
             shape, stored_dtype = reader.array_type(handle)
+        if reader.pooled and len(shape) > 2:
+            raise reader.corrupt(f"an array has the shape {shape}, but its vectors are pooled")
         self.layout = self._layout.name
         self.is_keyed_by_name = self._layout.keyed_by == "name"
         self.unit = self._layout.unit
@@ -142,7 +147,7 @@ class Embeddings(Mapping[Key, AnyArray]):
         return self._read_from(open_finished(self.path))
 
     def _find(self, key: object) -> Handle:
-        checked = _with_python_integers(key)
+        checked = plain_key(key)
         if isinstance(key, bool) or not isinstance(checked, (str, int, tuple)):
             raise TypeError(f"a key is a number, a name or a tuple, not {type(key).__name__}")
         # The length is looked up only for a negative number: in HDF5 it is not free.
@@ -342,7 +347,7 @@ class Embeddings(Mapping[Key, AnyArray]):
     def count(self, name: str) -> int:
         """A number among the attributes, 0 where it is missing."""
         number = self.attributes.get(name, 0)
-        if not isinstance(number, int):
+        if not isinstance(number, int) or not 0 <= number <= _MAX_COUNT:
             raise self._wrong_attribute(name)
         return number
 
@@ -388,10 +393,3 @@ def open_embeddings(path: str | os.PathLike[str]) -> Embeddings:
         EmbeddingsFileError: the file is missing, corrupt or unfinished, or holds something else.
     """
     return Embeddings(path)
-
-
-def _with_python_integers(key: object) -> Any:
-    """A key with Python's integers in place of those of NumPy."""
-    if isinstance(key, tuple):
-        return tuple(map(_with_python_integers, key))
-    return int(key) if isinstance(key, np.integer) else key

@@ -87,7 +87,7 @@ def take_sample(path: StrPath, n: int, text: Sequence[Sentence] = ()) -> Sentenc
 
 def _check_recomputable(embeddings: Embeddings) -> None:
     """Check that a vector depends on its sentence alone."""
-    state = embeddings.attributes.get("state", "zero")
+    state = str(embeddings.attributes.get("state", "zero"))
     if embeddings.unit == "types":
         problem = "holds types, not sentences"
     elif state not in ("zero", "warm"):

@@ -211,7 +211,8 @@ def _merged_attributes(shards: list[_Shard], *, keeps_first: bool) -> dict[str, 
     """The attributes of the merged file that are no settings; all versions where they differ."""
     attributes = dict(shards[0].others)
     for name in filter(_is_version, list(attributes)):
-        versions = list(dict.fromkeys(shard.others.get(name) for shard in shards))
+        found = [shard.others.get(name) for shard in shards]
+        versions = list(dict.fromkeys(None if value is None else str(value) for value in found))
         attributes[name] = versions if len(versions) > 1 else versions[0]
     if keeps_first:
         attributes["duplicate_sentences"] = sum(shard.n_duplicates for shard in shards)

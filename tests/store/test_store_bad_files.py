@@ -80,6 +80,13 @@ def refused(path: Path) -> str:
     return caught.value.problem
 
 
+def test_an_attribute_that_says_that_vectors_of_tokens_are_pooled(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.hdf5", lines(), layout="allennlp")
+    with h5py.File(path, "a") as file:
+        attribute("pool", "mean")(file)
+    assert "its vectors are pooled" in refused(path)
+
+
 @pytest.mark.parametrize(
     ("datasets", "message"),
     [

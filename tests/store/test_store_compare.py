@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 from embedding_files import BARE, DIM, FILES, ONE, array, foreign, lines, made, write, write_types
@@ -168,6 +169,10 @@ def test_samples_that_cannot_be_recomputed(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=f"^{path}: {problem}") as caught:
             take_sample(path, 12)
         assert caught.value.hint
+    with h5py.File(tmp_path / "a.hdf5", "a") as file:
+        file.attrs["state"] = [1, 2]
+    with pytest.raises(UsageError, match="made with `state="):
+        take_sample(tmp_path / "a.hdf5", 12)
     assert take_sample(write(tmp_path / "d.hdf5", [], layout="flat"), 3).sentences == []
     warm: dict[str, Any] = {"dtype": "int8", "run_settings": {"state": "warm"}}
     sample = take_sample(write(tmp_path / "e.hdf5", lines(), layout="flat", **warm), 3)

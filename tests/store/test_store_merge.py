@@ -98,6 +98,15 @@ def test_versions_may_differ_and_are_all_kept(tmp_path: Path) -> None:
         assert file.attrs["h5py_version"] == "3.16"
 
 
+@pytest.mark.parametrize("n_tokens", [-1, 1 << 62])
+def test_impossible_numbers_of_tokens(n_tokens: int, tmp_path: Path) -> None:
+    """HDF5 would be asked for as many rows."""
+    paths = shards(tmp_path, lines(), 2, layout="flat")
+    with h5py.File(paths[0], "a") as file:
+        file.attrs["tokens"] = n_tokens
+    refused(paths, tmp_path / "m.hdf5", f"tokens is {n_tokens}", kind=EmbeddingsFileError)
+
+
 def test_arrays_that_a_program_has_added(tmp_path: Path) -> None:
     paths = shards(tmp_path, lines(), 3, layout="allennlp")
     for path in paths:

@@ -24,6 +24,7 @@ from elmo_cli.store.layouts.base import (
     ValueSink,
     has_layers,
     is_number,
+    plain_key,
 )
 from elmo_cli.store.layouts.bilm_types import BilmTypes
 from elmo_cli.store.layouts.bio_embeddings import BioEmbeddings
@@ -55,6 +56,7 @@ __all__ = [
     "layout_of_attributes",
     "layout_of_file",
     "layout_of_spec",
+    "plain_key",
 ]
 
 _LAYOUT_OBJECTS: tuple[Layout, ...] = (

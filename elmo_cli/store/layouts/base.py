@@ -372,6 +372,13 @@ def is_name(name: str) -> bool:
     return is_path and n_bytes <= MAX_NAME_BYTES and name != SENTENCE_MAP
 
 
+def plain_key(key: object) -> Any:
+    """A key with Python's integers in place of those of NumPy."""
+    if isinstance(key, tuple):
+        return tuple(map(plain_key, key))
+    return int(key) if isinstance(key, np.integer) else key
+
+
 def is_number(text: str) -> bool:
     """Whether a string is the number of a sentence; Python refuses to read thousands of digits."""
     is_plain = len(text) <= _MAX_DIGITS and text.isascii() and text.isdigit()
