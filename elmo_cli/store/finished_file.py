@@ -28,6 +28,8 @@ class OpenHdf5(OpenFile):
             reason = reason_of(error)
             not_embeddings = "give an embeddings file, as `elmo embed` writes it"
             hint = hint_of(error, CORRUPT_HINT if reason == "truncated" else not_embeddings)
+            if isinstance(error, FileNotFoundError):
+                hint = "check the name"
             raise EmbeddingsFileError(reason, hint, where=path) from None
         try:
             with reading(path, EmbeddingsFileError):

@@ -71,6 +71,13 @@ def test_what_to_do_about_a_file_that_is_not_hdf5(
     assert caught.value.hint.startswith(hint)
 
 
+def test_what_to_do_about_a_file_that_is_missing(tmp_path: Path) -> None:
+    """Nobody who has mistyped a name needs another kind of file."""
+    with pytest.raises(EmbeddingsFileError, match="no such file") as caught:
+        open_embeddings(tmp_path / "none.hdf5")
+    assert caught.value.hint == "check the name"
+
+
 def refused(path: Path) -> str:
     """What is wrong with a file that cannot be opened."""
     with pytest.raises(EmbeddingsFileError) as caught:
