@@ -27,7 +27,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from elmo_cli.messages import without_secrets
+from elmo_cli.messages import url_without_secrets, without_secrets
 
 
 class ElmoError(Exception):
@@ -55,7 +55,7 @@ class ElmoError(Exception):
     ) -> None:
         self.problem = without_secrets(problem)
         self.hint = without_secrets(hint)
-        self.where = without_secrets(os.fspath(where))
+        self.where = url_without_secrets(os.fspath(where))
         self.parameters = parameters
         super().__init__(self.problem)
         if hint:

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 
 INTERRUPTED_HINT = "continue with `--resume` if the command has it; otherwise run the command again"
 CORRUPT_HINT = "the file is corrupt or was not written by a known program: get it again"
-_URL_START = r"([A-Za-z][\w+.-]+://?"  # one slash where it was taken for a path
-# A name alone, or with a `:` everything up to the last `@`, since a key may contain `/` and `@`.
-_USER_OF_URL = re.compile(rf"{_URL_START})(?:\S*:\S*|[^\s/?#@]*)(?=@)")
+_URL_START = r"[A-Za-z][\w+.-]+://?"  # one slash where it was taken for a path
+_START_OF_URL = re.compile(_URL_START)
+# A name alone, or with a `:` everything up to the last `@`, since a key may contain `/` and `@`. In
+# a text, it has spaces only if what follows `NAME:` is neither one nor a port.
+_SPACED_KEY = r"[^\s:/?#@]*:(?!\s|\d+(?:[^\w@]|$)).*"
+_USER_OF_URL = re.compile(rf"({_URL_START})(?:\S*:\S*|[^\s/?#@]*|{_SPACED_KEY})(?=@)")
 # What follows a `?`, without the quote or the punctuation after the URL.
-_QUERY_OF_URL = re.compile(rf"{_URL_START}[^\s?]*\?)\S+?(?=[`'\",;:.)]*(?:\s|$))")
+_QUERY_OF_URL = re.compile(rf"({_URL_START}[^\s?]*\?)\S+?(?=[`'\",;:.)]*(?:\s|$))")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # with tabs and all line ends
 _ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 
@@ -58,10 +61,32 @@ def shorten_list(names: Sequence[str]) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """Return a text with `***` for the user name, the password and the query of each URL."""
+    """Return a text with `***` for the user name, the password and the query of each URL.
+
+    It guesses where a URL with spaces ends; `url_without_secrets` does not.
+    """
     if ":/" not in text:  # nearly always
         return text
     return _QUERY_OF_URL.sub(r"\1***", _USER_OF_URL.sub(r"\1***", text))
+
+
+def url_without_secrets(name: str) -> str:
+    """Return a URL, whatever characters its password has, or another name, as `without_secrets`."""
+    start = _START_OF_URL.match(name)
+    if start is None:
+        return without_secrets(name)
+    rest = name[start.end() :]
+    user, at_sign, address = rest.rpartition("@")
+    if ":" not in user:  # a name alone, not a `@` of the path
+        user, at_sign, address = rest.partition("@")
+        if any(mark in user for mark in "/?#"):
+            at_sign = ""
+    if at_sign:
+        rest = f"***@{address}"
+    address, _, query = rest.partition("?")
+    if query:
+        rest = f"{address}?***"
+    return f"{start[0]}{rest}"
 
 
 def tsv_line(*cells: object) -> str:

@@ -10,6 +10,7 @@ from elmo_cli.messages import (
     plural,
     shorten_list,
     shortened,
+    url_without_secrets,
     without_secrets,
 )
 
@@ -63,8 +64,30 @@ def test_a_cell_of_columns_is_on_one_line_and_otherwise_as_it_is() -> None:
         ("https://u:p@h/a?t=s: not found, a@b", "https://***@h/a?***: not found, a@b"),
         ("https:/user:secret@h/a: no such file", "https:/***@h/a: no such file"),
         ("is that https://a/b? see c", "is that https://a/b? see c"),
+        ("no 'sftp://u:a secret@h/b'; see c", "no 'sftp://***@h/b'; see c"),
+        ("https://h: not found, a@b", "https://h: not found, a@b"),
+        ("http://127.0.0.1:80/a: no, a@b", "http://127.0.0.1:80/a: no, a@b"),
+        ("http://h:8080 ends, a@b", "http://h:8080 ends, a@b"),
     ],
 )
 def test_urls_are_shown_without_secrets(text: str, shown: str) -> None:
     assert without_secrets(text) == shown
     assert without_secrets(shown) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("sftp://us er:a se@cr:et? @host/a b@c?d e", "sftp://***@c?***"),
+        ("sftp://user:80 secret@host/a b/", "sftp://***@host/a b/"),
+        ("s3://a secret@host/a@b", "s3://***@host/a@b"),
+        ("s3://bucket/a@b/", "s3://bucket/a@b/"),
+        ("https://host/a b?token=a secret", "https://host/a b?***"),
+        ("https://host/a?", "https://host/a?"),
+        ("model at https://u:p@h", "model at https://***@h"),
+        ("a b", "a b"),
+    ],
+)
+def test_a_password_of_a_url_may_have_any_characters(name: str, shown: str) -> None:
+    assert url_without_secrets(name) == shown
+    assert url_without_secrets(shown) == shown

@@ -17,7 +17,7 @@ from elmo_cli.cli import console
 from elmo_cli.cli.corrected_line import line_with_sentence
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.files import is_url
-from elmo_cli.messages import shortened
+from elmo_cli.messages import shortened, without_secrets
 from elmo_cli.text.chunks import STDIN, check_input_file
 
 if TYPE_CHECKING:
@@ -76,10 +76,12 @@ class InputText(InputFile):
         try:
             super().check(path, ctx)
         except InputError as error:
-            if " " not in path or os.path.lexists(path):
+            is_sentence = " " in path and not is_url(path.partition(" ")[0])
+            if not is_sentence or os.path.lexists(path):
                 raise
             hint = f"{error.hint}; for a sentence: `{line_with_sentence(ctx, path)}`"
-            raise InputError(error.problem, hint, where=shortened(path)) from None
+            where = shortened(without_secrets(path))
+            raise InputError(error.problem, hint, where=where) from None
 
 
 def _model_names() -> list[str]:

@@ -55,7 +55,8 @@ def alert(*lines: str) -> None:
     """
     with suppress(BrokenPipeError):
         for line in lines:
-            click.echo(printable(without_secrets(line)), err=True)
+            shown = without_secrets(running.without_typed_secrets(line))
+            click.echo(printable(shown), err=True)
 
 
 def note(*lines: str) -> None:

@@ -7,14 +7,15 @@ import shlex
 import click
 
 from elmo_cli.cli import console
-from elmo_cli.messages import shortened
+from elmo_cli.messages import shortened, without_secrets
 from elmo_cli.text.chunks import STDIN
 
 
 def line_with_sentence(context: click.Context, sentence: str) -> str:
     """The line that pipes a sentence, which was typed in place of a path, to the command."""
     words = [STDIN if word == sentence else word for word in console.running.words]
-    return f"echo {_quoted(shortened(sentence))} | {context.command_path} {shlex.join(words)}"
+    shown = shortened(without_secrets(sentence))
+    return f"echo {_quoted(shown)} | {context.command_path} {shlex.join(words)}"
 
 
 def line_with_missing(context: click.Context, missing: click.Parameter) -> str:

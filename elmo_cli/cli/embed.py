@@ -25,6 +25,7 @@ from elmo_cli.cli.file_options import sentence_map_option
 from elmo_cli.embed.settings import POOLS, SENTENCE_MAPS, STATES
 from elmo_cli.engine.names import ENGINES, PRECISIONS
 from elmo_cli.errors import OutputError, UsageError
+from elmo_cli.messages import url_without_secrets
 from elmo_cli.text.input_settings import ROWS, InputSettings
 
 if TYPE_CHECKING:
@@ -371,7 +372,7 @@ def _job_for_ray(job: EmbedJob) -> EmbedJob:
     if not is_folder(job.output):
         example = "s3://BUCKET/shards/" if is_url(job.output) else "shards/"
         raise UsageError(
-            f"{job.output} must be a folder of shards",
+            f"{url_without_secrets(job.output)} must be a folder of shards",
             f"`-o {example}` names one",
             where="--ray",
         )

@@ -32,7 +32,7 @@ from elmo_cli.embed.text_fit import text_fit
 from elmo_cli.errors import InputError
 from elmo_cli.files import is_url
 from elmo_cli.fit import fit_facts
-from elmo_cli.messages import duration, format_bytes, plural, without_secrets
+from elmo_cli.messages import duration, format_bytes, plural, url_without_secrets
 from elmo_cli.pretrained.load import load_files
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.requirements import import_program
@@ -191,7 +191,7 @@ def write_shards(
     with progress, redirect_stdout(sys.stderr):  # Ray reports a dead worker on stdout
         result = embed_on_cluster(job, cluster, on_progress, on_model)
     seconds = time.monotonic() - start_s
-    folder = without_secrets(job.output)
+    folder = url_without_secrets(job.output)
     console.warn(*result.report.warnings)
     console.print_truncated(result.report)
     facts = _cluster_facts(folder, result, seconds)

@@ -84,6 +84,7 @@ def main(args: list[str] | None = None) -> None:
     """
     if args is None:
         args = sys.argv[1:]
+    console.running.typed = tuple(args)
     args, debug = _without_debug(args)
     if args[:1] == ["help"]:
         args = [*args[1:], "--help"]

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import click
 
+from elmo_cli.messages import url_without_secrets
+
 _PARAMETER = re.compile(r"`([a-z_]+)(?:=([^`]*))?`")
 
 
@@ -17,6 +19,7 @@ class RunningCommand:
 
     Attributes:
         quiet, as_json: whether `--quiet` and `--json` are given.
+        typed: all words of the command line, also those before the name of the command.
         context: the context of click; None before the command line is read.
         words: the command line after the name of the command.
         settings: the names of the settings that `--set` changes, as far as they are known.
@@ -24,6 +27,7 @@ class RunningCommand:
 
     quiet: bool = False
     as_json: bool = False
+    typed: tuple[str, ...] = ()
     context: click.Context | None = None
     words: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
@@ -58,6 +62,15 @@ class RunningCommand:
             return f"`{option} {value}`"
 
         return _PARAMETER.sub(as_option, text)
+
+    def without_typed_secrets(self, text: str) -> str:
+        """Hide the secrets of URLs that were typed, also where a password has spaces."""
+        for word in self.typed:
+            is_assigned = word.startswith("--") and "=" in word  # `--output=URL`
+            url = word.partition("=")[2] if is_assigned else word
+            if "://" in url:
+                text = text.replace(url, url_without_secrets(url))
+        return text
 
     def option_names(self) -> dict[str, str]:
         """The longest name of each option of the command, by the name of its parameter."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from elmo_cli.errors import OutputError
 from elmo_cli.files import is_url, output_errors, write_text
-from elmo_cli.messages import tsv_line, without_secrets
+from elmo_cli.messages import tsv_line, url_without_secrets
 
 SKIPPED_LIST = "skipped.tsv"
 _TRIAL = ".elmo-trial"  # a file that is written to see whether the folder is writable
@@ -152,7 +152,7 @@ class ObjectStoreFolder(ShardFolder):
             hint = "check the URL, the network, and the keys that may list, read and write there"
             if isinstance(error, ImportError):
                 hint = "install fsspec's driver for such URLs on every machine, such as s3fs"
-            url = without_secrets(self._url)
+            url = url_without_secrets(self._url)
             problem = type(error).__name__
             if url == self._url:  # otherwise the message may contain parts of the secret
                 reason = getattr(error, "strerror", None) or str(error)

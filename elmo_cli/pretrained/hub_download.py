@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 
 from elmo_cli.errors import DownloadError, ElmoError, ModelError, UsageError
 from elmo_cli.file_locks import abandoned_lock
+from elmo_cli.messages import url_without_secrets
 from elmo_cli.pretrained.catalogue import RemoteFile, lock_path, locked, writing
 from elmo_cli.pretrained.download import AddressError, Redirects, download, open_address
 from elmo_cli.pretrained.hub import (
@@ -212,7 +213,8 @@ def _endpoint() -> str:
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.netloc:
         hint = f"unset it for {_HUB}, or set it to the address of a mirror"
-        raise UsageError(f"{address} is not an http or https address", hint, where="$HF_ENDPOINT")
+        shown = url_without_secrets(address)
+        raise UsageError(f"{shown} is not an http or https address", hint, where="$HF_ENDPOINT")
     return address.rstrip("/")
 
 

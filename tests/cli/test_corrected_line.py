@@ -83,6 +83,15 @@ def test_the_line_with_a_sentence_can_be_typed(folder: Path) -> None:
         "models pull https://secret@host/a",
         "models list https://user:secret@host/a",
         "vocab a.txt -o s3://user:secret@host/a",
+        "embed 'https://user:a secret@host/a.txt'",
+        "embed 'https://user:a secret as long as a sentence of words@host/a.txt'",
+        "embed 'see https://user:a_secret_that_is_as_long_as_this@host/a.txt'",
+        "evaluate m 'https://user:a@80 secret@host/a.conll'",
+        "models list 'https://user:80 a@ secret@host/a'",
+        "embed a.txt '--output=s3://user:80 a@ secret@host/a'",
+        "embed a.txt '--threads=s3://user:80 a@ secret@host/a'",
+        "'https://user:a@80 secret@host/a.txt'",
+        "inspect 'https://user:80 secret@host/a.hdf5'",
     ],
 )
 def test_a_message_about_a_url_lacks_its_password(line: str, folder: Path) -> None:

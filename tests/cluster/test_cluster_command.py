@@ -207,6 +207,7 @@ def test_no_cluster_answers(monkeypatch: Any, words: Any, variable: str, says: s
         (("--state", "carry"), 2, "--ray with --state carry"),
         (("-o", "x.hdf5"), 2, "--ray: x.hdf5 must be a folder"),
         (("-o", "sftp://user:secret@b"), 2, "--ray: sftp://***@b must be a folder"),
+        (("-o", "sftp://user:80 @ secret@b"), 2, "--ray: sftp://***@b must be a folder"),
         (("-o", "nope://user:secret@b/"), 1, "nope://***@b/: "),
         (("--layout", "flat", "--use-sentence-keys"), 2, "sentences as keys and `--layout flat`"),
         (("--layers", "0,7"), 2, "`--layers 0,7`: the model has layers 0, 1, 2"),

@@ -157,6 +157,7 @@ DECODED = OSError("user pass/word")  # of a driver that decodes the password
         ("s3://bucket/", {"put": FORBIDDEN}, "s3://bucket/.elmo-trial: Forbidden (", "keys"),
         ("s3://bucket/", {"list": FORBIDDEN}, "s3://bucket/: Forbidden (PermissionE", "keys"),
         ("store://user:pass%2Fword@b/", {"list": DECODED}, "store://***@b/: OSError", "keys"),
+        ("store://user:80 pass/word@b/", {"list": DECODED}, "store://***@b/: OSError", "keys"),
     ],
 )
 def test_folders_that_are_refused_before_work(
