@@ -17,7 +17,7 @@ from elmo_cli.arrays import Float32Array
 from elmo_cli.embed.stream_formats import archive_writer
 from elmo_cli.errors import OutputError, UsageError
 from elmo_cli.files import check_output_path, new_file, resolve
-from elmo_cli.messages import columns_line
+from elmo_cli.messages import quoted_line
 from elmo_cli.store.layers import LayerSelection
 from elmo_cli.text.column_format import Column, Columns
 from elmo_cli.text.conll import CONLLU_COLUMNS
@@ -225,7 +225,7 @@ def write_usages(
         new_file(out, overwrite=overwrite) as file,
         TemporaryFile(dir=resolve(out).parent) as spool,
     ):
-        table.write(columns_line(*_TABLE_COLUMNS).encode())
+        table.write(quoted_line(*_TABLE_COLUMNS).encode())
         spooled = [array("q") for _ in targets]  # of each target: numbers of vectors in `spool`
         n_vectors = 0
         n_sentences = 0
@@ -236,7 +236,7 @@ def write_usages(
             text = " ".join(sentence.tokens)
             for target, position in found.usages:
                 row = str(len(spooled[target]))  # in the array of the target
-                line = columns_line(targets[target], row, str(sentence.key), str(position), text)
+                line = quoted_line(targets[target], row, str(sentence.key), str(position), text)
                 table.write(line.encode("utf-8", "backslashreplace"))
                 spool.write(vectors[position].tobytes())
                 spooled[target].append(n_vectors)

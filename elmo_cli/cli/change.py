@@ -21,7 +21,7 @@ from elmo_cli.cli.click_options import (
 )
 from elmo_cli.errors import EmbeddingsFileError, InputError
 from elmo_cli.fields import MOST_SEED
-from elmo_cli.messages import columns_line, plural, shorten_list
+from elmo_cli.messages import plural, quoted_line, shorten_list
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.change import Change, Difference
@@ -235,9 +235,9 @@ def _row(chosen: ChangeOptions, target: str, found: Change) -> list[str]:
 
 def _table(chosen: ChangeOptions, changes: dict[str, Change]) -> Iterator[str]:
     """Yield the lines of the table of words."""
-    yield columns_line(*_columns(chosen))
+    yield quoted_line(*_columns(chosen))
     for target, found in changes.items():
-        yield columns_line(*_row(chosen, target, found))
+        yield quoted_line(*_row(chosen, target, found))
 
 
 def _print(chosen: ChangeOptions, changes: dict[str, Change]) -> None:

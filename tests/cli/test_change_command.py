@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import subprocess
@@ -101,6 +102,15 @@ class TestChangeTable:
         refused(elmo("change", "c1.npz", "c2.npz", "-o", "change.tsv"), 1, "change.tsv: exists", "")
         made("change", "c1.npz", "c2.npz", "-o", "change.tsv", "-f", "--measure", "apd")
         assert rows(Path("change.tsv").read_bytes())[0][3:] == ["apd"]
+
+    def test_quotes_cells_as_csv(self) -> None:
+        """A `"` at the beginning of a cell would join the rows up to the next one."""
+        words = {'"': vectors(3, 1), "a": vectors(3, 2), '"b"': vectors(3, 3)}
+        for name in ("c1.npz", "c2.npz"):
+            np.savez_compressed(name, **words)
+        table = made("change", "c1.npz", "c2.npz", "-o", "-").out.decode()
+        found = list(csv.DictReader(io.StringIO(table), delimiter="\t"))
+        assert [row["target"] for row in found] == list(words)
 
     def test_json_has_the_fields_of_its_page(self) -> None:
         facts = changed("--permutations", 19, "--seed", 3)

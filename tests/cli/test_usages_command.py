@@ -62,7 +62,7 @@ def written(*words: object) -> dict[str, Any]:
 
 def table() -> list[dict[str, str]]:
     with open("c.tsv", newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+        return list(csv.DictReader(file, delimiter="\t"))
 
 
 def occurrences() -> list[tuple[str, int, int]]:
@@ -144,6 +144,14 @@ class TestUsageVectors:
         first = [Path(name).read_bytes() for name in ("c.npz", "c.tsv")]
         written("a.txt")
         assert [Path(name).read_bytes() for name in ("c.npz", "c.tsv")] == first
+
+    def test_have_a_table_that_csv_reads_where_tokens_are_quotation_marks(self) -> None:
+        """A `"` at the beginning of a cell would join the rows up to the next one."""
+        Path("a.txt").write_text('" Play " , he said\nThey play\n"play " at\n')
+        write_words("play", '"')
+        written("a.txt")
+        assert occurrences() == [('"', 0, 0), ('"', 0, 2), ("play", 1, 1), ('"', 2, 1)]
+        assert [row["sentence"] for row in table()][:2] == ['" Play " , he said'] * 2
 
     def test_are_compared_by_change(self) -> None:
         """Usages that are exchanged for those of another word have the largest change."""
