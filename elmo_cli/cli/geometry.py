@@ -12,9 +12,9 @@ import click
 
 from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import FILE, argument, command, refuse_url, together, value
-from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.fields import MOST_SEED
-from elmo_cli.messages import plural, tsv_line
+from elmo_cli.messages import plural, quoted_line
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.geometry import (
@@ -107,8 +107,7 @@ def geometry(**values: Any) -> None:
     from elmo_cli.isolate import run_isolated
 
     chosen = GeometryOptions(**values)
-    if chosen.word_table is not None:
-        console.check_output(chosen.word_table, chosen.files, overwrite=chosen.overwrite)
+    _check_word_table(chosen)
     settings = GeometrySettings(
         samples=chosen.samples,
         seed=chosen.seed,
@@ -126,12 +125,22 @@ def geometry(**values: Any) -> None:
     console.note(*notes)
 
 
+def _check_word_table(chosen: GeometryOptions) -> None:
+    """Refuse, before any work, a table that cannot be written, and options without effect."""
+    if chosen.word_table is None:
+        options.refuse_options(["overwrite"], "without --words")
+        return
+    if chosen.word_table == "-":
+        raise UsageError("standard output has the measures", "name a file", where="--words -")
+    console.check_output(chosen.word_table, chosen.files, overwrite=chosen.overwrite)
+
+
 def _word_lines(measured: Geometry) -> Iterator[str]:
     """Yield the lines of the table of words, with their ends."""
-    yield tsv_line(*_WORD_COLUMNS)
+    yield quoted_line(*_WORD_COLUMNS)
     for file in measured.files:
         for word in file.words:
-            yield tsv_line(*_word_cells(file.path, word))
+            yield quoted_line(*_word_cells(file.path, word))
 
 
 def _word_cells(path: str, measured: WordGeometry) -> list[str]:

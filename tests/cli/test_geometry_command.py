@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -92,6 +93,25 @@ def test_table_of_words_has_a_row_for_each_word_and_layer(stock, tmp_path):
         f"{stock / 'a.hdf5'}: is also one of the inputs",
         "choose another output path",
     )
+
+
+def test_csv_reads_the_table_of_words_where_they_are_quotation_marks(tmp_path, tiny, monkeypatch):
+    """A `"` at the beginning of a cell would join the rows up to the next one."""
+    only_tiny(monkeypatch, tiny)
+    monkeypatch.chdir(tmp_path)
+    Path("a.txt").write_text('" a \\ "\n" b \\ "\n')
+    made("embed", "a.txt", "-o", "a.hdf5", "--layout", "flat", "--layers", "top")
+    made("geometry", "a.hdf5", "--min-contexts", "2", "--words", "words.tsv")
+    with open("words.tsv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    assert [(row["word"], row["occurrences"]) for row in rows] == [('"', "4"), ("\\", "2")]
+
+
+def test_a_table_of_words_is_a_file(stock):
+    done = elmo("geometry", stock / "a.hdf5", "--words", "-")
+    refused(done, 2, "--words -: standard output has the measures", "name a file")
+    done = elmo("geometry", stock / "a.hdf5", "-f")
+    refused(done, 2, "--overwrite: has no effect without --words", "leave it out")
 
 
 def test_files_with_different_tokens_have_no_cka_between_them(stock, tmp_path, tiny, monkeypatch):
