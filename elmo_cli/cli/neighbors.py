@@ -137,10 +137,12 @@ def neighbors(**values: Any) -> None:
 
 def _check_options(chosen: NeighborsOptions, files: Sequence[str]) -> None:
     """Refuse options that contradict each other, and a plot that cannot be written."""
-    if chosen.output is not None:
+    if chosen.output is None:
+        options.refuse_options(["overwrite"], "without --output")
+    else:
         plot_options.check_plot(chosen.output, files, overwrite=chosen.overwrite, of_tokens=True)
     if chosen.text:
-        options.refuse_options(["query_file"], "with --text")
+        options.refuse_options(["query_file", "occurrence"], "with --text")
     else:
         options.refuse_options(["model"], "without --text")
     if bool(chosen.queries) == bool(chosen.text):

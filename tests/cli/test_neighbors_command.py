@@ -276,6 +276,8 @@ def test_typed_sentence_equals_a_query_file(tiny: Path, options: tuple[str, ...]
     [
         ("0:1 -m tiny", "--model: has no effect without --text"),
         ("--text [a] --query-file a.hdf5", "--query-file: has no effect with --text"),
+        ("--text [a] --occurrence 2", "--occurrence: has no effect with --text"),
+        ("0:1 -f", "--overwrite: has no effect without --output"),
         ("0:1 --text [a]", "expected either a QUERY or --text"),
         ("-k 2", "expected either a QUERY or --text"),
         ("play --occurrence 0", "--occurrence 0: no such number"),
