@@ -17,6 +17,7 @@ from elmo_cli.cli.click_options import (
     output_option,
     value,
 )
+from elmo_cli.errors import UsageError
 from elmo_cli.messages import plural
 
 
@@ -62,14 +63,11 @@ def evaluate(**values: Any) -> None:
     from elmo_cli.tasks.data_fit import fit_of_test_data
 
     chosen = EvaluateOptions(**values)
-    if chosen.output is None:
-        options.refuse_options(["output_format", "overwrite"], "without -o")
-    else:
-        console.check_output(chosen.output, [chosen.test], overwrite=chosen.overwrite)
+    path = chosen.embeddings or task_options.vectors_folder(chosen.folder)
+    _check_output(chosen, path)
     trained = chosen.load()
     task = trained.task
     output_format = chosen.format_for(task)
-    path = chosen.embeddings or task_options.vectors_folder(chosen.folder)
     vectors = chosen.embeddings_folder(path, trained.bilm)
     with task_options.TaskReporter() as reporter:
         split = read_data_file(task, chosen.test, every_row=chosen.output is not None)
@@ -85,6 +83,17 @@ def evaluate(**values: Any) -> None:
     facts = {"test": chosen.test, "examples": n_examples, **scores.to_dict(), "fit": fit_facts(fit)}
     title = f"{chosen.test}, {plural(n_examples, 'example')}"
     console.print_result(facts, partial(task_options.print_scores, title, facts))
+
+
+def _check_output(chosen: EvaluateOptions, embeddings: str) -> None:
+    """Refuse an output that cannot be written, and options that have no effect on it."""
+    if chosen.output is None:
+        options.refuse_options(["output_format", "overwrite"], "without -o")
+        return
+    if chosen.output == "-":
+        hint = "name a file; `elmo predict --as-data` prints predictions"
+        raise UsageError("standard output has the scores", hint, where="--output -")
+    chosen.check_output(chosen.output, [chosen.test, embeddings])
 
 
 def _warn_of_unlabelled(test: str, unlabelled: Sequence[str]) -> None:

@@ -56,7 +56,7 @@ def predict(**values: Any) -> None:
     from elmo_cli.tasks.chunks import read_chunks
 
     chosen = PredictOptions(**values)
-    console.check_output(chosen.output, chosen.texts, overwrite=chosen.overwrite)
+    chosen.check_output(chosen.output, chosen.texts)
     trained = chosen.load()
     task = trained.task
     output_format = chosen.format_for(task)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from elmo_cli.cli.options import (
     use_threads,
 )
 from elmo_cli.errors import UsageError
+from elmo_cli.files import check_distinct
 from elmo_cli.pretrained.catalogue import BUNDLED
 from elmo_cli.training.reporter import SkippedRow
 
@@ -78,6 +79,11 @@ class TrainedModelOptions(TaskModelOptions):
     folder: str
     output_format: str | None
     overwrite: bool
+
+    def check_output(self, output: str, inputs: Iterable[str]) -> None:
+        """Refuse, before any work, an output that is also read, or that cannot be written."""
+        console.check_output(output, inputs, overwrite=self.overwrite)
+        check_distinct(output, [self.folder, self.model], what="a file of the model")
 
     def load(self) -> TrainedTask:
         """Load the task model."""

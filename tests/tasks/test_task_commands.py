@@ -164,6 +164,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
          "conll, jsonl"),
         ("predict NER a.txt -o a.txt -f", 2, "a.txt: is also one of the inputs", "another"),
         ("evaluate NER --test dev.conll -o dev.conll -f", 2, "dev.conll: is also", "another"),
+        ("predict NER a.txt -o NER/task.json -f", 2, "NER/task.json: is also a file of", "another"),
+        ("evaluate NER --test dev.conll -o NER/model.pt -f", 2, "NER/model.pt: is also", "another"),
+        ("evaluate NER --test dev.conll --embeddings v -o v/a -f", 2, "v/a: is also", "another"),
+        ("evaluate NER --test dev.conll -o -", 2, "--output -: standard output has", "name a file"),
         ("predict NER a.txt -o old.conll", 1, "old.conll: exists", "`--overwrite`"),
         ("evaluate NER --test dev.conll -o old.conll", 1, "old.conll: exists", "`--overwrite`"),
         ("evaluate NER --test dev.conll -f", 2, "--overwrite: has no effect without -o", "leave"),
@@ -186,11 +190,19 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_is_refused(line: str, code: int, message: str, hint: str, model: Path) -> None:
     Path("a.txt").write_text("Anna slept\n")
     Path("old.conll").write_text("mine")
-    before = {path: path.read_bytes() for path in Path().iterdir()}
+    Path("v").mkdir()
+    Path("v/a").write_text("vectors")
+    before = contents(Path(), model)
     done = elmo(*line.replace("NER", str(model)).split())
-    refused(done, code, message, hint.replace("NER", str(model)))
+    refused(done, code, message.replace("NER", str(model)), hint.replace("NER", str(model)))
     assert done.out == b""
-    assert {path: path.read_bytes() for path in Path().iterdir()} == before
+    assert contents(Path(), model) == before
+
+
+def contents(*folders: Path) -> dict[Path, bytes]:
+    """The files in some folders."""
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    return {path: path.read_bytes() for path in files}
 
 
 @pytest.mark.parametrize("command", [("predict", "a.conll"), ("evaluate", "--test", "a.conll")])
