@@ -35,7 +35,7 @@ class _CountedTypes:
 
     Attributes:
         words, counts: the types, and their numbers of occurrences, which fall.
-        n_left_out: types that have whitespace or that UTF-8 cannot hold.
+        n_left_out: types that have whitespace, are empty or that UTF-8 cannot hold.
         n_unread: sentences whose tokens are not recorded.
     """
 
@@ -109,7 +109,8 @@ def _warnings(path: StrPath, types: _CountedTypes) -> list[str]:
     warnings = []
     if types.n_left_out:
         n_left_out = plural(types.n_left_out, "type")
-        warnings.append(f"{os.fspath(path)}: left out {n_left_out} with spaces, which end a word")
+        reason = "that cannot be written, such as those with spaces, which end a word"
+        warnings.append(f"{os.fspath(path)}: left out {n_left_out} {reason}")
     if types.n_unread:
         n_unread = plural(types.n_unread, "sentence")
         warnings.append(f"{os.fspath(path)}: left out {n_unread} whose tokens are not recorded")
@@ -141,6 +142,9 @@ def _count_types(source: Embeddings, min_count: int) -> _CountedTypes:
             kept.append((-count, word))
         else:
             n_left_out += 1
+    if not kept and n_left_out:
+        problem = f"{plural(n_left_out, 'type')}, none of which is a word without spaces"
+        raise UsageError(problem, "a .parquet file holds tokens with spaces", where=source.path)
     if not kept:
         problem = f"no type occurs at least {plural(min_count, 'time')}"
         raise UsageError(problem, "give a smaller `min_count`", where=source.path)

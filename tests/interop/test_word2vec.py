@@ -130,7 +130,7 @@ def test_a_type_with_spaces_is_left_out_and_counted(tmp_path: Path, token: str) 
     facts = write_vectors(path, tmp_path / "a.vec")
     assert facts["left_out"] == 2
     assert list(read_text(tmp_path / "a.vec")) == ["one"]
-    assert "left out 2 types with spaces" in facts["warnings"][0]
+    assert "left out 2 types that cannot be written" in facts["warnings"][0]
 
 
 def test_the_first_component_is_the_first_singular_direction(tmp_path: Path) -> None:
@@ -176,6 +176,14 @@ def test_refused(tmp_path: Path, case: str) -> None:
     with pytest.raises(UsageError, match=message):
         write_vectors(path, tmp_path / "a.vec", **settings)
     assert sorted(tmp_path.iterdir()) == [path]
+
+
+def test_types_that_all_contain_spaces_are_refused(tmp_path: Path) -> None:
+    """A smaller `min_count` would not help."""
+    path = write(tmp_path / "a.hdf5", [Sentence(("New York", "a\u00a0b"), 0)], layout="flat")
+    with pytest.raises(UsageError, match="2 types, none of which is a word without") as caught:
+        write_vectors(path, tmp_path / "a.vec")
+    assert "min_count" not in caught.value.hint
 
 
 def test_types_of_a_vocabulary_are_refused(tmp_path: Path) -> None:
