@@ -20,7 +20,7 @@ from typing import Any
 
 from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.errors import ElmoError
-from elmo_cli.messages import without_secrets
+from elmo_cli.messages import url_without_secrets
 from elmo_cli.pretrained.catalogue import CATALOGUE, elmo_home, installed_dir
 from elmo_cli.pretrained.hub import pulled_models
 from elmo_cli.pretrained.load import ModelSource, locate
@@ -215,10 +215,10 @@ def _set_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 def _anonymous(text: str | Path) -> str:
     """A text with paths and URLs, without passwords and the names of the user and the machine."""
-    shown = without_secrets(str(text))
+    shown = url_without_secrets(str(text))
     with suppress(RuntimeError):  # no home folder is known
         home = re.escape(str(Path.home()))
-        shown = re.sub(rf"{home}(?=/|$)", "~", shown)
+        shown = re.sub(rf"(?<![\w.-]){home}(?=/|$)", "~", shown)  # not the end of another folder
     names = {platform.node(): "HOST"}
     with suppress(OSError, KeyError):
         names[getpass.getuser()] = "USER"

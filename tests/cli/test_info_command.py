@@ -84,6 +84,20 @@ def test_names_neither_the_user_nor_the_machine(
     assert "/elmo" in printed
 
 
+def test_shows_folders_that_end_like_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `/data/kept`, where `/kept` is the home folder."""
+    monkeypatch.setenv("HOME", "/kept")
+    for path, shown in (("/data/kept/m", "/data/kept/m"), ("a:/kept/m", "a:~/m"), ("/kept", "~")):
+        monkeypatch.setenv("ELMO_MODEL", path)
+        assert f"ELMO_MODEL={shown} " in lines()["variables"] + " "
+
+
+def test_shows_no_password_of_a_url(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ELMO_MODEL", "https://user:80 a@ secret@host/model")
+    assert "ELMO_MODEL=https://***@host/model" in lines()["variables"]
+    assert "secret" not in made("info").out.decode()
+
+
 @pytest.mark.parametrize("variable", ["OMP_NUM_THREADS", "MKL_NUM_THREADS"])
 def test_says_what_set_the_number_of_threads(
     variable: str, monkeypatch: pytest.MonkeyPatch
