@@ -42,18 +42,18 @@ def plot_curves(**values: Any) -> None:
 
     LOG is the log.jsonl of `elmo pretrain`, `finetune` or `train`, or the folder that contains it.
     Several runs can share one plot. A star marks the evaluation whose weights were chosen, or the
-    lowest perplexity if the choice is not recorded. Lines show the perplexities that
+    best one if the choice is not recorded, as while a run trains. Lines show the perplexities that
     `elmo finetune` reports before and after training.
 
     Example: elmo plot curves small/ large/ -o curves.png
     """
     from elmo_cli.plot.figure import write_figure
-    from elmo_cli.plot.training_curves import draw_training_curves, log_and_record, read_run
+    from elmo_cli.plot.training_curves import draw_training_curves, log_of, read_run
 
     chosen = PlotCurvesOptions(**values)
-    files = [log_and_record(Path(name)) for name in chosen.logs]
-    plot_options.check_plot(chosen.output, [log for log, _ in files], overwrite=chosen.overwrite)
-    runs = [read_run(log, record) for log, record in files]
+    logs = [log_of(Path(name)) for name in chosen.logs]
+    plot_options.check_plot(chosen.output, logs, overwrite=chosen.overwrite)
+    runs = [read_run(log) for log in logs]
     with plot_options.plot_warnings():
         write_figure(draw_training_curves(runs), chosen.output)
     console.note(f"{chosen.output}: written")

@@ -18,7 +18,7 @@ from elmo_cli.plot.layer_results import (
 )
 from elmo_cli.plot.similarity import draw_similarity, read_similarity
 from elmo_cli.plot.token_plot import draw_tokens, read_word
-from elmo_cli.plot.training_curves import draw_training_curves, log_and_record, read_run
+from elmo_cli.plot.training_curves import draw_training_curves, log_of, read_run
 from elmo_cli.plot.tree_plot import draw_tree, read_tree
 from elmo_cli.training.run_folder import SCORES_FILE
 
@@ -134,4 +134,4 @@ def plot_curves(*runs: StrPath) -> InlineFigure:
         InputError, UsageError: as `read_run` and `draw_training_curves`.
         ElmoError: matplotlib is not installed.
     """
-    return draw_training_curves([read_run(*log_and_record(Path(run))) for run in runs])
+    return draw_training_curves([read_run(log_of(Path(run))) for run in runs])

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.errors import InputError
 from elmo_cli.files import StrPath
 from elmo_cli.plot.figure import GRAY, as_label, color_of, layer_name, new_figure
+from elmo_cli.plot.finite_number import finite_or_nan
 from elmo_cli.regular_files import INVALID_JSON, read_json
 
 if TYPE_CHECKING:
@@ -72,28 +72,18 @@ def _plotted(file: Any) -> PlottedGeometry:
     layers = file["layers"]
     if not layers:
         raise LookupError("no layers")
-    raw = {"anisotropy": [_number(layer["anisotropy"]) for layer in layers]}
+    raw = {"anisotropy": [finite_or_nan(layer["anisotropy"]) for layer in layers]}
     adjusted = {}
     for name in _PANELS:
         if name != "anisotropy":
-            raw[name] = [_number(layer[name]["raw"]) for layer in layers]
-            adjusted[name] = [_number(layer[name]["adjusted"]) for layer in layers]
+            raw[name] = [finite_or_nan(layer[name]["raw"]) for layer in layers]
+            adjusted[name] = [finite_or_nan(layer[name]["adjusted"]) for layer in layers]
     return PlottedGeometry(
         name=str(file["file"]),
         layers=[str(layer["name"]) for layer in layers],
         raw=raw,
         adjusted=adjusted,
     )
-
-
-def _number(value: Any) -> float:
-    """Return a number, NaN for one that is missing; raise ValueError for an infinite one."""
-    if value is None:
-        return nan
-    number = float(value)
-    if not isfinite(number):
-        raise ValueError("not finite")
-    return number
 
 
 def draw_geometry(files: Sequence[PlottedGeometry]) -> InlineFigure:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.files import StrPath
 from elmo_cli.plot.figure import COLORS, GRAY, as_label, color_of, layer_name, new_figure
+from elmo_cli.plot.finite_number import finite_number, finite_or_nan
 from elmo_cli.regular_files import INVALID_JSON, read_json
 from elmo_cli.store.layers import LayerSelection
 
@@ -82,7 +82,10 @@ def read_mixes(scores_file: Path) -> list[LayerWeights]:
         mixes = read_json(scores_file, InputError, hint)["mix"]
         weights_by_position: dict[str, tuple[float, ...]] = {}
         for position, mix in mixes.items():  # input, output or both
-            weights_by_position[position] = tuple(float(weight) for weight in mix["weights"])
+            weights = tuple(finite_number(weight) for weight in mix["weights"])
+            if min(weights, default=0) < 0:
+                raise ValueError("a weight is negative")
+            weights_by_position[position] = weights
     except (OSError, *INVALID_JSON):
         problem = "not a folder with a trained task model"
         raise InputError(problem, hint, where=folder) from None
@@ -128,9 +131,16 @@ def read_probe(path: StrPath) -> ProbeAccuracy:
     """
     hint = f"write it with `elmo probe … --json > {path}`"
     try:
-        return _probe_accuracy(Path(path).stem, read_json(path, InputError, hint))
+        content = read_json(path, InputError, hint)
+        is_structural = "structural" in content
+        probe = None if is_structural else _probe_accuracy(Path(path).stem, content)
     except (OSError, *INVALID_JSON):
         raise InputError("not a file with the result of a probe", hint, where=path) from None
+    if probe is None:
+        problem = "the result of a structural probe, which has no accuracy"
+        hint = "`elmo plot tree` draws predictions, from the file of `elmo probe … --trees FILE`"
+        raise InputError(problem, hint, where=path)
+    return probe
 
 
 def _probe_accuracy(name: str, content: Any) -> ProbeAccuracy:
@@ -138,14 +148,14 @@ def _probe_accuracy(name: str, content: Any) -> ProbeAccuracy:
     layers = content["layers"]
     controls = [layer.get("control") or {} for layer in layers]
     accuracies: dict[str, list[Any]] = {
-        "all words": [float(layer["test"]) for layer in layers],
+        "all words": [finite_number(layer["test"]) for layer in layers],
         "unseen words": [layer.get("unseen_words") for layer in layers],
         "control labels": [control.get("test") for control in controls],
     }
     series: dict[str, list[float]] = {}
     for series_name, values in accuracies.items():
         if any(value is not None for value in values):
-            series[series_name] = [nan if value is None else float(value) for value in values]
+            series[series_name] = [finite_or_nan(value) for value in values]
     if not series:
         raise LookupError("no layers")
     return ProbeAccuracy(
@@ -159,7 +169,7 @@ def _probe_accuracy(name: str, content: Any) -> ProbeAccuracy:
 def _baseline(content: Any) -> Baseline:
     for key in _BASELINES:
         if content[key] is not None:
-            return Baseline(key.replace("_", " "), float(content[key]["test"]))
+            return Baseline(key.replace("_", " "), finite_number(content[key]["test"]))
     raise LookupError("no baseline")
 
 

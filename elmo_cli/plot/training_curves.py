@@ -6,14 +6,15 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from math import inf
+from math import inf, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.plot.figure import as_label, color_of, new_figure, plain
+from elmo_cli.plot.finite_number import finite_number
 from elmo_cli.regular_files import INVALID_JSON, check_regular, read_json
-from elmo_cli.training.run_folder import LOG_FILE, RECORD_FILE
+from elmo_cli.training.run_folder import LOG_FILE, RECORD_FILE, SCORES_FILE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,7 +46,7 @@ class BestEvaluation(NamedTuple):
     """Which evaluation is marked, and why."""
 
     number: int  # from 0
-    reason: str  # "chosen", or "lowest" if no choice is recorded
+    reason: str  # "chosen", or "lowest" or "highest" if no choice is recorded
 
 
 class ReportedPerplexity(NamedTuple):
@@ -65,7 +66,8 @@ class TrainingCurve:
         measure: what was evaluated, the title of its panel; "" without evaluations.
         is_sampled: whether losses are those of the sampled softmax.
         reported_perplexities: those "before" and "after" fine-tuning.
-        chosen_step: 0 for the weights before training, None if not recorded.
+        chosen_step: of the weights that were kept, or their epoch; 0 for the weights before
+            training, None if not recorded.
     """
 
     name: str
@@ -84,24 +86,24 @@ class TrainingCurve:
 
     @property
     def best(self) -> BestEvaluation:
-        """The evaluation of the weights that were kept; or the lowest one, if none is known."""
+        """The evaluation of the weights that were kept; or the best one, if none is known."""
         values = [evaluation.value for evaluation in self.evaluations]
         steps = [evaluation.step for evaluation in self.evaluations]
-        if self.is_task_run:
-            return BestEvaluation(values.index(max(values)), "chosen")
         if self.chosen_step is not None and self.chosen_step in steps:
             return BestEvaluation(steps.index(self.chosen_step), "chosen")
+        if self.is_task_run:
+            return BestEvaluation(values.index(max(values)), "highest")
         return BestEvaluation(values.index(min(values)), "lowest")
 
     def add(self, line: Any) -> None:
         """Add a line of the log; raise an error that is not an ElmoError if it is invalid."""
         if self.is_task_run:
-            x = float(line["epoch"])
-            step = float(line["epoch"])
+            x = finite_number(line["epoch"])
+            step = finite_number(line["epoch"])
             values = line["dev"]
         else:
-            x = float(line["tokens"])
-            step = float(line["step"])
+            x = finite_number(line["tokens"])
+            step = finite_number(line["step"])
             values = line.get("heldout")
         if "loss" in line:
             self.losses.append(LossPoint(x, float(line["loss"])))
@@ -120,6 +122,11 @@ class TrainingCurve:
             self.reported_perplexities["after"] = _reported_perplexity(result["after"])
             self.chosen_step = int(result["chosen"]["step"])
 
+    def add_scores(self, scores: Any) -> None:
+        """Add what scores.json states of a task model."""
+        with suppress(*INVALID_JSON):
+            self.chosen_step = int(scores["best_epoch"])
+
 
 def _measure_of(values: Any) -> str:
     """Return the name of the value that is drawn: a known measure, otherwise the first."""
@@ -135,29 +142,28 @@ def _reported_perplexity(evaluation: Any) -> ReportedPerplexity:
     return ReportedPerplexity(perplexity, str(evaluation.get("text", "held-out text")))
 
 
-def log_and_record(path: Path) -> tuple[Path, Path | None]:
-    """The log of a run, given the folder of the run or its log; and the file with the results of
-    fine-tuning, None if the log is not in the folder of a run."""
-    log = path / LOG_FILE if path.is_dir() else path
-    return log, log.with_name(RECORD_FILE) if log.name == LOG_FILE else None
+def log_of(path: Path) -> Path:
+    """Return the log of a run, given the folder of the run or its log."""
+    return path / LOG_FILE if path.is_dir() else path
 
 
-def read_run(path: Path, record: Path | None = None) -> TrainingCurve:
+def read_run(log: Path) -> TrainingCurve:
     """Read the log of `elmo pretrain`, `elmo finetune` or `elmo train`.
 
-    Args:
-        record: the file in the folder of a run that has the results of fine-tuning, if it exists;
-            None if the log is not in such a folder.
+    If it has the name of a log in the folder of a run, the other files of this folder state which
+    evaluation was chosen. A copy of another name may be in the folder of another run.
+
     Raises:
         InputError: there is no such file, it is empty, or a line is not of a log.
     """
-    check_regular(path, InputError)
+    is_in_run_folder = log.name == LOG_FILE
+    check_regular(log, InputError)
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = log.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"cannot be read as a log ({reason})", _HINT, where=path) from None
-    name = path.stem if record is None else record.resolve().parent.name
+        raise InputError(f"cannot be read as a log ({reason})", _HINT, where=log) from None
+    name = log.resolve().parent.name if is_in_run_folder else log.stem
     run = TrainingCurve(name, is_task_run=False)
     for number, text in enumerate(lines, 1):
         try:
@@ -166,13 +172,23 @@ def read_run(path: Path, record: Path | None = None) -> TrainingCurve:
                 run.is_task_run = "tokens" not in line
             run.add(line)
         except INVALID_JSON:
-            where = f"{path}, line {number}"
+            where = f"{log}, line {number}"
             raise InputError("not a line of a training log", _HINT, where=where) from None
     if not run.losses and not run.evaluations:
-        raise InputError("has no loss yet", "wait for the first line of the run", where=path)
-    if not run.is_task_run and record is not None and record.exists():
-        run.add_record(read_json(record, InputError, "give the folder of another run"))
+        raise InputError("has no loss yet", "wait for the first line of the run", where=log)
+    if is_in_run_folder:
+        _add_results(run, log.parent)
     return run
+
+
+def _add_results(run: TrainingCurve, folder: Path) -> None:
+    """Add what the folder of a run states of its end, or of its best evaluation so far."""
+    hint = "give the folder of another run"
+    with suppress(FileNotFoundError):  # before a run ends, or for one of another kind
+        if run.is_task_run:
+            run.add_scores(read_json(folder / SCORES_FILE, InputError, hint))
+        else:
+            run.add_record(read_json(folder / RECORD_FILE, InputError, hint))
 
 
 @dataclass(frozen=True)
@@ -243,7 +259,7 @@ def _last_x(runs: Sequence[TrainingCurve]) -> float:
 def _bottom_of_scores(runs: Sequence[TrainingCurve]) -> float:
     """Return where an axis of scores begins: at 0, or lower if there is a negative correlation."""
     scores = [evaluation.value for run in runs for evaluation in run.evaluations]
-    return min(0.0, 1.1 * min(scores))
+    return min(0.0, 1.1 * min(filter(isfinite, scores), default=0.0))
 
 
 def _label(run: TrainingCurve) -> str:

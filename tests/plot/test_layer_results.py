@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import made
+from command_line import elmo, made, refused
 from matplotlib.figure import Figure
 
 from elmo_cli.analysis import linear
@@ -57,6 +57,8 @@ def test_mixes_of_a_task_model(mixes: Any, names: list[str], tmp_path: Path) -> 
         ({"input": {"weights": [1.0]}}, "has no mix of layers"),
         ({"x": {"weights": ["x"]}}, "not a folder with"),
         ({"x": {}}, "not a folder with"),
+        ({"x": {"weights": [0.5, np.nan]}}, "not a folder with"),
+        ({"x": {"weights": [1.5, -0.5]}}, "not a folder with"),
         ([1], "not a folder with"),
     ],
 )
@@ -155,6 +157,25 @@ def test_several_probes_are_compared_on_all_words(tmp_path: Path, figures: list[
     names = ["token layer", "LSTM layer 1", "top"]
     assert [text.get_text() for text in axes.get_xticklabels()] == names
     assert [text.get_text() for text in axes.texts] == []
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        ({**RESULT, "layers": [{"name": "0", "test": np.inf}]}, "not a file with the result"),
+        (
+            {**RESULT, "layers": [{**LAYERS[0], "unseen_words": np.inf}]},
+            "not a file with the result",
+        ),
+        ({**RESULT, "majority_label_per_word": {"test": np.inf}}, "not a file with the result"),
+        ([1], "not a file with the result"),
+        ({"structural": "depth", "layers": []}, "the result of a structural probe, which has no"),
+    ],
+)
+def test_other_results_are_refused(result: Any, message: str, tmp_path: Path) -> None:
+    file = write(tmp_path / "p.json", result)
+    done = elmo("plot", "probe", file, "-o", tmp_path / "p.svg")
+    refused(done, 1, f"{file}: {message}", "")
 
 
 def test_what_probe_prints_can_be_read(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,7 @@ INVALID_LINES = [
     '{"step": 1}',
     '{"step": 1, "tokens": 1, "loss": null}',
     '{"tokens": 1, "heldout": {"average": 3.5}}',
+    '{"step": 1, "tokens": Infinity, "loss": 1}',
     '{"epoch": 1, "dev": {}}',
     "[1]",
     "{",
@@ -98,16 +100,29 @@ def test_a_log_without_lines_is_explained(content: Any, message: str, tmp_path: 
         (language_model(12), tuned(), (2, "lowest"), [30, 12]),
         (language_model(12), tuned(8, 31), (1, "chosen"), [30, 31]),
         (language_model(12), tuned(0), (2, "lowest"), [30, 12]),
-        (task(50.0, 70.0, 70.0, 60.0), None, (1, "chosen"), []),
+        (task(50.0, 70.0, 70.0, 60.0), None, (1, "highest"), []),
     ],
 )
 def test_the_best_evaluation(
     lines: Any, record: Any, best: tuple[int, str], perplexities: Any, tmp_path: Path
 ) -> None:
     folder = write(tmp_path / "model", lines, record)
-    run = read_run(folder / "log.jsonl", folder / "finetune.json")
+    run = read_run(folder / "log.jsonl")
     assert run.best == best
     assert [reported.perplexity for reported in run.reported_perplexities.values()] == perplexities
+
+
+@pytest.mark.parametrize(
+    ("scores", "best"),
+    [({"best_epoch": 3}, (2, "chosen")), ({"best_epoch": 9}, (1, "highest")), ([], (1, "highest"))],
+)
+def test_the_epoch_that_was_chosen_among_equal_scores(
+    scores: Any, best: tuple[int, str], tmp_path: Path
+) -> None:
+    """The loss on dev decides, which the log lacks."""
+    folder = write(tmp_path / "ner", task(50.0, 70.0, 70.0, 60.0))
+    (folder / "scores.json").write_text(json.dumps(scores))
+    assert read_run(folder / "log.jsonl").best == best
 
 
 def test_a_perplexity_without_a_text_is_that_of_a_held_out_text() -> None:
@@ -186,11 +201,13 @@ def test_each_score_has_its_own_panel(tmp_path: Path, figures: list[Figure]) -> 
         "f1 on dev": [[1, 30], [2, 40]],
     }
     legend = [text.get_text() for text in figures[0].legends[0].texts]
-    stars = [f"chosen, epoch {n}: {score}.00" for n, score in ((2, 81), (1, 30), (2, 40))]
+    stars = [f"highest, epoch {n}: {score}.00" for n, score in ((2, 81), (1, 30), (2, 40))]
     assert legend == [*runs, *stars]
 
 
-@pytest.mark.parametrize(("scores", "bottom"), [((81.0, 82.0), 0.0), ((-0.5, 0.2), -0.55)])
+@pytest.mark.parametrize(
+    ("scores", "bottom"), [((81.0, 82.0), 0.0), ((-0.5, 0.2), -0.55), ((-inf, 0.2), 0.0)]
+)
 def test_an_axis_of_scores_begins_at_zero(
     scores: tuple[float, ...], bottom: float, tmp_path: Path, figures: list[Figure]
 ) -> None:
