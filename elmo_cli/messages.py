@@ -8,7 +8,7 @@ from collections.abc import Sequence
 INTERRUPTED_HINT = "continue with `--resume` if the command has it; otherwise run the command again"
 CORRUPT_HINT = "the file is corrupt or was not written by a known program: get it again"
 _URL_START = r"[A-Za-z][\w+.-]+://?"  # one slash where it was taken for a path
-_START_OF_URL = re.compile(_URL_START)
+_START_OF_URL = re.compile(rf"(?:--[\w-]+=)?{_URL_START}")  # also that of `--output=URL`
 # A name alone, or with a `:` everything up to the last `@`, since a key may contain `/` and `@`. In
 # a text, it has spaces only if what follows `NAME:` is neither one nor a port.
 _SPACED_KEY = r"[^\s:/?#@]*:(?!\s|\d+(?:[^\w@]|$)).*"
@@ -71,7 +71,10 @@ def without_secrets(text: str) -> str:
 
 
 def url_without_secrets(name: str) -> str:
-    """Return a URL, whatever characters its password has, or another name, as `without_secrets`."""
+    """Return a URL, whatever characters its password has, or another name, as `without_secrets`.
+
+    A URL may be the value of an option: `--output=URL`.
+    """
     start = _START_OF_URL.match(name)
     if start is None:
         return without_secrets(name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -11,6 +10,7 @@ from typing import Any, Self
 import click
 
 from elmo_cli.cli.click_options import GroupedCommand
+from elmo_cli.cli.corrected_line import shell_line
 from elmo_cli.errors import UsageError
 from elmo_cli.filetypes import HDF5, identify_file
 from elmo_cli.model_folder import HDF5_SUFFIXES
@@ -106,7 +106,7 @@ class AllenNlpCall:
             options += self._equivalent_options()
         n_before_dashes = words.index("--") if "--" in words else len(words)
         words[n_before_dashes:n_before_dashes] = options
-        return "elmo embed " + shlex.join(words)
+        return f"elmo embed {shell_line(words)}"
 
     @property
     def _adds_state(self) -> bool:

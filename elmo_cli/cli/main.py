@@ -18,7 +18,7 @@ from elmo_cli.cli.command_groups import COMMAND_NAMES, write_command_groups
 from elmo_cli.cli.console import with_options
 from elmo_cli.cli.corrected_line import line_with_missing
 from elmo_cli.errors import ElmoError, UsageError
-from elmo_cli.messages import INTERRUPTED_HINT
+from elmo_cli.messages import INTERRUPTED_HINT, url_without_secrets
 from elmo_cli.version import __version__
 
 _VARIABLES = {"model": "ELMO_MODEL", "device": "ELMO_DEVICE"}  # of parameters
@@ -50,7 +50,8 @@ class LazyGroup(click.Group):
             hint = unknown_command_hint(ctx, args)
             if not hint:
                 raise
-            raise UsageError(f"no such command {args[0]!r}", hint) from None
+            name = url_without_secrets(args[0])
+            raise UsageError(f"no such command {name!r}", hint) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         write_command_groups(formatter)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import shlex
 
 import click
 
 from elmo_cli.cli.allennlp_call import AllenNlpCall
 from elmo_cli.cli.command_groups import COMMAND_NAMES
+from elmo_cli.cli.corrected_line import shell_line
 from elmo_cli.cli.embed import embed
 from elmo_cli.filetypes import FASTA, GZIP, XZ, identify_file
 from elmo_cli.text.input import SUFFIXES, without_compression_suffix
@@ -29,7 +29,7 @@ def unknown_command_hint(ctx: click.Context, words: list[str]) -> str:
     # AllenNLP is called with `allennlp elmo FILE …`, which users may change to `elmo elmo FILE …`.
     first, *others = words
     if first == "elmo" and others and others[0] in COMMAND_NAMES:
-        return f"`elmo {shlex.join(others)}`"
+        return f"`elmo {shell_line(others)}`"
     if first == "elmo":
         return f"{_embed_hint(ctx, others)}; {_MOVING_HINT}"
     if first == "allennlp":
