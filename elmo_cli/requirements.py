@@ -20,14 +20,23 @@ def import_program(module: str, extra: str, *, where: StrPath = "") -> ModuleTyp
         extra: the extra of the package that installs the program.
         where: what needs the program, for the message.
     Raises:
-        ElmoError: the program is not installed.
+        ElmoError: the program is not installed, or cannot be imported.
     """
+    program = module.partition(".")[0]
+    distribution = _DISTRIBUTIONS.get(program, program)
     try:
         with start_up_not_counted():
             return import_module(module)
-    except ModuleNotFoundError as error:
-        program = module.partition(".")[0]
-        if error.name is None or error.name.partition(".")[0] != program:
-            raise  # the program is installed, and lacks something itself
-        problem = f"{_DISTRIBUTIONS.get(program, program)} is not installed"
-        raise ElmoError(problem, f"`pip install '.[{extra}]'` in a clone", where=where) from None
+    except ImportError as error:
+        is_missing = isinstance(error, ModuleNotFoundError) and _is_part_of(error.name, program)
+        if is_missing:
+            hint = f"`pip install '.[{extra}]'` in a clone"
+            raise ElmoError(f"{distribution} is not installed", hint, where=where) from None
+        reason = str(error).strip().partition("\n")[0]
+        problem = f"{distribution} is installed, but cannot be imported ({reason})"
+        hint = f"`pip install --force-reinstall {distribution}` installs it and what it needs again"
+        raise ElmoError(problem, hint, where=where) from error
+
+
+def _is_part_of(module: str | None, program: str) -> bool:
+    return module is not None and module.partition(".")[0] == program

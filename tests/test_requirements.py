@@ -23,5 +23,7 @@ def test_a_missing_program_names_its_extra(module):
 def test_a_program_that_lacks_a_module_itself_is_not_called_missing(tmp_path, monkeypatch):
     (tmp_path / "incompleteprogram.py").write_text("import nosuchlibrary\n", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ModuleNotFoundError, match="nosuchlibrary"):
+    message = r"incompleteprogram is installed, but cannot be imported \(.*'nosuchlibrary'\)"
+    with pytest.raises(ElmoError, match=message) as raised:
         import_program("incompleteprogram", "parquet")
+    assert "`pip install --force-reinstall incompleteprogram`" in raised.value.hint

@@ -21,6 +21,7 @@ from elmo_cli.errors import ElmoError, UsageError
 from elmo_cli.messages import INTERRUPTED_HINT, url_without_secrets
 from elmo_cli.version import __version__
 
+_PACKAGE = "elmo_cli"
 _VARIABLES = {"model": "ELMO_MODEL", "device": "ELMO_DEVICE"}  # of parameters
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -148,6 +149,8 @@ def _explain(error: BaseException) -> _Report:
         return _explain_usage(error)
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         return _Report(130, "interrupted", _interrupted_hint())
+    if isinstance(error, ImportError) and not (error.name or "").startswith(_PACKAGE):
+        return _explain_import(error)
     if _is_out_of_memory(error):
         return _Report(1, "out of memory", _out_of_memory_hint())
     if isinstance(error, OSError) and error.strerror:
@@ -208,6 +211,13 @@ def _explain_usage(error: click.ClickException) -> _Report:
     return _Report(2, message[:1].lower() + message[1:], hint)
 
 
+def _explain_import(error: ImportError) -> _Report:
+    """A library that elmo needs, such as torch, is missing or broken."""
+    reason = str(error).strip().partition("\n")[0]
+    hint = "`elmo info` lists the installed versions; install elmo in a new environment"
+    return _Report(1, f"a library cannot be imported ({reason})", hint)
+
+
 def _explain_system(error: OSError, reason: str) -> _Report:
     """An error of a file, of standard output or of anything else of the system."""
     if error.filename is not None:
@@ -219,7 +229,7 @@ def _explain_system(error: OSError, reason: str) -> _Report:
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
-    if "torch" not in sys.modules:
+    if sys.modules.get("torch") is None:
         return isinstance(error, MemoryError)
     from elmo_cli.engine.runtime import is_out_of_memory
 

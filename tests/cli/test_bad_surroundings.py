@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -141,3 +143,17 @@ def test_empty_text_is_warned_of(name: str, output: str, scene: CommandScene) ->
     file("e.txt", "")(scene)
     done = made("embed", name, "-o", output)
     assert f"warning: {name}: empty, without any line\n" in done.err
+
+
+def test_a_library_that_cannot_be_imported(folder: Path) -> None:
+    """It is no internal error of elmo."""
+    words = ["models", "random", "--like", "elmo-en", "-o", "new"]
+    without_torch = "import sys; sys.modules['torch'] = None; from elmo_cli.cli.main import main"
+    run = f"{without_torch}; main({words})"
+    done = subprocess.run([sys.executable, "-c", run], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    problem, hint = done.stderr.splitlines()
+    assert problem.startswith("error: a library cannot be imported (import of torch halted")
+    assert hint == (
+        "hint: `elmo info` lists the installed versions; install elmo in a new environment"
+    )
