@@ -21,6 +21,9 @@ VECTOR = "vector"  # the column of vectors without an axis of layers
 TOKEN = "token"
 LAYER = "layer_"  # the columns of layers, before their numbers
 _MAX_INT32 = (1 << 31) - 1
+# Characters of the strings of a row group, whose bytes Arrow addresses in int32. A character has up
+# to 4 bytes, and the last sentence of a group may exceed the limit by 64 MiB.
+_MAX_CHARACTERS = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class TableColumns:
 
 
 class RowGroupWriter:
-    """Writes the rows of a new Parquet file, in row groups of `ROWS` rows.
+    """Writes the rows of a new Parquet file, in row groups of `ROWS` rows, or fewer of long texts.
 
     Args:
         compression: "none" or "zstd". DuckDB 2.0 cannot read float16 that is split into streams of
@@ -74,6 +77,7 @@ class RowGroupWriter:
             write_statistics=[columns.key],
         )
         self._n_rows = 0  # in the buffers of the row group that is being filled
+        self._n_characters = 0  # of its strings
         self._keys: list[int | str] = []
         self._strings: list[str | None] = []
         self._positions = np.empty(ROWS, np.int32)
@@ -99,6 +103,10 @@ class RowGroupWriter:
         if isinstance(key, int) and key > _MAX_INT32:
             problem = f"the column `sentence` holds no number above {_MAX_INT32:,}"
             raise OutputError(problem, "divide the text, or write HDF5", where=where)
+        n_characters = sum(len(string) for string in strings if string is not None)
+        if self._n_characters + n_characters > _MAX_CHARACTERS and self._n_rows:
+            self._write_group(where)
+        self._n_characters += n_characters
         begin = 0
         while begin < len(strings):
             end = min(len(strings), begin + ROWS - self._n_rows)
@@ -147,6 +155,7 @@ class RowGroupWriter:
         table = self._arrow.Table.from_arrays(arrays, schema=self._schema)
         self._writer.write_table(table, row_group_size=ROWS)
         self._n_rows = 0
+        self._n_characters = 0
         self._keys.clear()
         self._strings.clear()
 

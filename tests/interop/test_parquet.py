@@ -112,6 +112,20 @@ def test_a_sentence_may_be_longer_than_a_row_group(
     same(tmp_path / "a.parquet", source)
 
 
+def test_a_row_group_of_long_strings_is_shorter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow addresses the bytes of its strings in int32, beyond which they would be others."""
+    monkeypatch.setattr(parquet_rows, "_MAX_CHARACTERS", 6)
+    sentences = [Sentence(("long", "er"), 0), Sentence(("a",), 1), Sentence(("b", "cdefgh"), 2)]
+    source = write(tmp_path / "a.hdf5", sentences, layout="flat")
+    convert(source, tmp_path / "a.parquet")
+    metadata = parquet.read_metadata(tmp_path / "a.parquet")
+    sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+    assert sizes == [2, 1, 2]
+    same(tmp_path / "a.parquet", source)
+
+
 def test_no_sentences(tmp_path: Path) -> None:
     source = write(tmp_path / "a.hdf5", [], layout="flat")
     convert(source, tmp_path / "a.parquet")
