@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -121,7 +122,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             problem = "not a function"  # type: ignore[unreachable]
             hint = "give a function from a text to a list of tokens, or None"
             raise SettingError("tokenizer", problem, hint, value=self.tokenizer)
-        if not np.issubdtype(np.dtype(self.dtype), np.floating):
+        if not _is_floating(self.dtype):
             hint = "choose np.float32, np.float64 or np.float16"
             raise SettingError("dtype", "not a floating-point type", hint, value=self.dtype)
         check_state(self.state)
@@ -145,6 +146,13 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             kind = type(text).__name__
             problem = f"of type {kind}, neither a string nor a list of tokens"
             raise InputError(problem, _HINT, where=f"text {row}") from error
+
+
+def _is_floating(dtype: npt.DTypeLike) -> bool:
+    """Whether a parameter is a floating-point type; False also for what is no type at all."""
+    with suppress(TypeError):
+        return np.issubdtype(np.dtype(dtype), np.floating)
+    return False
 
 
 def _check_texts(texts: object) -> None:

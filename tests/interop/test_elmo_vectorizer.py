@@ -135,6 +135,7 @@ def test_other_input_is_a_value_error(texts, message, vectorizer):
         ({"precision": "int4"}, "unknown value 'int4'"),
         ({"tokenizer": "nltk"}, "`tokenizer='nltk'`: not a function"),
         ({"dtype": np.int64}, "not a floating-point type"),
+        ({"dtype": "float33"}, "`dtype='float33'`: not a floating-point type"),
         ({"device": "tpu"}, "tpu"),
         ({"model": "no-such-model"}, "no-such-model"),
     ],
