@@ -309,8 +309,8 @@ def _check_same_tokens(view: LayerView, sentence: Sentence, stored: Tokens) -> N
     for number, (ours, theirs) in enumerate(zip(stored, sentence.tokens, strict=True), 1):
         if ours != theirs:
             raise InputError(
-                f"token {number} of sentence {sentence.key} is `{theirs}`, in {view.path} it is "
-                f"`{ours}`",
+                f"token {number} of sentence {sentence.key} is {theirs!r}, in {view.path} it is "
+                f"{ours!r}",
                 _SAME_TEXT,
                 where=sentence.where,
             )

@@ -182,7 +182,7 @@ def _check_different_labels(train: LabelledVectors) -> None:
         return
     problem = "train has fewer than two different labels"
     for label in different:
-        problem += f", only `{label}`"
+        problem += f", only {label!r}"
     raise InputError(
         problem,
         "`column` names the column of the labels; with `dev`, all of the file is used to train",
@@ -204,7 +204,7 @@ def _warnings(
             first = all_labels[int(split.is_labelled.argmin())]
             yield (
                 f"{split.labels_file}: {n_unlabelled:,} of {len(all_labels):,} labels, such as "
-                f"`{first}`, mean that there is none, and are left out"
+                f"{first!r}, mean that there is none, and are left out"
             )
         digest = opened[name].attributes.get("tokens_sha256")
         if name != "train" and digest and digest == train_digest:

@@ -333,5 +333,5 @@ def _is_digest_of(tokens: Tokens, digests: AnyArray | None, position: int) -> bo
 def _first_difference(tokens: Tokens, expected: Tokens) -> str:
     for number, (token, in_text) in enumerate(zip(tokens, expected, strict=False)):
         if token != in_text:
-            return f": token {number} is `{token}`, not `{in_text}`"
+            return f": token {number} is {token!r}, not {in_text!r}"
     return ""  # one of them is the beginning of the other

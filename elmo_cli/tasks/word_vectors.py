@@ -79,7 +79,7 @@ class WordVectors:
         if found.n_repeated:
             words.warning = (
                 f"{path}: left out {plural(found.n_repeated, 'vector')} of words that have one "
-                f"already, such as `{found.repeated}`; the first vector of a word counts"
+                f"already, such as {found.repeated!r}; the first vector of a word counts"
             )
         return words
 

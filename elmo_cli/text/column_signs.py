@@ -119,7 +119,7 @@ def header_sign(rows: Sequence[list[str]], line: int) -> RowSign | None:
                 n_with_name += 1
         if n_with_name > _MAX_NAMED * len(others):
             return None
-    shown = ", ".join(f"`{shortened(name)}`" for name in names[:5])
+    shown = ", ".join(repr(shortened(name)) for name in names[:5])
     hint = f"delete it: `sed '{line}d' FILE > NEW_FILE`"
     if n_copies > 1:  # of files that were joined
         hint = f"delete all such rows: `grep -vxF \"$(sed -n '{line}p' FILE)\" FILE > NEW_FILE`"

@@ -268,7 +268,7 @@ def test_labels_that_cannot_be_read(tmp_path, monkeypatch, name, settings, error
         ("lines", TEXT, LABELS[:-1], EmbeddingsFileError, "5 sentences, .* contains 4 of them"),
         ("lines", TEXT, [], EmbeddingsFileError, "a.tags contains 0 of them"),
         ("columns", ["a b", "C", *TEXT[2:]], LABELS, InputError,
-         "a.conllu, line 7: token 1 of sentence 1 is `C`, in .*a.hdf5 it is `c`"),
+         "a.conllu, line 7: token 1 of sentence 1 is 'C', in .*a.hdf5 it is 'c'"),
         ("columns", ["a b b", *TEXT[1:]], [["X"] * 3, *LABELS[1:]], InputError,
          "a.conllu, line 2: 3 labels for sentence 0, .* 2 vectors for it"),
     ],

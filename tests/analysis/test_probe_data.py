@@ -161,7 +161,7 @@ def test_other_settings_are_refused(tmp_path, header, message):
         ([["X"] * len(line) for line in LABELS], None, True, "fewer than two different labels"),
         ([["X"] * len(line) for line in LABELS[:4]] + [["Y", "Y"]], None, False, "fewer than two"),
         (LABELS, "deprel", True, "a.conllu: has no labels for .*a.hdf5"),
-        ([["X"] * len(line) for line in LABELS], "feats", True, "two different labels, only `_`"),
+        ([["X"] * len(line) for line in LABELS], "feats", True, "two different labels, only '_'"),
         (LABELS, "form", True, "a.conllu, line 2: `column=2` is the column of the tokens"),
     ],
 )
@@ -186,8 +186,8 @@ def test_what_looks_wrong_is_warned_of(tmp_path):
     train = stored(tmp_path / "a.hdf5"), str(columns)
     data = read_probe_data(train, (bare, str(lines)), train)
     assert data.warnings == (
-        f"{columns}: 1 of 9 labels, such as `_`, mean that there is none, and are left out",
-        f"{columns}: 1 of 9 labels, such as `_`, mean that there is none, and are left out",
+        f"{columns}: 1 of 9 labels, such as '_', mean that there is none, and are left out",
+        f"{columns}: 1 of 9 labels, such as '_', mean that there is none, and are left out",
         f"{tmp_path / 'a.hdf5'}: contains the sentences of train",
         f"{bare}: labeled sentences that are missing: 1",
         f"{bare}: contains the sentences of train",

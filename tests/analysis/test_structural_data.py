@@ -197,7 +197,7 @@ def test_pooled_sentences_have_no_trees(tmp_path: Path) -> None:
 def test_trees_of_another_text_are_refused(tmp_path: Path) -> None:
     pair = write_treebank(tmp_path, "a", TREES)
     other = write_treebank(tmp_path, "b", [TREES[0], Tree(["x"], [0]), TREES[2]])
-    with pytest.raises(InputError, match="token 1 of sentence 1 is `x`"):
+    with pytest.raises(InputError, match="token 1 of sentence 1 is 'x'"):
         read_structural_data(pair, (pair[0], other[1]))
     lines = write_lines(tmp_path / "c.conllu", [["a"]])
     with pytest.raises((InputError, EmbeddingsFileError)):

@@ -175,6 +175,16 @@ def test_only_some_of_many_problems_are_listed() -> None:
     assert facts["problem_count"] == 61
 
 
+def test_tokens_are_no_names_of_options() -> None:
+    """Parameters of the library are: `text` becomes `--text` in a message."""
+    Path("a.txt").write_text("the text reads\n")
+    Path("b.txt").write_text("the model reads\n")
+    made("embed", "a.txt", "-o", "a.hdf5", "-q")
+    done = elmo("inspect", "a.hdf5", "--text", "b.txt")
+    refused(done, 1, "a.hdf5: sentence 0: its tokens are not those of the text: token 1 is", "")
+    assert "is 'text', not 'model'" in done.err
+
+
 def test_blank_lines_of_a_text_are_read_as_they_were_embedded() -> None:
     Path("gaps.txt").write_text("the cat\n\na dog\n")
     made("embed", "gaps.txt", "-o", "gaps.hdf5", "--blank-lines", "skip", "-q")

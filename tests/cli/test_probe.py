@@ -310,6 +310,16 @@ def test_wrong_command_lines(words: list[str], code: int, message: str) -> None:
     assert done.out == b""
 
 
+def test_tokens_are_no_names_of_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parameters of the library are: `seed` becomes `--seed` in a message."""
+    monkeypatch.chdir(tmp_path)
+    Path("a.conll").write_text("a DT\nseed NN\n")
+    Path("b.conll").write_text("a DT\ntest NN\n")
+    made("embed", "a.conll", "-o", "a.hdf5", "--layout", "flat", "-q")
+    done = elmo("probe", "--train", "a.hdf5", "b.conll", "--test", "a.hdf5", "a.conll")
+    refused(done, 1, "b.conll, line 1: token 2 of sentence 0 is 'test', in a.hdf5 it is 'seed'", "")
+
+
 def test_labels_are_read_in_the_rows_of_the_vectors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

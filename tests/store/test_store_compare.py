@@ -49,7 +49,7 @@ def test_what_differs_is_said(tmp_path: Path) -> None:
     text[1] = replace(text[1], tokens=("A", "cat"))
     text[3] = replace(text[3], tokens=("Yes", ",", "yes", "."))
     assert compare_with_text(path, [*text, Sentence(("more",), 12)]).listed == [
-        "sentence 1: its tokens are not those of the text: token 1 is `dog`, not `cat`",
+        "sentence 1: its tokens are not those of the text: token 1 is 'dog', not 'cat'",
         "sentence 3: 2 tokens in the file, 4 in the text",
         "sentence 12: not in the file, 1 token in the text",
         "the file was made from 12 sentences, the text has 13",
@@ -57,7 +57,7 @@ def test_what_differs_is_said(tmp_path: Path) -> None:
     pooled = write(tmp_path / "b.hdf5", lines(), layout="flat", pool=True)
     text[3] = replace(text[3], tokens=("Yes",))  # the beginning of those of the file
     assert compare_with_text(pooled, text).listed == [
-        "sentence 1: its tokens are not those of the text: token 1 is `dog`, not `cat`",
+        "sentence 1: its tokens are not those of the text: token 1 is 'dog', not 'cat'",
         "sentence 3: its tokens are not those of the text",
     ]
 

@@ -100,7 +100,7 @@ def test_the_first_vector_of_a_word_counts(suffix: str) -> None:
     assert found.words == ["a", "b"]
     assert found.vectors[:, 0].tolist() == [1, 2]
     assert "left out 2 vectors" in found.with_first(["b"]).warning
-    assert "`a`" in found.warning
+    assert "'a'" in found.warning
 
 
 @pytest.mark.parametrize("words", [["the", "cat"], [b"the", b"cat"]])

@@ -148,7 +148,7 @@ def test_a_row_of_column_names_is_refused(
     line = 2 if name == "after a comment" else 1
     with pytest.raises(ElmoError) as caught:
         use(path)
-    assert caught.value.message.startswith(f"{path}, line {line}: the row names the columns (`")
+    assert caught.value.message.startswith(f"{path}, line {line}: the row names the columns ('")
     if name != "of two files":
         assert caught.value.hint == f"delete it: `sed '{line}d' FILE > NEW_FILE`"
 
@@ -221,7 +221,7 @@ def test_csv_is_no_text(tmp_path: Path, content: str, line: int) -> None:
 def test_at_most_five_names_of_columns_are_shown(tmp_path: Path) -> None:
     content = f"{' '.join(CONLLU_COLUMNS)}\n{'x ' * len(CONLLU_COLUMNS)}\n"
     error = refused(write(tmp_path / "a.conll", content))
-    shown = "`id`, `form`, `lemma`, `upos`, `xpos`"
+    shown = "'id', 'form', 'lemma', 'upos', 'xpos'"
     problem = f"the row names the columns ({shown}) and is not data"
     assert error.message == f"{tmp_path / 'a.conll'}, line 1: {problem}"
 
