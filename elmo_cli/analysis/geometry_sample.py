@@ -10,7 +10,6 @@ import numpy as np
 
 from elmo_cli.analysis.vectors import LayerView
 from elmo_cli.arrays import Int32Array, Int64Array
-from elmo_cli.errors import UsageError
 from elmo_cli.fields import MOST_SEED, at_least, check_fields, within
 from elmo_cli.store.layouts import Key
 
@@ -158,7 +157,7 @@ def read_tokens(view: LayerView) -> FileTokens:
         sentences.append(number)
         offsets.append(len(ids))
     if not sentences:
-        raise _no_tokens(view, n_without_tokens)
+        raise view.no_tokens()
     return FileTokens(
         keys=keys,
         types=list(id_of_type),
@@ -168,13 +167,6 @@ def read_tokens(view: LayerView) -> FileTokens:
         n_without_tokens=n_without_tokens,
         n_repeated=n_repeated,
     )
-
-
-def _no_tokens(view: LayerView, n_without_tokens: int) -> UsageError:
-    if n_without_tokens:
-        hint = "embed the text again with layout flat, which stores its tokens"
-        return UsageError("the file does not store tokens", hint, where=view.path)
-    return UsageError("the file has no tokens", "embed a text with tokens", where=view.path)
 
 
 def draw_sample(tokens: FileTokens, settings: GeometrySettings) -> GeometrySample:

@@ -124,7 +124,7 @@ def _find_word(view: LayerView, word: str, *, is_marked: bool) -> list[Occurrenc
         is_marked: whether the user has marked it as a word, by `=`.
     """
     if not is_marked and not view.has_tokens:
-        problem = f"contains no token {word!r} (the file does not store tokens)"
+        problem = f"contains no token {word!r} ({view.no_tokens().problem})"
         raise UsageError(problem, _QUERY_HINT, where=view.path)
     found = list(occurrences(view, word))
     if not found:
@@ -219,10 +219,9 @@ def _matches_in(tokens: Tokens, patterns: Sequence[Tokens]) -> Iterator[tuple[in
 
 
 def check_has_tokens(view: LayerView) -> None:
-    """Raise a UsageError for a file that stores no tokens."""
+    """Raise a UsageError for a file that stores no tokens, or has none."""
     if not view.has_tokens:
-        hint = "embed the text again with layout flat, which stores its tokens"
-        raise UsageError("the file does not store tokens", hint, where=view.path)
+        raise view.no_tokens()
 
 
 def find_marked(text: str, key: int, tokenizer: str) -> Occurrence:

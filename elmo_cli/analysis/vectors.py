@@ -61,6 +61,13 @@ class LayerView:
         """Whether the tokens of at least one sentence are stored."""
         return any(self.tokens(key) for key in self)
 
+    def no_tokens(self) -> UsageError:
+        """The error for a file of which no token is known."""
+        if any(self.n_vectors(key) for key in self):
+            hint = "embed the text again with layout flat, which stores its tokens"
+            return UsageError("the file does not store tokens", hint, where=self.path)
+        return UsageError("the file has no tokens", "embed a text with tokens", where=self.path)
+
     def __iter__(self) -> Iterator[Key]:
         """Iterate over the keys of all sentences in file order.
 

@@ -289,6 +289,8 @@ def _embeddings_rows(facts: dict[str, Any]) -> dict[str, str]:
 
 def _layers_row(facts: dict[str, Any]) -> str:
     """The layers, such as "all 3", "top" or "0,2"; their number in files of other programs."""
+    if not facts["sentences"]:
+        return "none"
     n_layers = str(facts["n_layers"] or "one")
     selection = str(facts["attributes"].get("layers", n_layers))
     return f"all {n_layers}" if selection == "all" else selection

@@ -255,7 +255,8 @@ def _print_table(answers: Sequence[_AnsweredQuery]) -> None:
 
 
 def _summary_line(chosen: NeighborsOptions, search: _Search) -> str:
-    line = f"{chosen.file}: layer {search.layer}, {search.n_compared:,} {search.unit}"
+    n_compared = plural(search.n_compared, search.unit.removesuffix("s"))
+    line = f"{chosen.file}: layer {search.layer}, {n_compared}"
     if any(len(answer.neighbors) == chosen.count for answer in search.answers):
         line += f"; the {chosen.count:,} nearest of each query (-k)"
     return line

@@ -105,6 +105,16 @@ def test_query_without_token_is_refused(tmp_path, layout, query, occurrence, pro
     assert hint in error.value.hint
 
 
+@pytest.mark.parametrize("lines", [[], ["", ""]])
+@pytest.mark.parametrize("query", ["play", "=play"])
+def test_a_file_without_tokens_is_not_said_to_lack_them(tmp_path, lines, query):
+    """Embedding the text again in this layout would not help."""
+    path = write(tmp_path / "a.hdf5", make_sentences(lines))
+    with open_embeddings(path) as embeddings, pytest.raises(UsageError) as error:
+        find_tokens(LayerView(embeddings), query)
+    assert "the file has no tokens" in error.value.message
+
+
 def test_pooled_sentence_has_one_occurrence(tmp_path):
     sentences = make_sentences(["play the play", "a", "the play"])
     pooled = [layers(sentence).mean(1) for sentence in sentences]

@@ -12,7 +12,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from command_line import Done, documented, elmo, made, only_tiny
+from command_line import Done, documented, elmo, made, only_tiny, refused
 from rich.cells import cell_len
 
 from elmo_cli.cli import console
@@ -114,6 +114,17 @@ def test_same_word() -> None:
     assert {row[1] for row in rows(done)[2:-1]} == {"1:1", "3:1", "5:3"}
     assert rows(done)[-1][:2] == ["query", "0:4"]  # without a neighbor
     assert done.err == "a.hdf5: layer 2, 36 tokens\n"
+
+
+def test_counts_have_their_nouns_and_an_empty_file_no_layers() -> None:
+    Path("b.txt").write_text("play\n")
+    Path("c.txt").write_text("")
+    for name in ("b", "c"):
+        made("embed", f"{name}.txt", "-o", f"{name}.hdf5", "--layout", "flat", "-q")
+    assert "b.hdf5: layer 2, 1 token\n" in made("neighbors", "b.hdf5", "0:0").err
+    rows_of_file = [line.split() for line in made("inspect", "c.hdf5").out.decode().splitlines()]
+    assert ["layers", "none"] in rows_of_file
+    refused(elmo("kwic", "c.hdf5", "play"), 2, "c.hdf5: the file has no tokens", "embed a text")
 
 
 def test_kwic() -> None:
