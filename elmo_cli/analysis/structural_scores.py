@@ -138,17 +138,11 @@ def spearman(first: AnyArray, second: AnyArray) -> Float64Array:
 
 def average_ranks(values: AnyArray) -> Float64Array:
     """Return the ranks of values along the last axis, from 0; equal values share their mean."""
-    order = np.argsort(values, axis=-1, kind="stable")
-    ordered = np.take_along_axis(values, order, axis=-1)
-    n_values = values.shape[-1]
-    starts = np.ones(ordered.shape, np.bool_)  # of runs of equal values
-    starts[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
-    ends = np.ones(ordered.shape, np.bool_)
-    ends[..., :-1] = starts[..., 1:]
-    position = np.arange(n_values)
-    first = np.maximum.accumulate(np.where(starts, position, 0), axis=-1)
-    last_or_end = np.where(ends, position, n_values)
-    last = np.minimum.accumulate(last_or_end[..., ::-1], axis=-1)[..., ::-1]
     ranks = np.empty(values.shape, np.float64)
-    np.put_along_axis(ranks, order, (first + last) / 2, axis=-1)
+    rows = values.reshape(-1, values.shape[-1])
+    for row, row_ranks in zip(rows, ranks.reshape(rows.shape), strict=True):
+        _, value_numbers, counts = np.unique(row, return_inverse=True, return_counts=True)
+        first_ranks = np.cumsum(counts) - counts  # of each distinct value
+        mean_ranks = first_ranks + (counts - 1) / 2
+        row_ranks[:] = mean_ranks[value_numbers]
     return ranks
