@@ -226,8 +226,7 @@ def write_usages(
         TemporaryFile(dir=resolve(out).parent) as spool,
     ):
         table.write(quoted_line(*_TABLE_COLUMNS).encode())
-        spooled = [array("q") for _ in targets]  # of each target: numbers of vectors in `spool`
-        n_vectors = 0
+        kept = _KeptVectors(spool, len(targets), embedder.bilm.options.dim)
         n_sentences = 0
         # The embedder reads a block of sentences before it yields the first; `tee` keeps them.
         to_embed, to_write = tee(sentences)
@@ -235,26 +234,45 @@ def write_usages(
         for (sentence, vectors), found in zip(embedded, to_write, strict=True):
             text = " ".join(sentence.tokens)
             for target, position in found.usages:
-                row = str(len(spooled[target]))  # in the array of the target
+                row = str(kept.add(target, vectors[position]))
                 line = quoted_line(targets[target], row, str(sentence.key), str(position), text)
                 table.write(line.encode("utf-8", "backslashreplace"))
-                spool.write(vectors[position].tobytes())
-                spooled[target].append(n_vectors)
-                n_vectors += 1
             n_sentences += 1
             on_usages(len(found.usages))
-        spool.flush()
         with archive_writer(file, deflated=True) as write:
-            for target_name, numbers in zip(targets, spooled, strict=True):
-                write(target_name, _read_vectors(spool, numbers, embedder.bilm.options.dim))
-    n_usages = [len(numbers) for numbers in spooled]
-    return WrittenUsages(n_usages, n_sentences)
+            for number, target_name in enumerate(targets):
+                write(target_name, kept.read(number))
+    return WrittenUsages(kept.n_usages, n_sentences)
 
 
-def _read_vectors(spool: IO[bytes], numbers: array[int], dim: int) -> Float32Array:
-    """Read the vectors with these numbers from a file: (vector, dim)."""
-    if not numbers:
-        return np.zeros((0, dim), np.float32)
-    vectors = np.memmap(spool, np.float32, "r").reshape(-1, dim)
-    chosen: Float32Array = vectors[np.frombuffer(numbers, np.int64)]
-    return chosen
+class _KeptVectors:
+    """The vectors of usages in a temporary file, and which of them are those of each target."""
+
+    def __init__(self, file: IO[bytes], n_targets: int, dim: int) -> None:
+        self._file = file
+        self._dim = dim
+        self._n_vectors = 0
+        self._numbers = [array("q") for _ in range(n_targets)]  # of the vectors of each target
+
+    @property
+    def n_usages(self) -> list[int]:
+        """The number of usages of each target."""
+        return [len(numbers) for numbers in self._numbers]
+
+    def add(self, target: int, vector: Float32Array) -> int:
+        """Append the vector of a usage; return its row in the array of the target."""
+        self._file.write(vector.tobytes())
+        row = len(self._numbers[target])
+        self._numbers[target].append(self._n_vectors)
+        self._n_vectors += 1
+        return row
+
+    def read(self, target: int) -> Float32Array:
+        """Read the vectors of a target: (usage, dim)."""
+        numbers = self._numbers[target]
+        if not numbers:
+            return np.zeros((0, self._dim), np.float32)
+        self._file.flush()
+        vectors = np.memmap(self._file, np.float32, "r").reshape(-1, self._dim)
+        of_target: Float32Array = vectors[np.frombuffer(numbers, np.int64)]
+        return of_target

@@ -157,7 +157,7 @@ class TestWrittenUsages:
         def full(*args: object) -> np.ndarray:
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(usages_module, "_read_vectors", full)
+        monkeypatch.setattr(usages_module._KeptVectors, "read", full)
         with pytest.raises(OutputError, match="no space left"):
             write_usages(self.sentences(3), ["w", "The"], embedder, str(out))
         assert list(tmp_path.iterdir()) == []
