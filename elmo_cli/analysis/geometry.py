@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -114,18 +115,24 @@ class FileGeometry:
     words: Sequence[WordGeometry]
 
 
+class LayerOfFile(NamedTuple):
+    """A layer, and the number of its file among `Geometry.files`, from 0."""
+
+    file_number: int
+    layer: int | str
+
+
 @dataclass(frozen=True)
 class CkaMatrix:
     """Linear CKA between all layers of one file, or of several files with equal tokens.
 
     Attributes:
-        layers: the number of the file among `Geometry.files`, from 0, and the layer, of each row
-            and column.
+        layers: of each row and column.
         n_tokens: tokens measured.
         values: None for a layer without variance.
     """
 
-    layers: Sequence[tuple[int, int | str]]
+    layers: Sequence[LayerOfFile]
     n_tokens: int
     values: Sequence[Sequence[float | None]]
 
@@ -334,11 +341,11 @@ def _with_equal_tokens(files: Sequence[_SampledFile]) -> list[list[_SampledFile]
 
 def _measure_cka(files: Sequence[_SampledFile]) -> CkaMatrix:
     """Measure the CKA of all layers of files with equal tokens."""
-    layers: list[tuple[int, int | str]] = []
+    layers = []
     dims = []
     for file in files:
         for view in file.views:
-            layers.append((file.number, view.layer))
+            layers.append(LayerOfFile(file.number, view.layer))
             dims.append(view.embeddings.dim)
     products = CenteredProducts(dims)
     n_tokens = len(files[0].sample.cka_tokens)

@@ -80,6 +80,13 @@ class LabelSettings:
         return self.column or DEFAULT_LABEL_COLUMNS.get(self.format_of(path))
 
 
+class LabelFile(NamedTuple):
+    """A file of labels, and how it is read."""
+
+    path: str
+    settings: LabelSettings
+
+
 class JoinedSentence(NamedTuple):
     """A sentence of an embeddings file, with one label per vector, and its tokens if known."""
 
@@ -184,6 +191,7 @@ def join_labels(
         EmbeddingsFileError: a sentence has no labels, or a value is not finite.
         InputError, UsageError: the labels cannot be read or belong to another text.
     """
+    view = LayerView(embeddings)
     checked_layers = [LayerView(embeddings, layer) for layer in layers]
     token_column = _token_column(embeddings, labels_file, settings)
     labelled_sentences = read_labels(labels_file, settings, token_column, embeddings.attributes)
@@ -194,8 +202,7 @@ def join_labels(
             "give the labels in columns next to the tokens, or embed the text with layout flat",
             where=embeddings.path,
         )
-    view = LayerView(embeddings)
-    joined: list[JoinedSentence] = []
+    joined_sentences: list[JoinedSentence] = []
     found_keys: set[Key] = set()
     n_missing = 0
     for sentence, labels in labelled_sentences:
@@ -205,14 +212,17 @@ def join_labels(
                 n_missing += 1
             continue
         found_keys.add(key)
-        vector_labels = _labels_of_vectors(
-            view, key, sentence, labels, one_is_enough=accepts_sentence_labels and not has_tokens
+        one_is_enough = accepts_sentence_labels and not has_tokens
+        joined = JoinedSentence(
+            key=key,
+            labels=_labels_of_vectors(view, key, sentence, labels, one_is_enough=one_is_enough),
+            words=_matching_words(view, key, sentence, has_tokens),
+            line=sentence.line,
         )
-        words = _matching_words(view, key, sentence, has_tokens)
-        if vector_labels:
+        if joined.labels:
             for layer_view in checked_layers:
                 layer_view.vectors(key)
-            joined.append(JoinedSentence(key, vector_labels, words, sentence.line))
+            joined_sentences.append(joined)
     if len(found_keys) != len(embeddings):
         raise EmbeddingsFileError(
             f"has {len(embeddings)} sentences, {labels_file} contains {len(found_keys)} of them",
@@ -222,7 +232,7 @@ def join_labels(
     return LabelledVectors(
         vectors_file=view.path,
         labels_file=labels_file,
-        sentences=tuple(joined),
+        sentences=tuple(joined_sentences),
         n_missing=n_missing,
         column=settings.column_of(labels_file),
     )

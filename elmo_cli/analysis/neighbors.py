@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -42,13 +42,27 @@ class Query:
     source: str  # name of the file of the token; "`text`" if it was typed
 
 
+class FoundQueries(NamedTuple):
+    """Queries with their vectors, and warnings about the file that they come from."""
+
+    queries: list[Query]
+    warnings: list[str]
+
+
+class Neighbor(NamedTuple):
+    """A token (or sentence, or type) of a file, and its cosine to a query."""
+
+    occurrence: Occurrence
+    cosine: float
+
+
 @dataclass(frozen=True)
 class Neighbors:
     """The result of a search."""
 
     n_compared: int  # tokens (or sentences, or types) of the file
     sentences_without_tokens: int  # that `same_word` skipped, because tokens are not stored
-    neighbors: list[list[tuple[Occurrence, float]]]  # of each query with cosines, nearest first
+    neighbors: list[list[Neighbor]]  # of each query, nearest first
 
 
 @dataclass(frozen=True)
@@ -67,8 +81,8 @@ def read_queries(
     *,
     occurrence: int | Literal["all"] | None = None,
     query_file: str | None = None,
-) -> tuple[list[Query], list[str]]:
-    """Find the tokens that texts name, and return them with warnings about their file.
+) -> FoundQueries:
+    """Find the tokens that texts name.
 
     Args:
         view: the layer that is searched.
@@ -94,20 +108,18 @@ def read_queries(
                     source=source.path,
                 )
                 queries.append(query)
-    return queries, warnings
+    return FoundQueries(queries, warnings)
 
 
 def embed_queries(
     path: str, texts: Sequence[str], layer: int | None = None, model: str | None = None
-) -> tuple[list[Query], list[str]]:
+) -> FoundQueries:
     """Embed typed sentences, each with one token in brackets, like the text of an embeddings file.
 
     Args:
         path: embeddings file of tokens.
         layer: its number; None for the highest or only layer of the file.
         model: as in `pretrained.load`; by default the one that the file records.
-    Returns:
-        The queries, and warnings about differences from the file.
     Raises:
         UsageError: no token is marked, or no model is known.
         EmbeddingsFileError, ModelError: the model is another one, or cannot be loaded.
@@ -130,7 +142,7 @@ def embed_queries(
     state = facts.settings.get("state", "zero")
     if state not in ("zero", "warm"):
         warnings.append(f"{path}: state is {state!r}, that of a typed sentence is 'zero'")
-    return queries, warnings
+    return FoundQueries(queries, warnings)
 
 
 def _describe(path: str, layer: int | None) -> _FileFacts:
@@ -232,7 +244,7 @@ def nearest(
     return Neighbors(
         n_compared=n_compared,
         sentences_without_tokens=n_without_tokens,
-        neighbors=[_with_cosines(view, candidates) for candidates in search.best],
+        neighbors=[_neighbors(view, candidates) for candidates in search.best],
     )
 
 
@@ -245,15 +257,12 @@ def _lengths_with_tokens(
     return {len(query.token.tokens or ()) for query in queries}
 
 
-def _with_cosines(
-    view: LayerView, candidates: Sequence[Candidate]
-) -> list[tuple[Occurrence, float]]:
-    """Return the tokens of candidates, with their cosines."""
+def _neighbors(view: LayerView, candidates: Sequence[Candidate]) -> list[Neighbor]:
     neighbors = []
     for candidate in candidates:
         position = candidate.position if view.per_token else None
         occurrence = Occurrence(candidate.key, position, view.tokens(candidate.key))
-        neighbors.append((occurrence, -candidate.negative_cosine))
+        neighbors.append(Neighbor(occurrence, cosine=-candidate.negative_cosine))
     return neighbors
 
 

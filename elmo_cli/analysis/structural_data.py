@@ -35,12 +35,17 @@ class TreeSplit:
     Attributes:
         labelled: these sentences with the vectors of their words; a label is a cell of HEAD.
         heads: of each sentence, (word,): from 1, 0 for the root.
-        n_left_out: sentences whose tree is broken.
+        problems: of each sentence whose tree is broken, its line and what is wrong.
     """
 
     labelled: LabelledVectors
     heads: tuple[Int64Array, ...]
-    n_left_out: int
+    problems: tuple[str, ...]
+
+    @property
+    def n_left_out(self) -> int:
+        """The number of sentences whose tree is broken."""
+        return len(self.problems)
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,7 @@ def read_structural_data(
     settings = replace(settings, column="head")
     try:
         data = join_splits(train, test, dev, labels=settings, layers=layers)
-        return _read_all_trees(data, train, settings)
+        return _read_all_trees(data, settings)
     except InputError as error:
         if error.parameters == ("column",):  # its hint would name a setting that is ignored here
             raise _incomplete_row(error.where) from None
@@ -98,22 +103,23 @@ def _incomplete_row(where: str) -> InputError:
     return InputError(problem, hint, where=where)
 
 
-def _read_all_trees(data: ProbeData, train: FilePair, settings: LabelSettings) -> StructuralData:
+def _read_all_trees(data: ProbeData, settings: LabelSettings) -> StructuralData:
     """Read the trees of all splits, whose labels are their heads, and leave out the broken ones."""
     if data.unit != "tokens":
         problem = f"has vectors of {data.unit}, and a tree is one of words"
-        raise UsageError(problem, "embed the text without pooling", where=train[0])
+        train_file = data.splits["train"].vectors_file
+        raise UsageError(problem, "embed the text without pooling", where=train_file)
     splits = {}
     warnings = list(data.warnings)
     for name, split in data.splits.items():
-        trees, problems = _read_trees(split, settings)
+        trees = _read_trees(split, settings)
         if not trees.heads:
-            raise _no_valid_tree(name, split, problems)
-        if problems:
-            n_left_out = f"{len(problems):,} of {len(split.sentences):,}"
+            raise _no_valid_tree(name, split.labels_file, trees.problems)
+        if trees.problems:
+            n_left_out = f"{trees.n_left_out:,} of {len(split.sentences):,}"
             warnings.append(
                 f"{split.labels_file}: sentences without a valid tree are left out: {n_left_out}, "
-                f"the first in {problems[0]}"
+                f"the first in {trees.problems[0]}"
             )
         splits[name] = trees
     return StructuralData(
@@ -124,13 +130,13 @@ def _read_all_trees(data: ProbeData, train: FilePair, settings: LabelSettings) -
     )
 
 
-def _no_valid_tree(name: str, split: LabelledVectors, problems: Sequence[str]) -> InputError:
+def _no_valid_tree(name: str, labels_file: str, problems: Sequence[str]) -> InputError:
     first_problem = f": {problems[0]}" if problems else ""
     return InputError(
         f"{name} has no sentence with a valid tree{first_problem}",
         "column HEAD (7) has the number of the head of each word, 0 for the root; train, "
         "dev and test need at least one sentence each",
-        where=split.labels_file,
+        where=labels_file,
     )
 
 
@@ -146,8 +152,8 @@ def _check_conllu(labels_files: Sequence[str], settings: LabelSettings) -> None:
     require_files("`structural`", labels_files)
 
 
-def _read_trees(split: LabelledVectors, settings: LabelSettings) -> tuple[TreeSplit, list[str]]:
-    """Return the sentences with a valid tree, and for each other one its line and its problem."""
+def _read_trees(split: LabelledVectors, settings: LabelSettings) -> TreeSplit:
+    """Return the sentences with a valid tree, and the problems of the others."""
     with open_embeddings(split.vectors_file) as embeddings:
         rows = embeddings.attributes.get("rows", "words")
     ids = {} if rows == "words" else _column(split, settings, "id")
@@ -167,12 +173,11 @@ def _read_trees(split: LabelledVectors, settings: LabelSettings) -> tuple[TreeSp
             valid_numbers.append(number)
         except BrokenTreeError as error:
             problems.append(f"line {sentence.line}: {error}")
-    trees = TreeSplit(
+    return TreeSplit(
         labelled=split.select(valid_numbers),
         heads=tuple(heads),
-        n_left_out=len(problems),
+        problems=tuple(problems),
     )
-    return trees, problems
 
 
 def _refuse_ranges(split: LabelledVectors, ids: Mapping[Key, SentenceLabels]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -38,8 +38,8 @@ class UsageArchive:
         check_regular(path, EmbeddingsFileError)
         self.path = path
         shapes = run_isolated(partial(_check, path), [path], EmbeddingsFileError)
-        self.counts = {target: n_usages for target, (n_usages, _) in shapes.items()}
-        self.dim = max((dim for _, dim in shapes.values()), default=0)  # all are equal
+        self.counts = {target: shape.n_usages for target, shape in shapes.items()}
+        self.dim = max((shape.dim for shape in shapes.values()), default=0)  # all are equal
         self._arrays = NpzReader(path)
 
     def __enter__(self) -> Self:
@@ -55,18 +55,24 @@ class UsageArchive:
         return self._arrays.read(target)
 
 
-def _check(path: str) -> dict[str, tuple[int, int]]:
+class _Shape(NamedTuple):
+    """The shape of the array of a target."""
+
+    n_usages: int
+    dim: int
+
+
+def _check(path: str) -> dict[str, _Shape]:
     """Read all arrays of a file; return the shape of each, or raise an EmbeddingsFileError."""
-    shapes: dict[str, tuple[int, int]] = {}
+    shapes: dict[str, _Shape] = {}
     try:
         # Vectors of layer 0 are equal for equal tokens, so that they compress very well. The limits
         # of the child process bound what a small file may contain.
         check_zip(path, max_ratio=MAX_DEFLATE_RATIO)
         with NpzReader(path) as arrays:
             for target in arrays.names:
-                n_usages, dim = _shape(target, arrays.read(target))
-                shapes[target] = (n_usages, dim)
-        dims = {dim for _, dim in shapes.values()}
+                shapes[target] = _shape_of(target, arrays.read(target))
+        dims = {shape.dim for shape in shapes.values()}
         if len(dims) > 1:
             smallest = min(dims)
             largest = max(dims)
@@ -84,7 +90,7 @@ def _check(path: str) -> dict[str, tuple[int, int]]:
     return shapes
 
 
-def _shape(target: str, array: AnyArray) -> tuple[int, int]:
+def _shape_of(target: str, array: AnyArray) -> _Shape:
     """Return the shape of the array of a target; a ValueError unless it has finite vectors."""
     name = repr(shortened(target))
     if array.dtype.kind != "f" or array.dtype.itemsize != 4:
@@ -94,4 +100,4 @@ def _shape(target: str, array: AnyArray) -> tuple[int, int]:
     if not np.isfinite(array).all():
         raise ValueError(f"the array {name} has a value that is not finite")
     n_usages, dim = array.shape
-    return n_usages, dim
+    return _Shape(n_usages=n_usages, dim=dim)

@@ -25,7 +25,7 @@ from elmo_cli.cli.embed_summary import (
 from elmo_cli.cluster.shard_folder import SKIPPED_LIST
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.plan import Plan, measure_speed, plan_job
+from elmo_cli.embed.plan import Plan, SecondsRange, measure_speed, plan_job
 from elmo_cli.embed.run import RunSummary, make_embedder, run_job
 from elmo_cli.embed.stream_formats import sentence_writer
 from elmo_cli.embed.text_fit import text_fit
@@ -121,8 +121,12 @@ def print_plans(jobs: Sequence[EmbedJob], embedder: Embedder, loading_s: float) 
     objects = []
     for job in jobs:
         plan = plan_job(job, embedder)
-        computing_s = (0.0, 0.0, 0.0) if plan.seconds is None else plan.seconds
-        seconds = [loading_s + estimate for estimate in computing_s]
+        computing = plan.seconds or SecondsRange(0.0, 0.0, 0.0)
+        seconds = SecondsRange(
+            estimate=loading_s + computing.estimate,
+            low=loading_s + computing.low,
+            high=loading_s + computing.high,
+        )
         if not console.running.as_json:
             console.say(_plan_line(job.output, plan, seconds))
         console.warn(*plan.warnings)
@@ -131,24 +135,24 @@ def print_plans(jobs: Sequence[EmbedJob], embedder: Embedder, loading_s: float) 
     print_objects(objects)
 
 
-def _plan_line(output: str, plan: Plan, seconds: Sequence[float]) -> str:
-    """Describe a plan for people; `seconds` are an estimate and its range."""
+def _plan_line(output: str, plan: Plan, seconds: SecondsRange) -> str:
+    """Describe a plan for people."""
     sentences = plural(plan.sentences, "sentence")
     tokens = plural(plan.tokens, "token")
     size = format_bytes(plan.size.total)
     if plan.size.is_copied:
         size += f" ({format_bytes(plan.size.peak)} on disk while it is being completed)"
-    estimate, low, high = map(duration, seconds)
-    line = f"{output}: {sentences}, {tokens}, about {size}, about {estimate} ({low} to {high})"
+    time_range = f"{duration(seconds.low)} to {duration(seconds.high)}"
+    line = f"{output}: {sentences}, {tokens}, about {size}, "
+    line += f"about {duration(seconds.estimate)} ({time_range})"
     if plan.committed:
         line += f"; {plural(plan.committed, 'sentence')} done"
         line += f", {plural(plan.computed, 'token')} remaining"
     return f"{line}; nothing was written"
 
 
-def _plan_facts(output: str, plan: Plan, seconds: Sequence[float]) -> dict[str, Any]:
+def _plan_facts(output: str, plan: Plan, seconds: SecondsRange) -> dict[str, Any]:
     """Return the JSON object of a plan."""
-    estimate, low, high = seconds
     return {
         "output": output,
         "sentences": plan.sentences,
@@ -157,8 +161,8 @@ def _plan_facts(output: str, plan: Plan, seconds: Sequence[float]) -> dict[str, 
         "bytes": plan.size.total,
         "peak_bytes": plan.size.peak,
         "fit": fit_facts(plan.fit),
-        "seconds": _three_digits(estimate),
-        "seconds_range": [_three_digits(low), _three_digits(high)],
+        "seconds": _three_digits(seconds.estimate),
+        "seconds_range": [_three_digits(seconds.low), _three_digits(seconds.high)],
     }
 
 

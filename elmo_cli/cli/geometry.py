@@ -182,7 +182,7 @@ def _notes(measured: Geometry) -> Iterator[str]:
         for reason in _missing(file):
             yield f"{file.path}: {reason}"
     for matrix in measured.cka:
-        file_numbers = sorted({number for number, _ in matrix.layers})
+        file_numbers = sorted({layer.file_number for layer in matrix.layers})
         files = [measured.files[number] for number in file_numbers]
         dim = max(file.dim for file in files)
         if len(matrix.layers) > 1 and matrix.n_tokens < dim:
@@ -275,8 +275,9 @@ def _layer_facts(layer: LayerGeometry) -> dict[str, Any]:
 
 def _cka_facts(measured: Geometry, matrix: CkaMatrix) -> dict[str, Any]:
     layers = []
-    for number, layer in matrix.layers:
-        layers.append({"file": measured.files[number].path, "name": str(layer)})
+    for of_file in matrix.layers:
+        path = measured.files[of_file.file_number].path
+        layers.append({"file": path, "name": str(of_file.layer)})
     return {
         "layers": layers,
         "tokens": matrix.n_tokens,
@@ -321,8 +322,9 @@ def _print_cka(matrix: CkaMatrix, *, with_numbers: bool) -> None:
         with_numbers: put the number of its file, from 1, before the name of each layer.
     """
     names = []
-    for number, layer in matrix.layers:
-        names.append(f"{number + 1}:{layer}" if with_numbers else str(layer))
+    for of_file in matrix.layers:
+        prefix = f"{of_file.file_number + 1}:" if with_numbers else ""
+        names.append(f"{prefix}{of_file.layer}")
     rows: list[Sequence[str]] = []
     for name, values in zip(names, matrix.values, strict=True):
         rows.append([name, *map(_figure, values)])

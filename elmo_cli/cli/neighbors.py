@@ -26,8 +26,7 @@ from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.messages import plural
 
 if TYPE_CHECKING:
-    from elmo_cli.analysis.neighbors import Query
-    from elmo_cli.analysis.query import Occurrence
+    from elmo_cli.analysis.neighbors import FoundQueries, Neighbor, Query
     from elmo_cli.plot.token_plot import PlottedTokens
 
 _MOST_DIGITS = 9  # of the number of an occurrence
@@ -152,10 +151,10 @@ def _check_options(chosen: NeighborsOptions, files: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class _AnsweredQuery:
-    """A query and its nearest neighbors, each with its cosine."""
+    """A query and its nearest neighbors."""
 
     query: Query
-    neighbors: list[tuple[Occurrence, float]]
+    neighbors: list[Neighbor]
 
 
 @dataclass(frozen=True)
@@ -177,29 +176,29 @@ class _Search:
     plotted: PlottedTokens | None
 
 
-def _search(chosen: NeighborsOptions, typed: tuple[list[Query], list[str]] | None) -> _Search:
-    """Search a file for the neighbors of typed queries (with warnings), or of those of a file."""
+def _search(chosen: NeighborsOptions, typed: FoundQueries | None) -> _Search:
+    """Search a file for the neighbors of typed queries, or of those of a file."""
     from elmo_cli.analysis.neighbors import nearest, read_queries
     from elmo_cli.analysis.vectors import LayerView
     from elmo_cli.store.reader import open_embeddings
 
     with open_embeddings(chosen.file) as embeddings:
         view = LayerView(embeddings, chosen.layer)
-        if typed is not None:
-            queries, warnings = typed
-        else:
-            queries, warnings = read_queries(
+        asked = typed
+        if asked is None:
+            asked = read_queries(
                 view,
                 chosen.queries,
                 occurrence=chosen.occurrence,
                 query_file=chosen.query_file,
             )
-        found = nearest(view, queries, chosen.count, same_word=chosen.same_word)
+        found = nearest(view, asked.queries, chosen.count, same_word=chosen.same_word)
         plotted = None
         if chosen.output is not None:
             from elmo_cli.plot.token_plot import read_neighbors
 
-            plotted = read_neighbors(view, queries, found.neighbors)
+            plotted = read_neighbors(view, asked.queries, found.neighbors)
+    warnings = list(asked.warnings)
     n_skipped = found.sentences_without_tokens
     if n_skipped:
         skipped = plural(n_skipped, "sentence")
@@ -211,7 +210,7 @@ def _search(chosen: NeighborsOptions, typed: tuple[list[Query], list[str]] | Non
         sentences_without_tokens=n_skipped,
         answers=[
             _AnsweredQuery(query, neighbors)
-            for query, neighbors in zip(queries, found.neighbors, strict=True)
+            for query, neighbors in zip(asked.queries, found.neighbors, strict=True)
         ],
         warnings=warnings,
         plotted=plotted,
@@ -239,7 +238,8 @@ def _answer_facts(answer: _AnsweredQuery) -> dict[str, Any]:
         "n_occurrences": query.n_occurrences,
         **as_facts(query.token),
         "neighbors": [
-            {"cosine": cosine, **as_facts(occurrence)} for occurrence, cosine in answer.neighbors
+            {"cosine": neighbor.cosine, **as_facts(neighbor.occurrence)}
+            for neighbor in answer.neighbors
         ],
     }
 
@@ -249,8 +249,8 @@ def _print_table(answers: Sequence[_AnsweredQuery]) -> None:
     rows = []
     for answer in answers:
         rows.append(("query", *in_context(answer.query.token)))
-        for occurrence, cosine in answer.neighbors:
-            rows.append((f"{cosine:.3f}", *in_context(occurrence)))
+        for neighbor in answer.neighbors:
+            rows.append((f"{neighbor.cosine:.3f}", *in_context(neighbor.occurrence)))
     print_in_context(("cosine", "position"), rows)
 
 
@@ -271,6 +271,6 @@ def _notes(answers: Sequence[_AnsweredQuery]) -> Iterator[str]:
             more = "; `--occurrence all` searches with all" if n_shown[text] < n else ""
             word = text.lstrip("=")
             yield f"{n_shown[text]} of {plural(n, 'occurrence')} of {word}{more}"
-    neighbors = [occurrence for answer in answers for occurrence, _ in answer.neighbors]
-    if any(occurrence.tokens is None for occurrence in neighbors):
+    neighbors = [neighbor for answer in answers for neighbor in answer.neighbors]
+    if any(neighbor.occurrence.tokens is None for neighbor in neighbors):
         yield "the tokens of some sentences are not stored"

@@ -140,6 +140,7 @@ def plot_senses(**values: Any) -> None:
       elmo plot senses corpus.hdf5 --word bank -o bank.html
       elmo plot senses dev.hdf5 --word like --labels dev.conllu --label-column upos -o like.png
     """
+    from elmo_cli.analysis.labelled_vectors import LabelFile
     from elmo_cli.isolate import run_isolated
     from elmo_cli.plot.token_groups import CLUSTERS_NOTE
     from elmo_cli.plot.token_plot import read_word, write_tokens
@@ -152,7 +153,7 @@ def plot_senses(**values: Any) -> None:
         labels = None
     else:
         options.refuse_options(["clusters"], "with --labels")
-        labels = (chosen.labels, chosen.label_settings())
+        labels = LabelFile(chosen.labels, chosen.label_settings())
     read = partial(read_word, chosen.file, chosen.word, chosen.layer, labels)
     tokens = run_isolated(read, files, EmbeddingsFileError)
     with plot_options.plot_warnings():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elmo_cli.analysis.labelled_vectors import LabelSettings
+from elmo_cli.analysis.labelled_vectors import LabelFile, LabelSettings
 from elmo_cli.errors import UsageError
 from elmo_cli.files import StrPath
 from elmo_cli.plot.geometry_plot import draw_geometry, read_geometry
@@ -51,10 +51,10 @@ def plot_senses(
     if labels is not None and clusters is not None:
         problem = "`labels` color the points instead of `clusters`"
         raise UsageError(problem, "leave out one of them", parameters=("clusters",))
-    joined = None
+    label_file = None
     if labels is not None:
-        joined = (str(labels), label_settings or LabelSettings())
-    return draw_tokens(read_word(file, word, layer, joined), clusters)
+        label_file = LabelFile(str(labels), label_settings or LabelSettings())
+    return draw_tokens(read_word(file, word, layer, label_file), clusters)
 
 
 def plot_similarity(file: StrPath, first: str | int, second: str | int) -> InlineFigure:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from elmo_cli.analysis.labelled_vectors import LabelSettings, join_labels
-from elmo_cli.analysis.neighbors import Query
+from elmo_cli.analysis.labelled_vectors import LabelFile, join_labels
+from elmo_cli.analysis.neighbors import Neighbor, Query
 from elmo_cli.analysis.query import Occurrence, find_tokens
 from elmo_cli.analysis.vectors import LayerView
 from elmo_cli.arrays import Float32Array, Float64Array
@@ -85,14 +85,13 @@ class PlottedTokens(NamedTuple):
 
 
 def read_word(
-    path: StrPath, word: str, layer: int | None, labels: tuple[str, LabelSettings] | None = None
+    path: StrPath, word: str, layer: int | None, labels: LabelFile | None = None
 ) -> PlottedTokens:
     """Read at most `MAX_TOKENS` evenly spaced occurrences of a word (case-insensitive).
 
     Args:
         layer: its number; None for the highest or only layer.
-        labels: a file with a label per token or, in plain text, per sentence, which become the
-            groups, and how it is read.
+        labels: a label per token or, in plain text, per sentence, which become the groups.
     Raises:
         UsageError: the word does not occur at least twice, the layer is not in the file, or the
             vectors are not of tokens.
@@ -111,8 +110,7 @@ def read_word(
         tokens = _thinned_out(occurrences)
         groups = None
         if labels is not None:
-            labels_file, settings = labels
-            groups = _labels_of(tokens, embeddings, labels_file, settings)
+            groups = _labels_of(tokens, embeddings, labels)
         vectors = np.stack([view.vector(token.key, token.position) for token in tokens])
         count = f"n = {len(tokens):,}"
         if len(tokens) < len(occurrences):
@@ -147,11 +145,11 @@ def _thinned_out(occurrences: Sequence[Occurrence]) -> list[Occurrence]:
 
 
 def _labels_of(
-    tokens: Sequence[Occurrence], embeddings: Embeddings, labels_file: str, settings: LabelSettings
+    tokens: Sequence[Occurrence], embeddings: Embeddings, labels: LabelFile
 ) -> list[str]:
     """Return the label of each token."""
     find = embeddings.reader.find  # not by key: a sentence may have several
-    joined = join_labels(embeddings, labels_file, settings, accepts_sentence_labels=True)
+    joined = join_labels(embeddings, labels.path, labels.settings, accepts_sentence_labels=True)
     sentence_labels = {find(sentence.key): sentence.labels for sentence in joined.sentences}
     return [sentence_labels[find(token.key)][token.position or 0] for token in tokens]
 
@@ -159,7 +157,7 @@ def _labels_of(
 def read_neighbors(
     view: LayerView,
     queries: Sequence[Query],
-    neighbors: Sequence[Sequence[tuple[Occurrence, float]]],
+    neighbors: Sequence[Sequence[Neighbor]],
 ) -> PlottedTokens:
     """Read the vectors of the neighbors that `nearest` found.
 

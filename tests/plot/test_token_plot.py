@@ -14,7 +14,7 @@ from command_line import elmo, made
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
-from elmo_cli.analysis.labelled_vectors import LabelSettings
+from elmo_cli.analysis.labelled_vectors import LabelFile, LabelSettings
 from elmo_cli.analysis.query import Occurrence
 from elmo_cli.plot import token_plot
 from elmo_cli.plot.figure import GRAY
@@ -173,7 +173,8 @@ def test_labels_of_a_file_that_is_keyed_by_sentences(
     monkeypatch.chdir(tmp_path)
     Path("a.conll").write_text("play NN\nbegan VBD\n\nthey PRP\nplay VB\n")
     made("embed", "a.conll", "-o", "a.hdf5", "-m", tiny, "--use-sentence-keys", "-q")
-    assert read_word("a.hdf5", "play", None, ("a.conll", LabelSettings())).groups == ["NN", "VB"]
+    labels = LabelFile("a.conll", LabelSettings())
+    assert read_word("a.hdf5", "play", None, labels).groups == ["NN", "VB"]
 
 
 def test_other_spellings_are_named(tmp_path: Path, tiny: Path) -> None:
