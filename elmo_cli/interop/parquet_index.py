@@ -23,10 +23,6 @@ from elmo_cli.store.layouts.spool import Spool
 
 ATTRIBUTE = "attribute "  # in the names of arrays that are attributes, before the rest
 _DTYPES = ("<i4", "<u4", "<i8", "<u8", "|u1", "<f4", "<f8")
-_REWRITTEN = (
-    "its index of sentences is missing or corrupt",
-    "if another program has written the file again, read the file that elmo wrote",
-)
 
 
 class IndexWriter:
@@ -138,7 +134,8 @@ class SentenceIndex:
 
     def corrupt(self) -> EmbeddingsFileError:
         """The error for an index that is not what elmo wrote."""
-        problem, hint = _REWRITTEN
+        problem = "its index of sentences is missing or corrupt"
+        hint = "if another program has written the file again, read the file that elmo wrote"
         return EmbeddingsFileError(problem, hint, where=self._path)
 
 

@@ -34,11 +34,6 @@ from elmo_cli.store.layouts.seqvec import ids_of_key
 from elmo_cli.store.open_file import OpenFile
 from elmo_cli.text.sentence import Sentence, Tokens
 
-_NOT_OURS = (
-    "a Parquet file that elmo has not written",
-    "give one that `elmo embed` or `elmo convert` wrote",
-)
-
 
 class OpenParquet(OpenFile):
     """An open Parquet file.
@@ -59,7 +54,8 @@ class OpenParquet(OpenFile):
             metadata = self.table.metadata.metadata or {}
         settings = metadata.get(b"elmo")
         if settings is None:
-            problem, hint = _NOT_OURS
+            problem = "a Parquet file that elmo has not written"
+            hint = "give one that `elmo embed` or `elmo convert` wrote"
             raise EmbeddingsFileError(problem, hint, where=path)
         self.index = SentenceIndex(path, metadata.get(b"elmo_index", b""))
         self.attributes = self._read_attributes(settings)

@@ -139,7 +139,7 @@ def _count_types(source: Embeddings, min_count: int) -> _CountedTypes:
         if count < min_count:
             continue
         if _can_be_written(word):
-            kept.append((-count, word))
+            kept.append(word)
         else:
             n_left_out += 1
     if not kept and n_left_out:
@@ -148,10 +148,10 @@ def _count_types(source: Embeddings, min_count: int) -> _CountedTypes:
     if not kept:
         problem = f"no type occurs at least {plural(min_count, 'time')}"
         raise UsageError(problem, "give a smaller `min_count`", where=source.path)
-    kept.sort()
+    kept.sort(key=lambda word: (-counts[word], word))
     return _CountedTypes(
-        words=[word for _, word in kept],
-        counts=[-negative_count for negative_count, _ in kept],
+        words=kept,
+        counts=[counts[word] for word in kept],
         n_left_out=n_left_out,
         n_unread=n_unread,
     )
