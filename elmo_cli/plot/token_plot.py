@@ -26,6 +26,7 @@ from elmo_cli.plot.figure import (
     write_figure,
 )
 from elmo_cli.plot.plane import cluster, principal_components, unit_vectors
+from elmo_cli.plot.point_texts import write_texts
 from elmo_cli.plot.token_groups import (
     CLUSTERS_NOTE,
     MAX_NAME,
@@ -47,30 +48,8 @@ if TYPE_CHECKING:
 MAX_TOKENS = 500  # more occurrences of a word are thinned out; k-means and PCA stay fast
 _FIGURE_CONTEXTS = (3, 2, 1, 0)  # tokens on either side, the first that fit
 _MAX_TEXT = 42  # characters of a text next to a point
-_TEXT_FONT = 8.5  # points; a smaller one cannot be read where the figure is 7 inches wide
 _MAX_TITLE = 80  # characters
 _MAX_LABEL = MAX_NAME + 10  # characters of an entry in the legend: a name and a number
-
-
-@dataclass(frozen=True)
-class _TextPosition:
-    """Where a text may be: on one side of its point, at a distance in points (1/72 inch)."""
-
-    alignment: str  # horizontal
-    x: int
-    y: int
-
-
-_TEXT_POSITIONS = (
-    _TextPosition("left", 8, 0),
-    _TextPosition("right", -8, 0),
-    _TextPosition("left", 8, 4),
-    _TextPosition("right", -8, 4),
-    _TextPosition("left", 8, -4),
-    _TextPosition("right", -8, -4),
-    _TextPosition("center", 0, 11),
-    _TextPosition("center", 0, -11),
-)
 
 
 class PlottedTokens(NamedTuple):
@@ -287,7 +266,7 @@ def draw_tokens(plotted: PlottedTokens, n_clusters: int | None = None) -> Inline
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # texts do not change the layout
         texts = [_text(token) for token in plotted.tokens]
-        n_shown = _write_texts(axes, points, texts, plotted.n_queries)
+        n_shown = write_texts(axes, points, texts, plotted.n_queries)
         if n_shown < len(points):
             axes.set_xlabel(f"{x_name}; context is shown for {n_shown} of {len(points)} points")
     return figure
@@ -326,68 +305,3 @@ def _text(token: Occurrence) -> str:
         if len(text) <= _MAX_TEXT:
             break
     return as_label(text.strip() or str(token), _MAX_TEXT)
-
-
-def _write_texts(axes: Axes, points: Float64Array, texts: Sequence[str], n_queries: int) -> int:
-    """Write texts next to points where they cover nothing, and return the number of texts.
-
-    No other point may be nearer to a text than its own, because a reader would take the text for
-    that of the nearest point. Isolated points come first. The first `n_queries` points come before
-    all others, and their texts are written even if they cover something.
-    """
-    pixels = axes.transData.transform(points)  # (point, 2)
-    radius = 3 * axes.figure.dpi / 72
-    covered = np.hstack([pixels - radius, pixels + radius])  # (box, 4): left, bottom, right, top
-    frame = axes.get_window_extent()
-    n_shown = 0
-    isolated_first = _isolated_first(pixels)
-    queries_first = sorted(isolated_first, key=lambda n: n >= n_queries)
-    for n in queries_first:
-        for position in _TEXT_POSITIONS:
-            text = axes.annotate(
-                texts[n],
-                points[n],
-                xytext=(position.x, position.y),
-                textcoords="offset points",
-                ha=position.alignment,
-                va="center",
-                fontsize=_TEXT_FONT,
-                color="#333333",
-            )
-            box = np.array(text.get_window_extent().padded(4, 0).extents)
-            is_inside = frame.x0 <= box[0] and box[2] <= frame.x1  # its point is inside
-            is_free = is_inside and not _covers(box, covered) and _is_nearest(n, box, pixels)
-            is_last_chance_of_query = n < n_queries and position == _TEXT_POSITIONS[-1]
-            if is_free or is_last_chance_of_query:
-                covered = np.vstack([covered, box])
-                n_shown += 1
-                break
-            text.remove()
-    return n_shown
-
-
-def _isolated_first(pixels: Float64Array) -> list[int]:
-    """Return the numbers of points, (point, 2), by the distance to the nearest other point."""
-    x, y = pixels.T
-    distances = np.hypot(x[:, None] - x, y[:, None] - y)  # (point, point)
-    nearest = np.sort(distances, 0)[:2][-1]  # the first is its own, 0; (point,)
-    order: list[int] = np.argsort(-nearest, kind="stable").tolist()
-    return order
-
-
-def _is_nearest(point: int, box: Float64Array, pixels: Float64Array) -> bool:
-    """Whether no other point is nearer to a box (left, bottom, right, top) than this one.
-
-    Args:
-        point: its number.
-        pixels: all points, (point, 2).
-    """
-    outside = np.maximum(box[:2] - pixels, pixels - box[2:]).clip(min=0)  # (point, axis)
-    distances = np.hypot(*outside.T)
-    return bool(distances[point] <= distances.min())
-
-
-def _covers(box: Float64Array, others: Float64Array) -> bool:
-    """Whether a box (left, bottom, right, top) overlaps one of `others`, (box, 4)."""
-    overlaps = (others[:, :2] < box[2:]) & (others[:, 2:] > box[:2])  # (box, axis)
-    return bool(overlaps.all(1).any())

@@ -16,7 +16,7 @@ from matplotlib.transforms import Bbox
 
 from elmo_cli.analysis.labelled_vectors import LabelFile, LabelSettings
 from elmo_cli.analysis.query import Occurrence
-from elmo_cli.plot import token_plot
+from elmo_cli.plot import point_texts, token_plot
 from elmo_cli.plot.figure import GRAY
 from elmo_cli.plot.token_groups import plot_groups
 from elmo_cli.plot.token_plot import PlottedTokens, read_word, write_tokens
@@ -225,7 +225,7 @@ def test_a_point_between_others_has_its_text_above_or_below(above: list, y: int)
     axes.set(xlim=(0, 1), ylim=(0, 1))
     points = np.array([(0.48, 0.5), (0.5, 0.5), (0.52, 0.5), *above])
     texts = [f"a [bank] {number}" for number in range(len(points))]
-    assert token_plot._write_texts(axes, points, texts, 0) == len(points)
+    assert point_texts.write_texts(axes, points, texts, 0) == len(points)
     (centered,) = [text for text in axes.texts if text.get_ha() == "center"]
     assert centered.get_text() == "a [bank] 1"
     assert centered.get_position() == (0, y)
