@@ -26,6 +26,7 @@ from elmo_cli.errors import UsageError, WeightFileError
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.forward import forward, type_vectors
 from elmo_cli.lm.stream import BACKWARD, FORWARD, flatten
+from elmo_cli.messages import plural
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax, State
 from elmo_cli.text.vocabulary import Vocabulary
 
@@ -177,10 +178,18 @@ def score(
             `carried_schedule`.
         on_progress: called with the number of newly computed predictions.
     Raises:
-        UsageError: nothing is left to score.
+        UsageError: there are fewer sentences than streams, so nothing would be scored.
         WeightFileError: the weights are so large that a likelihood is not finite.
         DeviceError: the device of the model has no memory left.
     """
+    if carry and batch_size > corpus.n_sentences:  # before memory is taken for the streams
+        n_sentences = plural(corpus.n_sentences, "sentence")
+        raise UsageError(
+            f"the text has {n_sentences}, and nothing is left to score when the first stream has "
+            "ended",
+            "choose a smaller number; `batch_size=1` scores the whole text",
+            where=f"`batch_size={batch_size}`",
+        )
     bilm = model.bilm
     device = model.softmax.weight.device
     schedules = [carried_schedule(corpus, batch_size)] if carry else length_sorted(corpus)
@@ -201,13 +210,6 @@ def score(
                     log_likelihoods = _log_likelihoods(model.softmax, h, target_ids)
                     values[direction, positions[exists]] = log_likelihoods.cpu().numpy()
                 on_progress(int(exists.sum()))
-    if np.isnan(values).all():
-        raise UsageError(
-            f"the text has {corpus.n_sentences} sentences, and nothing is left to score when the "
-            "first stream has ended",
-            "choose a smaller number; `batch_size=1` scores the whole text",
-            where=f"`batch_size={batch_size}`",
-        )
     return TextScores(values=values, corpus=corpus, vocabulary=model.vocabulary)
 
 
@@ -229,11 +231,14 @@ def carried_schedule(corpus: Corpus, batch_size: int) -> Int64Array:
     At each step, stream 0 takes its sentence before stream 1. The schedule ends before the first
     step at which a stream finds no sentence; the rest of the other streams is not scored.
 
+    Args:
+        batch_size: number of streams, at most that of the sentences.
+
     Source: bilm-tf `bilm/data.py` `_get_batch`, with windows of one step as in its `test`.
     """
     starts = corpus.prediction_starts.tolist()
-    # The positions of each stream, sentence by sentence; one without a sentence has none.
-    streams: list[list[Int64Array]] = [[np.empty(0, np.int64)] for _ in range(batch_size)]
+    # The positions of each stream, sentence by sentence.
+    streams: list[list[Int64Array]] = [[] for _ in range(batch_size)]
     ends = [(0, stream) for stream in range(batch_size)]  # a heap of (step of its end, stream)
     for start, end in pairwise(starts):
         first_end, stream = ends[0]

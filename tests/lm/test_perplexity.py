@@ -92,9 +92,15 @@ def test_four_streams_equal_a_batch_of_bilm_tf(
     assert np.array_equal(np.flatnonzero(~scores.is_scored), not_scored)
 
 
-def test_each_stream_needs_a_sentence(model: LanguageModel, corpus: Corpus) -> None:
-    """The first step of the empty one would be the end of all others."""
+def test_each_stream_needs_a_sentence(
+    model: LanguageModel, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first step of the empty one would be the end of all others.
+
+    It is refused before the streams are made: a billion of them would take all memory.
+    """
     assert score(model, corpus, carry=True, batch_size=30).is_scored.any()
+    monkeypatch.setattr(evaluation, "carried_schedule", lambda *_: pytest.fail("streams are made"))
     with pytest.raises(UsageError, match="the text has 30 sentences, and nothing is left") as it:
         score(model, corpus, carry=True, batch_size=31)
     assert it.value.where == "`batch_size=31`"
