@@ -32,6 +32,7 @@ from elmo_cli.zip_files import max_content
 
 _TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 _CHUNK_BYTES = 1 << 20
+_MOST_OF_STEM = 50  # characters, each of up to 4 bytes of the 255 that a name may have
 # The paths of the files that are extracted, after the folder of the model.
 _MODEL_FILE = re.compile("|".join(family.members for family in FAMILIES))
 # Files that are no model without others.
@@ -71,7 +72,7 @@ def extract_model(path: Path) -> Path:
     archives = elmo_home() / "archives"
     with reading(path):
         sha256 = sha256_of_file(path)
-    folder = archives / f"{archive_stem(path)[:100]}-{sha256[:16]}"
+    folder = archives / f"{archive_stem(path)[:_MOST_OF_STEM]}-{sha256[:16]}"
     if folder.is_dir():
         return folder
     part = folder.with_name(f"{folder.name}.part")

@@ -61,12 +61,13 @@ def test_archives_are_models(
     assert folder.stat().st_mtime_ns == before
 
 
+@pytest.mark.parametrize("stem", ["m" * 251, "模" * 83, "😀" * 62], ids=["1", "3", "4 bytes"])
 def test_an_archive_may_have_a_name_that_is_as_long_as_names_can_be(
-    tmp_path: Path, contents: dict[str, bytes]
+    stem: str, tmp_path: Path, contents: dict[str, bytes]
 ) -> None:
-    """Its folder has a longer one, with a hash."""
-    path = make(tmp_path / f"{'m' * 251}.zip", list(contents.items()))
-    assert locate(path).name == "m" * 251
+    """Its folder has a longer one, with a hash; names are limited in bytes."""
+    path = make(tmp_path / f"{stem}.zip", list(contents.items()))
+    assert locate(path).name == stem
 
 
 @pytest.mark.parametrize(
