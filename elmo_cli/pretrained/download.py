@@ -35,6 +35,9 @@ from elmo_cli.weightfile.describe import holds_bilm
 
 TIMEOUT_S = 30.0  # of silence while connecting or receiving
 _CHUNK = 1 << 16
+_MAX_DIGITS = 18  # of a number of bytes
+_PARTIAL_CONTENT = 206  # status codes of HTTP
+_RANGE_NOT_SATISFIABLE = 416
 _NETWORK_ERRORS = (OSError, http.client.HTTPException, ValueError)
 
 
@@ -140,11 +143,17 @@ def _fetch(file: RemoteFile, address: str, part: Path, on_bytes: Callable[[int],
     start = part.stat().st_size if file.sha256 and part.exists() else 0
     if start >= file.max_bytes:
         start = 0
-    with open_address(address, start) as response:
-        if response.status != 206:  # the server sends the whole file
+    try:
+        response = open_address(address, start)
+    except AddressError as error:
+        if error.status == _RANGE_NOT_SATISFIABLE:  # the partial file is not shorter than the file
+            part.unlink(missing_ok=True)
+        raise
+    with response:
+        if response.status != _PARTIAL_CONTENT:  # the server sends the whole file
             start = 0
-        length = response.headers.get("Content-Length", "")
-        total = start + int(length) if length.isdigit() else 0  # 0: unknown
+        length = stated_bytes(response.headers.get("Content-Length", ""))
+        total = 0 if length is None else start + length  # 0: unknown
         size_problem = file.size_problem(total) if total else ""
         if size_problem:
             raise AddressError(size_problem)
@@ -187,6 +196,12 @@ def open_address(
         raise AddressError(f"HTTP {error.code} {reason}", error.code) from None
     except _NETWORK_ERRORS as error:
         raise AddressError(f"cannot be reached ({getattr(error, 'reason', error)})") from None
+
+
+def stated_bytes(header: str) -> int | None:
+    """The number of bytes that a header states; None if it states none."""
+    is_number = header.isascii() and header.isdigit() and len(header) <= _MAX_DIGITS
+    return int(header) if is_number else None
 
 
 def _read(response: http.client.HTTPResponse) -> bytes:

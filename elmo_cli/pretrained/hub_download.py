@@ -24,7 +24,13 @@ from elmo_cli.errors import DownloadError, ElmoError, ModelError, UsageError
 from elmo_cli.file_locks import abandoned_lock
 from elmo_cli.messages import url_without_secrets
 from elmo_cli.pretrained.catalogue import RemoteFile, lock_path, locked, writing
-from elmo_cli.pretrained.download import AddressError, Redirects, download, open_address
+from elmo_cli.pretrained.download import (
+    AddressError,
+    Redirects,
+    download,
+    open_address,
+    stated_bytes,
+)
 from elmo_cli.pretrained.hub import (
     OPTIONAL_FILES,
     REQUIRED_FILES,
@@ -258,12 +264,11 @@ def _request_headers(address: str) -> Message:
 
 def _remote_file(name: str, address: str, headers: Message) -> RemoteFile:
     """A file with the size and the SHA-256 that the hub states of large files."""
-    size = headers.get("X-Linked-Size", "")
     sha256 = headers.get("X-Linked-Etag", "").strip('"')
     return RemoteFile(
         name=name,
         addresses=(address,),
-        bytes=int(size) if size.isascii() and size.isdigit() else None,
+        bytes=stated_bytes(headers.get("X-Linked-Size", "")),
         sha256=sha256 if _SHA256.fullmatch(sha256) else None,
     )
 

@@ -162,6 +162,25 @@ def test_addresses_are_tried_in_turn(server: LocalServer, target: Path) -> None:
     assert server.ranges == ["", "100-"]
 
 
+@pytest.mark.parametrize("length", ["\u00b2", "9" * 5000, "-1", ""])
+def test_a_length_that_is_no_number_is_an_unknown_one(
+    server: LocalServer, target: Path, length: str
+) -> None:
+    server.answers["w"] = [answer(CONTENT, Content_Length=length)]
+    fetch(remote(server), target)
+    assert target.read_bytes() == CONTENT
+
+
+def test_a_part_that_is_not_shorter_than_the_file_is_not_kept(
+    server: LocalServer, target: Path
+) -> None:
+    """Of a file whose size is unknown the server refuses the rest, which is empty."""
+    leave_part(server, target, 9).write_bytes(CONTENT)
+    fetch(replace(remote(server), bytes=None), target)
+    assert target.read_bytes() == CONTENT
+    assert server.ranges == [f"{N}-", ""]
+
+
 @pytest.mark.parametrize("too_much", [answer(b"", Content_Length=1 << 30), answer(bytes(4 << 20))])
 def test_the_size_of_options_is_limited(
     server: LocalServer, target: Path, too_much: Answer
