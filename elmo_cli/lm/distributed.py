@@ -13,11 +13,12 @@ from datetime import timedelta
 import torch
 from torch import Tensor, distributed
 
-from elmo_cli.engine.runtime import select_device
+from elmo_cli.engine.runtime import is_out_of_memory, select_device
 from elmo_cli.errors import ElmoError, TrainingError, UsageError
 from elmo_cli.model.bilm import State
 
 _TIMEOUT = timedelta(hours=2)  # the others wait while the first process evaluates
+_LAUNCHER = "`torchrun --nproc-per-node N -m elmo_cli pretrain …`"
 
 
 class ProcessGroup:
@@ -40,7 +41,8 @@ class ProcessGroup:
             return
         for tensor in gradients:
             total = tensor.contiguous()  # as NCCL requires
-            distributed.all_reduce(total)
+            with _as_training_error():
+                distributed.all_reduce(total)
             tensor.copy_(total.div_(self.size))
 
     def mean(self, value: float) -> float:
@@ -88,7 +90,8 @@ class ProcessGroup:
         if self.size == 1:
             return values
         totals = torch.tensor(values, dtype=torch.float64, device=self.device)
-        distributed.all_reduce(totals)
+        with _as_training_error():
+            distributed.all_reduce(totals)
         return [float(total) for total in totals]
 
     def _gather(self, tensor: Tensor) -> list[Tensor]:
@@ -96,7 +99,8 @@ class ProcessGroup:
         if self.size == 1:
             return [tensor]
         of_processes = [torch.empty_like(tensor) for _ in range(self.size)]
-        distributed.all_gather(of_processes, tensor.contiguous())
+        with _as_training_error():
+            distributed.all_gather(of_processes, tensor.contiguous())
         return of_processes
 
 
@@ -107,10 +111,12 @@ def process_group(device: str) -> Iterator[ProcessGroup]:
     Args:
         device: as in `select_device`; cuda is the GPU of the process's own number.
     Raises:
-        UsageError, DeviceError: a numbered device for several processes, or a missing one.
+        UsageError: $WORLD_SIZE is no number of processes, or a numbered device is given for
+            several of them.
+        DeviceError: the device is missing.
         TrainingError: the processes can't find each other.
     """
-    size = int(os.environ.get("WORLD_SIZE", 1))
+    size = _number_of_processes()
     chosen = select_device(device)
     if size == 1:
         yield ProcessGroup(device=chosen)
@@ -128,9 +134,30 @@ def process_group(device: str) -> Iterator[ProcessGroup]:
     except (RuntimeError, ValueError) as error:
         reason = str(error).splitlines()[0]
         problem = f"the {size} processes can't find each other ({reason})"
-        hint = "start them with `torchrun --nproc-per-node N -m elmo_cli pretrain …`"
-        raise TrainingError(problem, hint) from None
+        raise TrainingError(problem, f"start them with {_LAUNCHER}") from None
     try:
         yield ProcessGroup(distributed.get_rank(), size, chosen)
     finally:
         distributed.destroy_process_group()
+
+
+def _number_of_processes() -> int:
+    """The number that torch's launcher has set; 1 without it."""
+    stated = os.environ.get("WORLD_SIZE") or "1"
+    if stated.isascii() and stated.isdigit() and int(stated) > 0:
+        return int(stated)
+    hint = f"unset it for one process, or start several with {_LAUNCHER}"
+    raise UsageError(f"`{stated}` is not a number of processes", hint, where="$WORLD_SIZE")
+
+
+@contextmanager
+def _as_training_error() -> Iterator[None]:
+    """Raise a TrainingError if another process does not answer: it has failed or was killed."""
+    try:
+        yield
+    except RuntimeError as error:
+        if is_out_of_memory(error):
+            raise
+        problem = "another process of the run has ended"
+        hint = "see its message; `resume=True` continues from the last checkpoint"
+        raise TrainingError(problem, hint) from error

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -34,6 +36,7 @@ from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.distributed import ProcessGroup, process_group
 from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.lm.step import TrainStep
+from elmo_cli.training.run_folder import LOG_FILE
 
 STILL = replace(SETTINGS, dropout=0.0, log_steps=1, max_steps=8)
 SAMPLED = replace(STILL, negative_samples=6)
@@ -94,13 +97,38 @@ def test_all_processes_fail_if_the_first_can_not_save(tmp_path: Path) -> None:
     assert second.stderr.splitlines()[0] == "error: the first process failed"
 
 
+def test_the_other_process_ends_if_one_is_killed(tmp_path: Path) -> None:
+    """With an error of ours: that of torch names a file of its source and a port."""
+    out = tmp_path / "two"
+    first, second = start_two_processes(command(out, "--batch-size", "2", "--max-steps", "100000"))
+    while not (out / LOG_FILE).exists():
+        assert first.poll() is None
+        time.sleep(0.01)
+    second.kill()
+    assert second.wait() == -signal.SIGKILL
+    _, stderr = first.communicate()
+    assert first.returncode == 1
+    error, hint = stderr.splitlines()[-2:]
+    assert error == "error: another process of the run has ended"
+    assert "`--resume`" in hint
+
+
 class EndedProcess(NamedTuple):
     exit_code: int
     stderr: str
 
 
 def run_two_processes(words: list[str]) -> list[EndedProcess]:
-    """Run a command in two processes, with the environment that torchrun gives them."""
+    """Run a command in two processes."""
+    ended = []
+    for process in start_two_processes(words):
+        _, stderr = process.communicate()
+        ended.append(EndedProcess(process.wait(), stderr))
+    return ended
+
+
+def start_two_processes(words: list[str]) -> list[ForkedElmo]:
+    """Start a command in two processes, with the environment that torchrun gives them."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -109,11 +137,7 @@ def run_two_processes(words: list[str]) -> list[EndedProcess]:
     for rank in ("0", "1"):
         own = {**group, "RANK": rank, "LOCAL_RANK": rank}
         processes.append(ForkedElmo(*words, environment=own))
-    ended = []
-    for process in processes:
-        _, stderr = process.communicate()
-        ended.append(EndedProcess(process.wait(), stderr))
-    return ended
+    return processes
 
 
 @pytest.mark.slow
@@ -138,6 +162,9 @@ def test_torchrun_and_a_resumed_run(tmp_path: Path) -> None:
         ("1", "cuda", DeviceError, "device=cuda"),
         ("2", "cuda:1", UsageError, "`device=cuda:1`: one device for 2 processes"),
         ("2", "cpu", TrainingError, "the 2 processes can't find each other"),
+        ("two", "cpu", UsageError, r"\$WORLD_SIZE: `two` is not a number of processes"),
+        ("0", "cpu", UsageError, r"\$WORLD_SIZE: `0` is not a number of processes"),
+        ("", "cuda", DeviceError, "device=cuda"),
     ],
 )
 def test_an_incomplete_torchrun_environment_is_refused(
