@@ -100,11 +100,13 @@ def _files_read(config: PretrainConfig, mode: str) -> list[Path]:
     """Return the files that a new run starts from."""
     if mode == "resume":
         return []
+    files: list[Path] = []
     if config.init_from is not None:
-        return list(locate(config.init_from).paths)
-    if config.vocabulary is not None:
-        return [Path(config.vocabulary)]
-    return []
+        files += locate(config.init_from).paths
+    for name in (config.options_file, config.vocabulary):
+        if name is not None:
+            files.append(Path(name))
+    return files
 
 
 def _new_start(config: PretrainConfig, reporter: Reporter) -> _StartingPoint:

@@ -368,6 +368,9 @@ def test_an_overwritten_run_leaves_nothing(documents: Path, tmp_path: Path) -> N
     assert "contains a finished pretrain run" in elmo(*words).err
     done = elmo(*words, "--overwrite", "--vocabulary", out / "vocab.txt")
     assert "model: contains vocab.txt, which the run starts from" in done.err
+    start = ("--max-steps", 2, *FEW, "--options-file", out / "options.json")
+    done = elmo("pretrain", documents, "-o", out, "--overwrite", *start)
+    assert "model: contains options.json, which the run starts from" in done.err
     made(*words, "--prepare", "--overwrite", "--seed", 3)
     assert not {"weights.hdf5", "log.jsonl", "state.hdf5"} & {path.name for path in out.iterdir()}
     made("pretrain", "-o", out, "--resume")
