@@ -175,7 +175,8 @@ def test_another_run_is_not_continued(
     assert digests(finished) == before
     (finished / "checkpoint.pt").unlink()
     refused(attempt("--resume --max-steps 20"), 1, "checkpoint.pt: missing", "`--overwrite`")
-    for content in ("{", "[" * 200_000, "{}", "[]", '{"run": {}, "train": 3, "before": 1}'):
+    corrupt = ("{", "[" * 200_000, "{}", "[]", '{"run": {}, "train": 3, "before": 1}')
+    for content in (*corrupt, '{"run": [], "train": []}'):
         (finished / "finetune.json").write_text(content)
         before = digests(finished)
         refused(attempt("--resume --max-steps 20"), 1, "finetune.json", "`--overwrite`")

@@ -43,7 +43,7 @@ def write_card(
         "|---|---|",
     ]
     for name, fact in _facts(result, sha256, texts).items():
-        lines.append(f"| {name} | {fact} |")
+        lines.append(f"| {name} | {_cell(fact)} |")
     lines += [
         "",
         "Perplexity of the test text: full softmax, each sentence from zero states, the same "
@@ -57,6 +57,11 @@ def write_card(
     if not result.improved:
         lines += ["", f"{why_source(result)}: the weights are those of the source model."]
     write_text(path, [f"{line}\n" for line in lines], errors="backslashreplace")
+
+
+def _cell(fact: str) -> str:
+    """A fact as a cell of a table in Markdown, which ends at a `|` or the end of the line."""
+    return " ".join(fact.split()).replace("|", r"\|")
 
 
 def _header(source: Model | None) -> list[str]:

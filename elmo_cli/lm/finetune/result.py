@@ -106,7 +106,10 @@ class FinetuneRecord:
                     f"resume the run with that version; {START_OVER}",
                     where=path,
                 )
-            return cls(**content)
+            record = cls(**content)
+            if not isinstance(record.run, dict) or not isinstance(record.train, list):
+                raise ValueError("run is not an object, or train is not a list")
+            return record
 
     def write(self, path: Path) -> None:
         """Replace the file; raises OutputError."""
