@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,6 +14,23 @@ from elmo_cli.model.bilm import NextTokenSoftmax
 
 _PREDICTIONS_AT_ONCE = {"cpu": 256}  # so that their logits stay in the cache
 _PREDICTIONS_AT_ONCE_ON_GPU = 4096
+
+
+@dataclass(frozen=True)
+class NegativeSamples:
+    """The types that the targets of a batch are compared with.
+
+    Attributes:
+        ids: distinct types, (negative,) int64, the same for all predictions.
+        expected_counts: expected count of each type in such a draw, (type,).
+    """
+
+    ids: Tensor
+    expected_counts: Tensor
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> NegativeSamples:
+        """The same samples on a device; `dtype` is that of the expected counts."""
+        return NegativeSamples(self.ids.to(device), self.expected_counts.to(device, dtype))
 
 
 class LogUniformSampler:
@@ -30,8 +48,8 @@ class LogUniformSampler:
         ranks = torch.arange(1, n_types + 1, dtype=torch.float64)  # (type,)
         self._probability = torch.log1p(1 / ranks) / math.log(n_types + 1)
 
-    def draw(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Draw distinct types, (n_negatives,) int64; and expected counts of all types, (type,)."""
+    def draw(self, generator: torch.Generator) -> NegativeSamples:
+        """Draw `n_negatives` distinct types; all on the CPU, the expected counts in float32."""
         drawn = torch.empty(0, dtype=torch.int64)  # (draw,), with repetitions
         first = drawn  # positions in `drawn` of the first draw of each type, (distinct type,)
         while len(first) < self.n_negatives:
@@ -42,7 +60,7 @@ class LogUniformSampler:
         first = first[: self.n_negatives]
         n_draws = int(first[-1]) + 1  # until the last negative was found
         expected_counts = -torch.expm1(n_draws * torch.log1p(-self._probability))
-        return drawn[first], expected_counts.float()
+        return NegativeSamples(ids=drawn[first], expected_counts=expected_counts.float())
 
 
 def _first_positions(ids: Tensor, n_types: int) -> Tensor:
@@ -56,8 +74,7 @@ def sampled_softmax_loss(
     softmax: NextTokenSoftmax,
     h: Tensor,
     targets: Tensor,
-    negatives: Tensor,
-    expected_counts: Tensor,
+    negatives: NegativeSamples,
     *,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
@@ -66,10 +83,9 @@ def sampled_softmax_loss(
     Args:
         h: outputs of the top layer, (prediction, projection).
         targets: ids, (prediction,) int64.
-        negatives: distinct ids, (negative,) int64, the same for all predictions; a negative that
-            is the target of a prediction is ignored there.
-        expected_counts: expected count of each type in a draw, (type,); its logarithm is subtracted
-            from the logits, which corrects for frequent types being drawn often.
+        negatives: one that is the target of a prediction is ignored there. The logarithm of the
+            expected counts is subtracted from the logits, which corrects for frequent types being
+            drawn often.
         dtype: dtype of the large matrix products, such as bfloat16; that of the weights by default.
 
     For a target that is always drawn, the expected loss is that of the full softmax except for the
@@ -79,12 +95,12 @@ def sampled_softmax_loss(
 
     Source: Jean et al. 2015; TensorFlow's `sampled_softmax_loss`.
     """
-    correction = expected_counts.log()  # (type,)
+    correction = negatives.expected_counts.log()  # (type,)
     # The position of a type among the negatives, -1 for those that were not drawn.
-    column = torch.full_like(expected_counts, -1, dtype=torch.int64)  # (type,)
-    column[negatives] = torch.arange(len(negatives), device=negatives.device)
+    column = torch.full_like(negatives.expected_counts, -1, dtype=torch.int64)  # (type,)
+    column[negatives.ids] = torch.arange(len(negatives.ids), device=negatives.ids.device)
     # A single gather, since each may have a gradient as large as the softmax.
-    ids = torch.cat([targets, negatives])  # (prediction + negative,)
+    ids = torch.cat([targets, negatives.ids])  # (prediction + negative,)
     weights = _rows(softmax.weight, ids)  # (prediction + negative, projection)
     biases = softmax.bias.index_select(0, ids) - correction[ids]  # (prediction + negative,)
     loss: Tensor = _SampledSoftmaxLoss.apply(  # type: ignore[no-untyped-call]

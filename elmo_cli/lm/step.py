@@ -17,7 +17,7 @@ from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.forward import Dropout, forward, token_vectors
 from elmo_cli.lm.language_model import LanguageModel
 from elmo_cli.lm.settings import TrainSettings
-from elmo_cli.lm.softmax import LogUniformSampler, sampled_softmax_loss
+from elmo_cli.lm.softmax import LogUniformSampler, NegativeSamples, sampled_softmax_loss
 from elmo_cli.lm.stream import StreamBatch
 from elmo_cli.model.bilm import State
 from elmo_cli.weightfile.table import LOSS_TOKENS
@@ -25,8 +25,6 @@ from elmo_cli.weightfile.table import LOSS_TOKENS
 _LAST_FACTOR = 0.05  # of the peak learning rate
 _SMALLER_HINT = "choose a smaller `batch_size`; more `gradient_accumulation_steps` make up for it"
 _TRIAL_STEPS = 3  # the first one is slower
-
-Negatives = tuple[Tensor, Tensor]  # what `LogUniformSampler.draw` returns
 
 
 def learning_rate_at(settings: TrainSettings, step: int, fraction_done: float) -> float:
@@ -50,6 +48,12 @@ def _optimizer(settings: TrainSettings, parameters: list[nn.Parameter]) -> torch
     if settings.optimizer == "adagrad":
         return torch.optim.Adagrad(parameters, lr=rate, initial_accumulator_value=1.0, eps=0.0)
     return torch.optim.AdamW(parameters, lr=rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
+
+
+def _sampler(settings: TrainSettings, *, n_types: int) -> LogUniformSampler | None:
+    """The sampler of negatives; None for the full softmax."""
+    n_negatives = settings.n_negatives(n_types)
+    return LogUniformSampler(n_types, n_negatives) if n_negatives else None
 
 
 class TrainStep:
@@ -80,9 +84,7 @@ class TrainStep:
         self._dropout = Dropout(settings.dropout, torch.Generator(group.device))
         self._seed_dropout(0)
         self._dtype = torch.bfloat16 if settings.precision == "bf16" else None
-        n_types = len(model.vocabulary)
-        self._sampler = LogUniformSampler(n_types, settings.n_negatives(n_types))
-        self.is_sampled = self._sampler.n_negatives > 0
+        self._sampler = _sampler(settings, n_types=len(model.vocabulary))
         # See `softmax._rows`; on a GPU the gradient is dense in any case.
         self._softmax_gradient = None
         if self.is_sampled and model.softmax.weight.device.type == "cpu":
@@ -108,6 +110,11 @@ class TrainStep:
         for parameter, accumulator in self._accumulators.items():
             optimizer.state[parameter]["sum"].copy_(accumulator)
         return optimizer
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether the loss is that of the sampled softmax."""
+        return self._sampler is not None
 
     @property
     def own_streams(self) -> slice:
@@ -189,12 +196,12 @@ class TrainStep:
         return self.group.mean(min(durations))
 
     def loss(
-        self, batch: StreamBatch, state: State, negatives: Negatives | None = None
+        self, batch: StreamBatch, state: State, negatives: NegativeSamples | None = None
     ) -> tuple[Tensor, State]:
         """Return the mean loss of a batch, a scalar with gradient, and the state after the batch.
 
         Args:
-            negatives: result of `LogUniformSampler.draw`; None for the full softmax.
+            negatives: on the device of the model; None for the full softmax.
         """
         bilm = self.model.bilm
         softmax = self.model.softmax
@@ -208,8 +215,7 @@ class TrainStep:
         if negatives is None:
             with self._autocast():
                 return -softmax(h, targets).mean(), new_state
-        ids, expected_counts = negatives
-        loss = sampled_softmax_loss(softmax, h, targets, ids, expected_counts, dtype=self._dtype)
+        loss = sampled_softmax_loss(softmax, h, targets, negatives, dtype=self._dtype)
         return loss, new_state
 
     def state_dict(self) -> dict[str, Any]:
@@ -245,12 +251,12 @@ class TrainStep:
         if self._softmax_gradient is not None:
             self.model.softmax.weight.grad = self._softmax_gradient.zero_()
 
-    def _draw_negatives(self) -> Negatives | None:
+    def _draw_negatives(self) -> NegativeSamples | None:
         """Draw the negative samples of a step; None for the full softmax."""
-        if not self.is_sampled:
+        if self._sampler is None:
             return None
-        ids, expected_counts = self._sampler.draw(self._sampler_rng)
-        return ids.to(self.group.device), expected_counts.to(self.model.softmax.weight)
+        weight = self.model.softmax.weight
+        return self._sampler.draw(self._sampler_rng).to(weight.device, weight.dtype)
 
     def _update(self, learning_rate: float) -> bool:
         """Apply the mean gradient of all processes; return False if it is not finite."""

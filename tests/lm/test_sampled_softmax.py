@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmo_cli.lm.settings import TrainSettings
-from elmo_cli.lm.softmax import LogUniformSampler, sampled_softmax_loss
+from elmo_cli.lm.softmax import LogUniformSampler, NegativeSamples, sampled_softmax_loss
 from elmo_cli.model.bilm import NextTokenSoftmax
 
 N_TYPES = 50
@@ -30,8 +30,7 @@ class Predictions(NamedTuple):
 
     h: Tensor
     targets: Tensor
-    negatives: Tensor
-    expected_counts: Tensor
+    negatives: NegativeSamples
 
 
 @pytest.fixture
@@ -39,20 +38,20 @@ def predictions() -> Predictions:
     torch.manual_seed(2)
     h = torch.randn(600, 6, dtype=torch.float64, requires_grad=True)
     sampler = LogUniformSampler(N_TYPES, 20)
-    negatives, expected_counts = sampler.draw(torch.Generator().manual_seed(0))
+    negatives = sampler.draw(torch.Generator().manual_seed(0))
     return Predictions(
         h=h,
         targets=torch.randint(0, N_TYPES, (600,)),
-        negatives=negatives,
-        expected_counts=expected_counts.double(),
+        negatives=negatives.to(h.device, h.dtype),
     )
 
 
 def test_a_draw_has_distinct_types() -> None:
     """A type drawn twice would count twice in the sum."""
     sampler = LogUniformSampler(N_TYPES, 30)
-    negatives, expected = sampler.draw(torch.Generator().manual_seed(0))
-    assert len(set(negatives.tolist())) == 30
+    negatives = sampler.draw(torch.Generator().manual_seed(0))
+    assert len(set(negatives.ids.tolist())) == 30
+    expected = negatives.expected_counts
     assert expected.shape == (N_TYPES,)
     assert ((expected > 0) & (expected <= 1)).all()
 
@@ -69,15 +68,16 @@ def test_loss_and_gradients_are_those_of_plain_operations(
     softmax: NextTokenSoftmax, predictions: Predictions
 ) -> None:
     """The gradient is written by hand, in groups; accidental hits must be excluded."""
-    h, targets, negatives, expected_counts = predictions
+    h, targets, negatives = predictions
     inputs = [h, softmax.weight, softmax.bias]
-    loss = sampled_softmax_loss(softmax, h, targets, negatives, expected_counts)
+    loss = sampled_softmax_loss(softmax, h, targets, negatives)
     gradients = torch.autograd.grad(3 * loss, inputs)
 
-    correction = expected_counts.log()
+    ids = negatives.ids
+    correction = negatives.expected_counts.log()
     true = (h * softmax.weight[targets]).sum(1) + softmax.bias[targets] - correction[targets]
-    scores = functional.linear(h, softmax.weight[negatives], (softmax.bias - correction)[negatives])
-    scores = scores.masked_fill(negatives == targets.unsqueeze(1), -math.inf)
+    scores = functional.linear(h, softmax.weight[ids], (softmax.bias - correction)[ids])
+    scores = scores.masked_fill(ids == targets.unsqueeze(1), -math.inf)
     scores = torch.cat([true.unsqueeze(1), scores], 1)
     plain = functional.cross_entropy(scores, torch.zeros(len(h), dtype=torch.int64))
     assert abs(loss.item() - plain.item()) < 1e-12
@@ -109,7 +109,8 @@ def test_all_types_as_negatives_give_the_full_softmax(
     h = predictions.h
     targets = predictions.targets
     sure = torch.ones(N_TYPES, dtype=torch.float64)
-    sampled = sampled_softmax_loss(softmax, h, targets, torch.randperm(N_TYPES), sure)
+    every_type = NegativeSamples(ids=torch.randperm(N_TYPES), expected_counts=sure)
+    sampled = sampled_softmax_loss(softmax, h, targets, every_type)
     assert abs(sampled.item() + softmax(h, targets).mean().item()) < 1e-12
 
 
@@ -123,7 +124,8 @@ def test_the_mean_gradient_is_zero_where_the_full_one_is(softmax: NextTokenSoftm
     for _ in range(500):
         drawn = (torch.rand(N_TYPES) < probabilities).nonzero().squeeze(1)
         targets = torch.multinomial(frequencies, 400, replacement=True)
-        loss = sampled_softmax_loss(softmax, h.expand(400, 6), targets, drawn, probabilities)
+        negatives = NegativeSamples(ids=drawn, expected_counts=probabilities)
+        loss = sampled_softmax_loss(softmax, h.expand(400, 6), targets, negatives)
         gradients.append(torch.autograd.grad(loss, softmax.bias)[0])
     stacked = torch.stack(gradients)  # (draw, type)
     standard_errors = stacked.std(0) / len(stacked) ** 0.5
@@ -144,10 +146,12 @@ def test_expected_counts_of_the_sampler_are_unbiased_within_one_percent() -> Non
     draws = [sampler.draw(generator) for _ in range(400)]
     partition = scores.exp().sum()
     ratios = []
-    for ids, expected_counts in draws:
-        estimate = (scores[ids].exp() / expected_counts[ids]).sum()
+    for negatives in draws:
+        weights = 1 / negatives.expected_counts[negatives.ids]
+        estimate = (scores[negatives.ids].exp() * weights).sum()
         ratios.append(estimate / partition)
     assert abs(torch.stack(ratios).mean().item() - 1) < 0.01
-    drawn = torch.bincount(torch.cat([ids for ids, _ in draws]), minlength=2000) / len(draws)
+    all_ids = torch.cat([negatives.ids for negatives in draws])
+    drawn = torch.bincount(all_ids, minlength=2000) / len(draws)
     assert (drawn[:50] > 0.65).all()
     assert (drawn[-500:] < 0.2).all()

@@ -160,11 +160,5 @@ class _SoftmaxFit:
         if self._sampler is None:
             loss: Tensor = -self._softmax(h, targets).mean()
             return loss
-        negatives, expected_counts = self._sampler.draw(self._rng)
-        return sampled_softmax_loss(
-            self._softmax,
-            h,
-            targets,
-            negatives.to(self._device),
-            expected_counts.to(self._device),
-        )
+        negatives = self._sampler.draw(self._rng).to(self._device, h.dtype)
+        return sampled_softmax_loss(self._softmax, h, targets, negatives)
