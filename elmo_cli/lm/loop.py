@@ -33,6 +33,8 @@ class Trainer:
         step: the training step, with the model, text, settings and process group of the run.
         heldout: the text to evaluate on; `patience` and `keep_best` need one.
         folder: the folder for the model, checkpoint and log.
+    Attributes:
+        eval_steps: at first that of the settings.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class Trainer:
         self.heldout = heldout
         self.folder = folder
         self.settings = step.settings
+        self.eval_steps = step.settings.eval_steps
         self.progress = TrainingProgress(step.new_state(step.settings.n_streams))
         self._reporter = report
         self._group = step.group
@@ -126,9 +129,9 @@ class Trainer:
 
     def _is_evaluation_due(self, is_late: bool) -> bool:
         """Whether to evaluate after this step; `is_late` if `eval_seconds` have passed."""
-        if self.settings.eval_steps is None:
+        if self.eval_steps is None:
             return is_late
-        return self.progress.step % self.settings.eval_steps == 0
+        return self.progress.step % self.eval_steps == 0
 
     def estimate(self) -> Estimate:
         """Measure the speed of training, or take that of the earlier parts of the run.
@@ -149,8 +152,13 @@ class Trainer:
 
     def _batches(self) -> Iterator[StreamBatch]:
         """Yield the batches from the present position on."""
-        start = (self.progress.epoch, self.progress.index)
-        return batches(self.step.corpus, self.settings, self._group.size, start)
+        return batches(
+            self.step.corpus,
+            self.settings,
+            self._group.size,
+            epoch=self.progress.epoch,
+            index=self.progress.index,
+        )
 
     def _train_one_batch(self, batch: StreamBatch) -> None:
         progress = self.progress

@@ -60,7 +60,12 @@ def check_long_enough(corpus: Corpus, settings: TrainSettings, n_processes: int 
 
 
 def batches(
-    corpus: Corpus, settings: TrainSettings, n_processes: int = 1, start: tuple[int, int] = (0, 0)
+    corpus: Corpus,
+    settings: TrainSettings,
+    n_processes: int = 1,
+    *,
+    epoch: int = 0,
+    index: int = 0,
 ) -> Iterator[StreamBatch]:
     """Yield batches endlessly; each continues the streams where the previous batch ended.
 
@@ -69,7 +74,7 @@ def batches(
     by the next one. Tokens after the last whole window are not read in that epoch.
 
     Args:
-        start: epoch and index of the first batch.
+        epoch, index: of the first batch.
     Raises:
         TrainingError: the text is shorter than one batch.
 
@@ -81,7 +86,7 @@ def batches(
     bptt = settings.bptt
     length = corpus.n_predictions // n_streams  # of a stream
     n_batches = length // bptt
-    epoch, first_index = start
+    first_index = index  # the other epochs begin at 0
     while True:
         inputs = []  # of each direction, (stream, position)
         targets = []  # the same
@@ -91,13 +96,13 @@ def batches(
             flat_inputs, flat_targets = flatten(corpus, order, direction)
             inputs.append(flat_inputs[: n_streams * length].reshape(n_streams, length))
             targets.append(flat_targets[: n_streams * length].reshape(n_streams, length))
-        for index in range(first_index, n_batches):
-            window = slice(index * bptt, (index + 1) * bptt)
+        for number in range(first_index, n_batches):
+            window = slice(number * bptt, (number + 1) * bptt)
             yield StreamBatch(
                 inputs=np.stack([streams[:, window].T for streams in inputs], 1),
                 targets=np.stack([streams[:, window].T for streams in targets], 1),
                 epoch=epoch,
-                index=index,
+                index=number,
                 n_batches=n_batches,
             )
         epoch += 1

@@ -21,7 +21,7 @@ from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.finetune.card import describe_text, write_card
 from elmo_cli.lm.finetune.domain import DomainTexts, read_domain
 from elmo_cli.lm.finetune.fit_softmax import fit_softmax
-from elmo_cli.lm.finetune.job import finetune_settings, with_evaluations_in_time
+from elmo_cli.lm.finetune.job import eval_steps_in_time, finetune_settings
 from elmo_cli.lm.finetune.result import FinetuneResult
 from elmo_cli.lm.language_model import load_language_model
 from elmo_cli.lm.perplexity import perplexity
@@ -161,6 +161,8 @@ def test_the_card_has_the_facts(learned: Facts, domain: Path, tmp_path: Path) ->
         write_card(path, result_of(learned), "0", [f"{n}.txt" for n in range(n_files)])
         names = ", ".join(f"`{n}.txt`" for n in range(8))
         assert f"| on | {names}{end}\n" in path.read_text()
+    write_card(path, result_of(learned), "0", ["a|b\nc.txt"])
+    assert "| on | `a\\|b c.txt` |\n" in path.read_text()
 
 
 @pytest.mark.parametrize(
@@ -362,8 +364,7 @@ def test_resumed_run_plans_only_what_is_left(finished: Path, tune: Tune) -> None
 def test_a_time_limit_has_evaluations(max_seconds: float | None, interval: int) -> None:
     """Of a large text, the limit may end the run before a tenth of an epoch has passed."""
     settings = TrainSettings(batch_size=4, max_seconds=max_seconds, eval_steps=100)
-    chosen = with_evaluations_in_time(settings, tokens_per_s=32.0)  # a step has 80 tokens
-    assert chosen.eval_steps == interval
+    assert eval_steps_in_time(settings, tokens_per_s=32.0) == interval  # a step has 80 tokens
 
 
 def test_each_epoch_is_evaluated() -> None:

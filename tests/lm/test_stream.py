@@ -29,9 +29,9 @@ def words(corpus: Corpus, numbers: np.ndarray) -> str:
     return " ".join(corpus.types[n] for n in numbers)
 
 
-def first_batches(corpus: Corpus, n: int, start: tuple[int, int] = (0, 0)) -> list[StreamBatch]:
+def first_batches(corpus: Corpus, n: int, **position: int) -> list[StreamBatch]:
     settings = TrainSettings(batch_size=3, bptt=4, seed=5)
-    return list(islice(batches(corpus, settings, start=start), n))
+    return list(islice(batches(corpus, settings, **position), n))
 
 
 def first_epoch(corpus: Corpus, direction: int) -> tuple[np.ndarray, np.ndarray]:
@@ -114,7 +114,7 @@ def test_a_stream_can_start_at_any_batch() -> None:
     corpus = Corpus.read(LONG)
     whole = first_batches(corpus, 60)
     for k in (1, 17, 40):
-        resumed = first_batches(corpus, 5, (whole[k].epoch, whole[k].index))
+        resumed = first_batches(corpus, 5, epoch=whole[k].epoch, index=whole[k].index)
         for batch, expected in zip(resumed, whole[k : k + 5], strict=True):
             assert np.array_equal(batch.inputs, expected.inputs)
             assert np.array_equal(batch.targets, expected.targets)

@@ -163,7 +163,7 @@ def finetune_settings(
     """Return settings for a trained model: a lower learning rate, the best weights kept.
 
     Evaluations are counted in steps, so that a resumed run evaluates where an uninterrupted one
-    does. With `max_seconds` it may not: `with_evaluations_in_time` shortens a default interval by
+    does. With `max_seconds` it may not: `eval_steps_in_time` shortens a default interval by
     the speed, which each part of a run measures. The warmup is a twentieth of an epoch. The default
     learning rate of AdamW is proportional to the square root of the number of steps, up to 1,000
     steps.
@@ -196,16 +196,15 @@ def _default_rate(settings: TrainSettings, epoch_steps: int) -> float:
     return rate * factor
 
 
-def with_evaluations_in_time(settings: TrainSettings, tokens_per_s: float) -> TrainSettings:
-    """Evaluate at least four times within the time limit, if there is one.
+def eval_steps_in_time(settings: TrainSettings, tokens_per_s: float) -> int | None:
+    """Return an interval with at least four evaluations within the time limit, if there is one.
 
     Args:
         settings: those of `finetune_settings`.
         tokens_per_s: speed of training.
     """
     if settings.max_seconds is None or settings.eval_steps is None:
-        return settings
+        return settings.eval_steps
     tokens_per_step = settings.n_streams * settings.bptt
     n_steps = settings.max_seconds * tokens_per_s / tokens_per_step
-    interval = max(1, int(n_steps / _EVALUATIONS_IN_TIME))
-    return replace(settings, eval_steps=min(settings.eval_steps, interval))
+    return min(settings.eval_steps, max(1, int(n_steps / _EVALUATIONS_IN_TIME)))

@@ -32,9 +32,9 @@ from elmo_cli.lm.finetune.job import (
     FinetuneJob,
     Source,
     describe_plan,
+    eval_steps_in_time,
     finetune_settings,
     load_source,
-    with_evaluations_in_time,
 )
 from elmo_cli.lm.finetune.result import START_OVER, FinetuneRecord, FinetuneResult, figures_of
 from elmo_cli.lm.language_model import LanguageModel, load_language_model
@@ -269,9 +269,9 @@ class FinetuneRun:
             (path / STATE_FILE).unlink(missing_ok=True)
         estimate = trainer.estimate()
         self._reporter.estimate(estimate)
-        # Those of the job: in `self._settings` an interval is always set.
+        # That of the job: in `self._settings` an interval is always set.
         if self._job.settings.eval_steps is None:
-            trainer.settings = with_evaluations_in_time(self._settings, estimate.rate)
+            trainer.eval_steps = eval_steps_in_time(self._settings, estimate.rate)
         trainer.train()
         return trainer.progress
 
