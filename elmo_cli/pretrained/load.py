@@ -56,6 +56,12 @@ class ModelSource:
     options: StrPath | None = None
     weights: StrPath | None = None
 
+    @property
+    def given(self) -> tuple[StrPath, ...]:
+        """All that the user named."""
+        named = (self.name_or_path, self.options, self.weights)
+        return tuple(path for path in named if path is not None)
+
     def title(self, name: str) -> str:
         """What messages call the model: its name, but a pair of files by the path of its weights.
 
@@ -151,23 +157,22 @@ def find(source: ModelSource | StrPath | None) -> ModelFiles:
     """
     if not isinstance(source, ModelSource):
         source = ModelSource(source)
-    name = source.name_or_path
-    options = source.options
-    weights = source.weights
-    paths = [path for path in (name, options, weights) if path is not None]
-    for path in paths:
+    for path in source.given:
         if not isinstance(path, (str, os.PathLike)):
             kind = type(path).__name__  # type: ignore[unreachable]
             raise TypeError(f"a model is given by its name or path, not by a value of type {kind}")
-    if options is not None and weights is not None and name is None:
-        return find_files(Path(weights), Path(options))
-    if options is not None and weights is None and name is not None and not _is_name(name):
-        files = _at_path(name, Path(options))
-        if files.family.takes_options:
-            return files
-    if options is not None or weights is not None:
-        hint = "give a name or a path, or both `options` and `weights`"
-        raise UsageError("expected one model", hint, where=", ".join(map(str, paths)))
+    name = source.name_or_path
+    if source.weights is not None:
+        if source.options is None or name is not None:
+            raise _not_one_model(source)
+        return find_files(Path(source.weights), Path(source.options))
+    if source.options is not None:
+        if name is None or _is_name(name):
+            raise _not_one_model(source)
+        files = _at_path(name, Path(source.options))
+        if not files.family.takes_options:
+            raise _not_one_model(source)
+        return files
     if name is None:
         return _named(BUNDLED)
     return _named(name) if isinstance(name, str) else _at_path(name)
@@ -176,6 +181,11 @@ def find(source: ModelSource | StrPath | None) -> ModelFiles:
 def _is_name(name: StrPath) -> bool:
     """Whether this is the name of a model, and not a path."""
     return isinstance(name, str) and is_model_name(name)
+
+
+def _not_one_model(source: ModelSource) -> UsageError:
+    hint = "give a name or a path, or both `options` and `weights`"
+    return UsageError("expected one model", hint, where=", ".join(map(str, source.given)))
 
 
 def _named(name: str) -> ModelFiles:
