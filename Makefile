@@ -16,7 +16,7 @@ INSTALL = $(UV_INSTALL) -e $(PACKAGE) || $(PIP_INSTALL) -e $(PACKAGE)
 .PHONY: help install demo docs pictures test test-all test-browser test-interop test-ray coverage bench bench-plain bench-cluster bench-train bench-paired paper fuzz check format texts pretrain card dist clean
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+	@awk -F ':.*##' '/^[a-z-]+:.*##/ {printf "%-14s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(STAMP)  ## make .venv and install the package into it, editable, with the test tools
 

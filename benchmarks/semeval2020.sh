@@ -16,8 +16,10 @@ data=$folder/semeval2020_ulscd_eng
 mkdir -p "$folder"
 if [ ! -d "$data" ]; then
     curl --fail --location --output "$folder/data.zip" "$url"
-    unzip -q "$folder/data.zip" -d "$folder"
-    rm "$folder/data.zip"
+    rm -rf "$folder/unzipped"  # of a run that was stopped
+    unzip -q "$folder/data.zip" -d "$folder/unzipped"
+    mv "$folder/unzipped/${data##*/}" "$data"
+    rm -r "$folder/data.zip" "$folder/unzipped"
 fi
 
 for number in 1 2; do

@@ -13,21 +13,18 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from elmo_cli.arrays import AnyArray, Float64Array
 from elmo_cli.text.vocabulary import Vocabulary
 
 _WORD_BITS = 24  # of a key; the rest holds the number of the n-gram without its last word
 # Where the counts of counts give no discount, as `lmplz --discount_fallback`.
 _FALLBACK = (0.5, 1.0, 1.5)
 
-Ids = npt.NDArray[Any]
 
-
-def _not_yet() -> Ids:
+def _not_yet() -> AnyArray:
     return np.empty(0)
 
 
@@ -35,8 +32,8 @@ def _not_yet() -> Ids:
 class Text:
     """Sentences with their boundaries, one after the other."""
 
-    words: Ids  # (position,)
-    history: Ids  # number of words of the same sentence before each position, (position,)
+    words: AnyArray  # (position,)
+    history: AnyArray  # number of words of the same sentence before each position, (position,)
 
 
 @dataclass(kw_only=True)
@@ -50,12 +47,12 @@ class Order:
         left_over: the probability that the n-gram, as a history, leaves to the shorter history.
     """
 
-    keys: Ids
-    counts: Ids
-    starts_sentence: Ids
-    suffixes: Ids = field(default_factory=_not_yet)
-    probabilities: Ids = field(default_factory=_not_yet)
-    left_over: Ids = field(default_factory=_not_yet)
+    keys: AnyArray
+    counts: AnyArray
+    starts_sentence: AnyArray
+    suffixes: AnyArray = field(default_factory=_not_yet)
+    probabilities: AnyArray = field(default_factory=_not_yet)
+    left_over: AnyArray = field(default_factory=_not_yet)
 
 
 def estimate(text: Text, vocabulary: Vocabulary, n: int = 5) -> list[Order]:
@@ -71,7 +68,7 @@ def estimate(text: Text, vocabulary: Vocabulary, n: int = 5) -> list[Order]:
     return orders
 
 
-def probabilities(orders: list[Order], text: Text) -> npt.NDArray[np.float64]:
+def probabilities(orders: list[Order], text: Text) -> Float64Array:
     """The probability of each word after at most n - 1 words of its sentence, (position,); NaN for
     the first of a sentence."""
     values = orders[0].probabilities[text.words].astype(np.float64)
@@ -121,24 +118,24 @@ def _count(text: Text, vocabulary: Vocabulary, n: int) -> list[Order]:
     return orders
 
 
-def _key(histories: Ids, words: Ids) -> Ids:
+def _key(histories: AnyArray, words: AnyArray) -> AnyArray:
     return (histories.astype(np.int64) << _WORD_BITS) | words
 
 
-def _find(keys: Ids, histories: Ids, words: Ids) -> Ids:
+def _find(keys: AnyArray, histories: AnyArray, words: AnyArray) -> AnyArray:
     """The numbers of n-grams, -1 for those that the model does not have."""
     wanted = np.where(histories >= 0, _key(histories, words), -1)
     numbers = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return np.where(keys[numbers] == wanted, numbers, -1)
 
 
-def _discounts(counts: Ids) -> Ids:
+def _discounts(counts: AnyArray) -> AnyArray:
     """What is subtracted from each count."""
     discounts = np.array([0.0, *_discounts_of_1_to_3(counts)])
     return discounts[np.minimum(counts, 3)]
 
 
-def _discounts_of_1_to_3(counts: Ids) -> tuple[float, float, float]:
+def _discounts_of_1_to_3(counts: AnyArray) -> tuple[float, float, float]:
     """The discounts of counts of 1, 2, and 3 or more, from the numbers of n-grams with a count."""
     n_1, n_2, n_3, n_4 = (int((counts == count).sum()) for count in (1, 2, 3, 4))
     if min(n_1, n_2, n_3, n_4) == 0:

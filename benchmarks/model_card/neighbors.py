@@ -47,7 +47,10 @@ QUERIES = (
 def write_sample(source: Path, output: Path) -> Path:
     """The first paragraphs of a raw text, until they have `SAMPLE` words."""
     n_words = 0
-    with lzma.open(source, "rt", encoding="utf-8") as lines, output.open("w") as file:
+    with (
+        lzma.open(source, "rt", encoding="utf-8") as lines,
+        output.open("w", encoding="utf-8") as file,
+    ):
         for line in lines:
             if n_words >= SAMPLE:
                 break

@@ -28,6 +28,7 @@ import xml.etree.ElementTree as ElementTree
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import IO, Any
 
@@ -44,7 +45,22 @@ LAYERS = (1, 2)
 Lemma = tuple[str, str]  # the lemma in lower case, and its part of speech
 Inventory = dict[Lemma, list[str]]
 Vectors = npt.NDArray[np.float32]
-Senses = dict[Lemma, tuple[list[str], Vectors]]  # a sense for each row of vectors
+
+
+@dataclass(frozen=True)
+class LemmaSenses:
+    """The senses of a lemma that SemCor has.
+
+    Attributes:
+        names: of the sense of each vector.
+        vectors: of length 1, (vector, dim).
+    """
+
+    names: list[str]
+    vectors: Vectors
+
+
+Senses = dict[Lemma, LemmaSenses]
 
 
 @dataclass(frozen=True)
@@ -123,13 +139,11 @@ def opened(path: Path, mode: str = "rt") -> IO[Any]:
 def instance_vectors(path: Path, instances: Iterable[Instance]) -> Vectors:
     """The mean over the tokens of each instance, (instance, layer, dim)."""
     rows: list[Vectors] = []
-    sentence, layers = -1, np.empty(0)
     with open_embeddings(path) as embeddings:
-        for instance in instances:
-            if instance.sentence != sentence:
-                sentence = instance.sentence
-                layers = embeddings[sentence][list(LAYERS)].astype(np.float32)
-            rows.append(layers[:, instance.tokens].mean(1))
+        for sentence, members in groupby(instances, lambda instance: instance.sentence):
+            layers = embeddings[sentence][list(LAYERS)].astype(np.float32)  # (layer, token, dim)
+            for instance in members:
+                rows.append(layers[:, instance.tokens].mean(1))
     return np.stack(rows)
 
 
@@ -147,7 +161,10 @@ def by_lemma(rows: Iterable[tuple[Lemma, str, Vectors]]) -> Senses:
     for lemma, sense, vector in rows:
         names[lemma].append(sense)
         vectors[lemma].append(vector)
-    return {lemma: (names[lemma], unit(np.stack(vectors[lemma]))) for lemma in names}
+    senses = {}
+    for lemma, vectors_of_lemma in vectors.items():
+        senses[lemma] = LemmaSenses(names[lemma], unit(np.stack(vectors_of_lemma)))
+    return senses
 
 
 def sense_means(instances: Sequence[Instance], vectors: Vectors) -> Senses:
@@ -178,9 +195,9 @@ def nearest(
     for number, vector in enumerate(unit(vectors)):
         lemma = instances[number].lemma
         if lemma in senses:
-            names, rows = senses[lemma]
-            cosines = rows @ vector
-            answers[number] = names[int(cosines.argmax())]
+            known = senses[lemma]
+            cosines = known.vectors @ vector
+            answers[number] = known.names[int(cosines.argmax())]
     return answers
 
 

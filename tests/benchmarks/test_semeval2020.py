@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -21,6 +22,23 @@ def test_its_commands_have_their_options() -> None:
     for name, words in lines:
         options = {option for parameter in commands()[name,].params for option in parameter.opts}
         assert {word for word in words.split() if re.match("--?[a-z]", word)} <= options
+
+
+def test_data_that_were_not_unpacked_to_the_end_are_not_used(tmp_path: Path) -> None:
+    """Otherwise the next call would find the folder, and measure on half of a text."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    bodies = {
+        "curl": 'touch "$4"',
+        "unzip": 'mkdir -p "$4/semeval2020_ulscd_eng" && exit 1',
+    }
+    for name, body in bodies.items():
+        (programs / name).write_text(f"#!/bin/sh\n{body}\n")
+        (programs / name).chmod(0o755)
+    environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
+    folder = tmp_path / "data"
+    assert subprocess.run(["bash", SCRIPT, folder], env=environment).returncode == 1
+    assert not (folder / "semeval2020_ulscd_eng").exists()
 
 
 def test_its_correlation_is_that_of_spearman(tmp_path: Path) -> None:
