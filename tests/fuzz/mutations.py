@@ -1,4 +1,4 @@
-"""Damage done to the bytes of a sound file."""
+"""Damage done to the bytes of a valid file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small sound files of every kind that elmo reads, as bytes: where the fuzzing begins."""
+"""Small valid files of every kind that elmo reads, as bytes: where the fuzzing begins."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ def _numbers(file: h5py.File) -> None:
 
 def _documents(file: h5py.File) -> None:
     for sentence in lines()[:5]:
-        document, place = divmod(sentence.key, 2)
-        file[f"nw:wsj:{document}/{place}"] = np.moveaxis(array(sentence), 0, -1)
+        document, number = divmod(sentence.key, 2)
+        file[f"nw:wsj:{document}/{number}"] = np.moveaxis(array(sentence), 0, -1)
 
 
 def _packed(file: h5py.File) -> None:

@@ -1,4 +1,4 @@
-"""Everything that reads a stranger's file, each as a function of a file's bytes."""
+"""Everything that reads an untrusted file, each as a function of a file's bytes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Target:
 
     Attributes:
         name: what the fuzzer calls it.
-        seeds: sound files, made when they are needed.
+        seeds: valid files, made when they are needed.
         read: reads the file `content`, in a folder that is empty but for `Folder`'s own.
         in_child: whether elmo itself reads such a file in a child process, which may crash.
         signed: damages a file such that its checksums are right.
@@ -56,7 +56,7 @@ class Target:
     in_child: bool = False
     signed: Callable[[bytes, Random], bytes] = mutated
 
-    def faces(self, folder: Path, content: bytes) -> str:
+    def outcome(self, folder: Path, content: bytes) -> str:
         """Read a file in a child process, with the memory that elmo says is enough.
 
         Returns:
@@ -78,8 +78,8 @@ class Target:
         assert self.in_child or not isinstance(error, _CrashError), error.message
         return "crashed" if isinstance(error, _CrashError) else "refused"
 
-    def faces_each(self, folder: Path, contents: Sequence[bytes]) -> list[str]:
-        """Read several files, each in a folder of its own, as `faces` does.
+    def outcomes(self, folder: Path, contents: Sequence[bytes]) -> list[str]:
+        """Read several files, each in a folder of its own, as `outcome` does.
 
         One child reads all, with the time and memory that elmo says is enough for the smallest. If
         it does not come to the end, the file that stopped it is unknown: a child reads each.
@@ -87,16 +87,16 @@ class Target:
         path = folder / "size"
         path.write_bytes(min(contents, key=len))
         try:
-            outcomes = run_isolated(partial(self._outcomes, folder, contents), [path], _CrashError)
+            outcomes = run_isolated(partial(self._read_each, folder, contents), [path], _CrashError)
         except Exception:  # whatever it is, it is raised again by the file that it comes from
             outcomes = []
             for number, content in enumerate(contents):
                 alone = folder / f"alone-{number}"
                 alone.mkdir()
-                outcomes.append(self.faces(alone, content))
+                outcomes.append(self.outcome(alone, content))
         return outcomes
 
-    def _outcomes(self, folder: Path, contents: Sequence[bytes]) -> list[str]:
+    def _read_each(self, folder: Path, contents: Sequence[bytes]) -> list[str]:
         """Whether each file is read or refused."""
         outcomes = []
         for number, content in enumerate(contents):
