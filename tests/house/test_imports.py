@@ -20,6 +20,9 @@ ALLOWED = {
     package: set(re.findall(r"`(\w+)`", names))
     for package, names in re.findall(r"^\| `(\w+)/` \|.*\|(.*)\|$", PAGE, re.MULTILINE)
 }
+_LIST = PAGE.split("modules at the top:")[1].split("Nothing inside")[0]
+MODULES_AT_THE_TOP = set(re.findall(r"`(\w+)\.py`", _LIST))
+OWN_MODULES = {"cli": {"installation"}}  # for one command each
 DISPLAY = {"click", "rich"}
 CONSUMERS = {"gensim", "pandas", "polars", "pyarrow", "spacy", "thinc"}
 FORBIDDEN = {package: DISPLAY | CONSUMERS | {"ray"} for package in ALLOWED}
@@ -58,17 +61,26 @@ def imported(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("package", ALLOWED)
 def test_packages_import_only_what_is_drawn(package):
+    allowed = {package} | ALLOWED[package] | MODULES_AT_THE_TOP | OWN_MODULES.get(package, set())
     for path in (PACKAGE / package).rglob("*.py"):
-        our_packages = set()
+        ours = set()
         libraries = set()
         for name in imported(path):
             first, *rest = name.split(".")
             if first != "elmo_cli":
                 libraries.add(first)
-            elif rest and rest[0] in ALLOWED:
-                our_packages.add(rest[0])
-        assert our_packages <= ALLOWED[package] | {package}, path
+            elif rest:
+                ours.add(rest[0])
+        assert ours <= allowed, path
         assert not libraries & FORBIDDEN[package], path
+
+
+def test_the_modules_at_the_top_import_no_package():
+    """Else a package could import another one by way of them."""
+    for module in MODULES_AT_THE_TOP:
+        names = [name.split(".") for name in imported(PACKAGE / f"{module}.py")]
+        ours = {rest[0] for first, *rest in names if first == "elmo_cli" and rest}
+        assert ours <= MODULES_AT_THE_TOP, module
 
 
 def test_the_package_itself_is_imported_by_nobody():
