@@ -12,11 +12,13 @@ from datetime import timedelta
 
 import torch
 from torch import Tensor, distributed
+from torch.distributed.rendezvous import rendezvous
 
 from elmo_cli.engine.runtime import is_out_of_memory, select_device
 from elmo_cli.errors import ElmoError, TrainingError, UsageError
 from elmo_cli.model.bilm import State
 
+_JOIN_TIMEOUT = timedelta(minutes=10)  # between the starts of the processes
 _TIMEOUT = timedelta(hours=2)  # the others wait while the first process evaluates
 _LAUNCHER = "`torchrun --nproc-per-node N -m elmo_cli pretrain …`"
 
@@ -130,13 +132,18 @@ def process_group(device: str) -> Iterator[ProcessGroup]:
         torch.cuda.set_device(chosen)
     backend = "nccl" if chosen.type == "cuda" else "gloo"
     try:
-        distributed.init_process_group(backend, timeout=_TIMEOUT)
+        # `init_process_group` alone would wait for a process that never starts as long as for one
+        # that evaluates.
+        store, rank, size = next(rendezvous("env://", timeout=_JOIN_TIMEOUT))
+        distributed.init_process_group(
+            backend, store=store, rank=rank, world_size=size, timeout=_TIMEOUT
+        )
     except (RuntimeError, ValueError) as error:
         reason = str(error).splitlines()[0]
         problem = f"the {size} processes can't find each other ({reason})"
         raise TrainingError(problem, f"start them with {_LAUNCHER}") from None
     try:
-        yield ProcessGroup(distributed.get_rank(), size, chosen)
+        yield ProcessGroup(rank, size, chosen)
     finally:
         distributed.destroy_process_group()
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from datetime import timedelta
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
@@ -129,15 +130,18 @@ def run_two_processes(words: list[str]) -> list[EndedProcess]:
 
 def start_two_processes(words: list[str]) -> list[ForkedElmo]:
     """Start a command in two processes, with the environment that torchrun gives them."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
     processes = []
     for rank in ("0", "1"):
         own = {**group, "RANK": rank, "LOCAL_RANK": rank}
         processes.append(ForkedElmo(*words, environment=own))
     return processes
+
+
+def free_port() -> str:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return str(free.getsockname()[1])
 
 
 @pytest.mark.slow
@@ -182,6 +186,18 @@ def test_an_incomplete_torchrun_environment_is_refused(
         monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
         monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     with pytest.raises(error, match=message), process_group(device):
+        pass
+
+
+def test_a_process_that_never_starts_is_not_awaited_for_hours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An evaluation may take that long, but a process is started within minutes."""
+    monkeypatch.setattr("elmo_cli.lm.distributed._JOIN_TIMEOUT", timedelta(seconds=1))
+    group = {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
+    for name, value in group.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(TrainingError, match="can't find each other"), process_group("cpu"):
         pass
 
 
@@ -258,7 +274,7 @@ def test_each_process_has_a_gpu_of_its_own(
         names.append(name)
         return torch.device(name)
 
-    def join(name: str, timeout: object) -> None:
+    def join(name: str, **others: object) -> None:
         backends.append(name)
         raise ValueError("no others")
 
@@ -266,6 +282,8 @@ def test_each_process_has_a_gpu_of_its_own(
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("elmo_cli.lm.distributed.select_device", select)
     monkeypatch.setattr(torch.cuda, "set_device", devices.append)
+    joined = [(None, 3, 4)]  # store, rank and number of processes
+    monkeypatch.setattr("elmo_cli.lm.distributed.rendezvous", lambda *_, **__: iter(joined))
     monkeypatch.setattr(torch.distributed, "init_process_group", join)
     message = r"the 4 processes can't find each other \(no others\)"
     with pytest.raises(TrainingError, match=message), process_group(device):
