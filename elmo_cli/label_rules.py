@@ -42,7 +42,7 @@ class SpanSpelling(NamedTuple):
     @property
     def problem(self) -> str:
         """What is wrong with the labels, for messages."""
-        return f"labels such as `{self.example}` look like labels of spans {self.name}"
+        return f"labels such as {self.example!r} look like labels of spans {self.name}"
 
 
 def is_no_label(label: object, *, column: str | None = None) -> bool:

@@ -79,6 +79,10 @@ class LabelSettings:
         """The name of the label column; None in plain text."""
         return self.column or DEFAULT_LABEL_COLUMNS.get(self.format_of(path))
 
+    def conllu_column_of(self, path: str) -> str | None:
+        """The name of the label column of CoNLL-U; None in other formats."""
+        return self.column_of(path) if self.format_of(path) == "conllu" else None
+
 
 class LabelFile(NamedTuple):
     """A file of labels, and how it is read."""
@@ -107,7 +111,7 @@ class LabelledVectors:
     labels_file: str
     sentences: tuple[JoinedSentence, ...]  # those with labels, in the order of the label file
     n_missing: int = 0  # labeled sentences that the embeddings file does not contain
-    column: str | None = None  # of the labels; None for lines of labels
+    conllu_column: str | None = None  # of the labels; None for labels of another format
 
     @cached_property
     def labels(self) -> list[str]:
@@ -121,7 +125,7 @@ class LabelledVectors:
         is_labelled = []
         for sentence in self.sentences:
             for label in sentence.labels:
-                is_labelled.append(not is_no_label(label, column=self.column))
+                is_labelled.append(not is_no_label(label, column=self.conllu_column))
         return np.array(is_labelled, np.bool_)
 
     @cached_property
@@ -234,7 +238,7 @@ def join_labels(
         labels_file=labels_file,
         sentences=tuple(joined_sentences),
         n_missing=n_missing,
-        column=settings.column_of(labels_file),
+        conllu_column=settings.conllu_column_of(labels_file),
     )
 
 

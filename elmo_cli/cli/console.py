@@ -190,7 +190,7 @@ def print_truncated(report: InputReport) -> None:
         return
     n_cut = plural(report.truncated_tokens, "token")
     warn(
-        f"cut {n_cut} to the length that the model reads; the first is `{first.token}` "
+        f"cut {n_cut} to the length that the model reads; the first is {first.token!r} "
         f"({first.source}, line {first.line})"
     )
 

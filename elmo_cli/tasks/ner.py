@@ -346,6 +346,6 @@ def _require_span_labels(examples: Sequence[Example]) -> None:
     for example in examples:
         for label in example.target:
             if label is not None and not is_span_label(label):
-                problem = f"label `{label}` is neither O nor a label such as B-PER"
+                problem = f"label {label!r} is neither O nor a label such as B-PER"
                 hint = "label all spans in BIO, BIOES or BIOUL"
                 raise InputError(problem, hint, where=example.where)

@@ -296,7 +296,7 @@ def load_task(
         SettingError: a setting is unknown or invalid.
     """
     if name not in TASKS:
-        raise UsageError("no such task", suggest_task(name), where=f"`{name}`")
+        raise UsageError("no such task", suggest_task(name), where=repr(name))
     try:
         module = import_module(f"{__package__}.{name}")
     except ImportError as error:

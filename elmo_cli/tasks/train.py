@@ -180,7 +180,7 @@ def _report_data(
     variants = find_variants(task.known_labels())
     if variants is not None:
         first, second = variants
-        problem = f"the labels `{first}` and `{second}` differ only in case or white space"
+        problem = f"the labels {first!r} and {second!r} differ only in case or white space"
         reporter.message(f"warning: {train.path}: {problem}; they are learned apart")
     for warning in task.warnings(train):
         reporter.message(f"warning: {warning}")

@@ -159,7 +159,7 @@ def _read_npz(path: str) -> _FoundVectors:
     arrays = read_npz(path)
     for name in ("words", "vectors"):
         if name not in arrays:
-            raise ValueError(f"it has no array `{name}`")
+            raise ValueError(f"it has no array {name!r}")
     words = _decode(arrays["words"])
     vectors = arrays["vectors"]
     if vectors.ndim != 2 or len(vectors) != len(words):

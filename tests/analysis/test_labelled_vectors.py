@@ -162,6 +162,17 @@ def test_a_label_of_a_whole_sentence(tmp_path, layout):
 
 
 @pytest.mark.parametrize(
+    ("name", "labels"), [("a.conllu", ["_", "X"]), ("a.conll", ["X"])], ids=["conllu", "columns"]
+)
+def test_an_underline_is_a_label_in_some_columns_of_conllu(tmp_path, name, labels):
+    """In other columns with the same number, it means that there is no label."""
+    path = write(tmp_path / "a.hdf5", make_sentences(["a b"]))
+    columns = tmp_path / name
+    columns.write_text("1\ta\t_\t_\t_\t_\n2\tb\t_\t_\t_\tX\n")
+    assert join(path, columns, column="6", token_column=2).labels == labels
+
+
+@pytest.mark.parametrize(
     ("kind", "labels", "count"), [("lines", ["P", "Q"], "2 labels"), ("columns", ["P"], "1 label")]
 )
 def test_a_count_that_is_neither_of_tokens_nor_of_a_sentence(tmp_path, kind, labels, count):

@@ -167,7 +167,7 @@ def test_warnings_of_the_readers_and_cut_tokens_are_reported() -> None:
     assert warning.startswith("text, line 2: ")
     assert f"warning: {warning}\n" in done.err
     assert (
-        f"warning: cut 1 token to the length that the model reads; the first is `{'x' * 9}"
+        f"warning: cut 1 token to the length that the model reads; the first is '{'x' * 9}"
         in done.err
     )
 

@@ -139,7 +139,7 @@ def test_the_text_is_read_with_the_limits_of_the_model(scene: Any) -> None:
         for output in (("-o", "shards/", "--ray"), ("-o", "whole.hdf5", "--overwrite")):
             done = made("embed", "one.txt", "two.txt", "-m", model, "--json", *output)
             assert json.loads(done.out)["truncated_tokens"] == n_truncated
-            assert ("the first is `яяя" in done.err) == (n_truncated > 0)
+            assert ("the first is 'яяя" in done.err) == (n_truncated > 0)
 
 
 def test_warnings_of_the_model_are_in_the_result(scene: Any) -> None:

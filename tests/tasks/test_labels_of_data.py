@@ -212,24 +212,24 @@ def test_numbers_as_labels_of_tokens_are_warned_of() -> None:
         (
             "ner",
             lines_of({"tokens": ["Anna", "it"], "tags": ["B-PER", "B-per"]}),
-            "B-PER` and `B-per",
+            "'B-PER' and 'B-per'",
         ),
         (
             "classification",
             lines_of({"label": "Pos", "text": "a"}, {"label": "pos", "text": "b"}),
-            "Pos` and `pos",
+            "'Pos' and 'pos'",
         ),
         (
             "classification",
             lines_of({"label": " pos", "text": "a"}, {"label": "pos", "text": "b"}),
-            " pos` and `pos",
+            "' pos' and 'pos'",
         ),
     ],
 )
 def test_labels_that_differ_only_in_case_are_warned_of(name: str, text: str, pair: str) -> None:
     Path("a.jsonl").write_text(text)
     done = made("train", name, "--train", "a.jsonl", "--dev", "a.jsonl", *SMALL, "-o", "model")
-    assert f"warning: a.jsonl: the labels `{pair}` differ only in case or white space" in done.err
+    assert f"warning: a.jsonl: the labels {pair} differ only in case or white space" in done.err
 
 
 def test_spans_may_have_no_type() -> None:
@@ -248,7 +248,7 @@ def test_labels_of_spans_in_another_spelling_are_refused(labels: str) -> None:
     rows = zip(["Anna", "Berg", "slept"], labels.split(), strict=True)
     Path("a.conll").write_text("".join(f"{token}\t{label}\n" for token, label in rows))
     done = elmo("train", "ner", "--train", "a.conll", "--dev", "a.conll", *QUIET, "-o", "ner")
-    refused(done, 1, "a.conll: labels such as `", "write B-PER and I-PER")
+    refused(done, 1, "a.conll: labels such as '", "write B-PER and I-PER")
 
 
 def test_the_lowest_score_is_the_last_thing_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,7 @@ def test_a_row_of_column_names_is_refused_in_each_command() -> None:
             ("evaluate", "model", "--test", names),
             ("predict", "model", "--as-data", names, "-o", "predicted.jsonl"),
         ):
-            message = f"{names}, line 1: the row names the columns (`label`, `text`)"
+            message = f"{names}, line 1: the row names the columns ('label', 'text')"
             refused(elmo(*command), 1, message, "delete it: `sed '1d'")
     assert not Path("predicted.jsonl").exists()
 
@@ -103,7 +103,7 @@ def test_a_label_of_dev_that_is_none_of_a_span_is_refused_before_training() -> N
     train = "train.conll"
     Path("dev.conll").write_text("Anna B-PER\nBerg PER\n")
     done = elmo("train", "ner", "--train", train, "--dev", "dev.conll", *QUIET, "-o", "model")
-    refused(done, 1, "dev.conll, line 1: label `PER` is neither O nor", "label all spans in BIO")
+    refused(done, 1, "dev.conll, line 1: label 'PER' is neither O nor", "label all spans in BIO")
     assert not Path("model").exists()
 
 

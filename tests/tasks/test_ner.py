@@ -130,7 +130,7 @@ def test_a_document_start_is_no_sentence() -> None:
         ("a I\nb O\n", {"scheme": "BIO", "names": [""]}),
         ("a NN\nb VB\nc I\n", {"scheme": None, "names": ["I", "NN", "VB"]}),
         ("a O\n", "a.conll: fewer than two labels"),
-        ("a B-X\nb Person\n", "a.conll, line 1: label `Person` is neither O nor"),
+        ("a B-X\nb Person\n", "a.conll, line 1: label 'Person' is neither O nor"),
     ],
 )
 def test_labels_of_the_training_data(text: str, labels: dict | str) -> None:
@@ -150,7 +150,7 @@ def test_the_training_data_determine_the_scheme_of_scores() -> None:
     assert task.score(examples, [("B", "B", "E")]).values == pytest.approx({"accuracy": 200 / 3})
     task.labels = {"scheme": "BIO", "names": ["X"]}
     assert task.score(examples, [("O", "B", "I")]).main == "f1"
-    with pytest.raises(InputError, match=r"a\.conll, line 1: label `NNP` is neither O nor"):
+    with pytest.raises(InputError, match=r"a\.conll, line 1: label 'NNP' is neither O nor"):
         task.n_to_score(read("ner", "a.conll", "a NNP\nb O\n").examples)
 
 

@@ -181,10 +181,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("predict NER", 2, "missing argument 'TEXT…'", "NER TEXT…`; see"),
         ("evaluate NER --test nosuch.conll", 1, "nosuch.conll: no such file", "check the name"),
         ("predict NER nosuch.txt", 1, "nosuch.txt: no such file", "check the name"),
-        ("train pos", 2, "`pos`: no such task", "the task `ner` predicts any labels of tokens"),
-        ("train Question_Answering", 2, "`Question_Answering`: no such task", "the task `qa`"),
-        ("train corefs", 2, "`corefs`: no such task", "did you mean `coref`?"),
-        ("train nosuch", 2, "`nosuch`: no such task", "choose one of classification, coref"),
+        ("train pos", 2, "'pos': no such task", "the task `ner` predicts any labels of tokens"),
+        ("train Question_Answering", 2, "'Question_Answering': no such task", "the task `qa`"),
+        ("train corefs", 2, "'corefs': no such task", "did you mean `coref`?"),
+        ("train nosuch", 2, "'nosuch': no such task", "choose one of classification, coref"),
     ],
 )  # fmt: skip
 def test_what_is_refused(line: str, code: int, message: str, hint: str, model: Path) -> None:
