@@ -209,12 +209,15 @@ def join_labels(
     joined_sentences: list[JoinedSentence] = []
     found_keys: set[Key] = set()
     n_missing = 0
+    n_after_last = 0  # of those, after the last sentence of the embeddings file
     for sentence, labels in labelled_sentences:
         key = embeddings.key_of(sentence)
         if key not in embeddings:
             if labels:
                 n_missing += 1
+                n_after_last += 1
             continue
+        n_after_last = 0
         found_keys.add(key)
         one_is_enough = accepts_sentence_labels and not has_tokens
         joined = JoinedSentence(
@@ -232,6 +235,13 @@ def join_labels(
             f"has {len(embeddings)} sentences, {labels_file} contains {len(found_keys)} of them",
             _SAME_TEXT,
             where=embeddings.path,
+        )
+    lacks_sentences = "shard" in embeddings.attributes or embeddings.count("skipped_sentences") > 0
+    if n_after_last > 0 and not has_tokens and not lacks_sentences:
+        raise InputError(
+            f"{plural(n_after_last, 'line')} of labels more than {embeddings.path} has sentences",
+            "give one line of labels per sentence; a line that names the columns is none",
+            where=labels_file,
         )
     return LabelledVectors(
         vectors_file=view.path,

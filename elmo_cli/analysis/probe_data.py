@@ -97,7 +97,7 @@ def read_probe_data(
     data = join_splits(train, test, dev, labels=labels or LabelSettings(), layers=layers)
     for split in data.splits.values():
         if not split.labels:
-            raise _no_labels(split)
+            raise _no_labels_in_column(split, data.column) if data.column else _no_labels(split)
     _check_different_labels(data.splits["train"])
     return data
 
@@ -171,6 +171,14 @@ def _no_labels(split: LabelledVectors) -> InputError:
     return InputError(
         f"has no labels for {split.vectors_file}",
         "train, dev and test need at least one sentence each",
+        where=split.labels_file,
+    )
+
+
+def _no_labels_in_column(split: LabelledVectors, column: str) -> InputError:
+    return InputError(
+        f"no token has a label in column {column}",
+        "`column` names another one, such as upos",
         where=split.labels_file,
     )
 

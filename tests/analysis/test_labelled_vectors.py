@@ -20,6 +20,7 @@ from elmo_cli.store.reader import open_embeddings
 
 TEXT = ["a b", "c", "d e f", "a", "b c"]
 LABELS = [["X", "Y"], ["X"], ["Y", "Y", "X"], ["Y"], ["X", "X"]]
+SENTENCE_LABELS = [["P"], ["Q"], ["P"], ["Q"], ["P"]]
 ALL_LABELS = [label for line in LABELS for label in line]
 
 
@@ -127,7 +128,7 @@ def test_blank_lines(tmp_path, layout, are_kept):
 def test_missing_sentences_are_counted(tmp_path):
     """Skipped sentences, and those of the other shards."""
     sentences = make_sentences(TEXT, [3, 4, 7, 8, 10])
-    path = write(tmp_path / "a.hdf5", sentences, first_sentence=3)
+    path = write(tmp_path / "a.hdf5", sentences, first_sentence=3, header={"shard": "2/3"})
     lines = [["Z"], [], [], *LABELS[:2], [], ["Z"], *LABELS[2:4], [], LABELS[4], ["Z"]]
     joined = join(path, write_lines(tmp_path / "a.tags", lines))
     assert joined.labels == ALL_LABELS
@@ -146,6 +147,19 @@ def test_pooled_sentences_have_one_label_each(tmp_path):
     np.testing.assert_array_equal(joined.vectors(0)[:, 0], [1, 2, 3, 4, 5])
     with pytest.raises(InputError, match=r"line 2: 2 labels for sentence 1, .* 1 vector for it"):
         join(path, write_lines(tmp_path / "a.tags", [[], *LABELS]))
+
+
+@pytest.mark.parametrize(
+    ("lines", "n_more"),
+    [([["label"], *SENTENCE_LABELS], "1 line"), ([*SENTENCE_LABELS, ["P"], ["Q"]], "2 lines")],
+    ids=["header", "longer"],
+)
+def test_more_lines_of_labels_than_sentences_are_refused(tmp_path, lines, n_more):
+    """A line too many before others gives each sentence the label of the one before."""
+    path = write(tmp_path / "a.hdf5", make_sentences(TEXT))
+    message = rf"a\.tags: {n_more} of labels more than .*a\.hdf5 has sentences"
+    with pytest.raises(InputError, match=message):
+        join(path, write_lines(tmp_path / "a.tags", lines), accepts_sentence_labels=True)
 
 
 @pytest.mark.parametrize("layout", ["flat", "allennlp"])

@@ -160,7 +160,7 @@ def test_other_settings_are_refused(tmp_path, header, message):
     [
         ([["X"] * len(line) for line in LABELS], None, True, "fewer than two different labels"),
         ([["X"] * len(line) for line in LABELS[:4]] + [["Y", "Y"]], None, False, "fewer than two"),
-        (LABELS, "deprel", True, "a.conllu: has no labels for .*a.hdf5"),
+        (LABELS, "deprel", True, "a.conllu: no token has a label in column deprel"),
         ([["X"] * len(line) for line in LABELS], "feats", True, "two different labels, only '_'"),
         (LABELS, "form", True, "a.conllu, line 2: `column=2` is the column of the tokens"),
     ],
