@@ -73,7 +73,8 @@ def read_npz(path: StrPath) -> dict[str, AnyArray]:
     """Read all arrays of a .npz file by name, without objects and without running code in it.
 
     Raises:
-        ValueError: as of `check_zip`, or a member is no array of the size that its header states.
+        ValueError: as of `check_zip` and of `NpzReader`, or a member is no array of the size that
+            its header states.
         Exception: zipfile raises several types on files that are no zip files.
     """
     check_zip(path)
@@ -86,13 +87,17 @@ class NpzReader:
 
     Attributes:
         names: names of the arrays, in the order of the file.
+    Raises:
+        ValueError: two members are an array of the same name.
     """
 
     def __init__(self, path: StrPath) -> None:
         self._archive = zipfile.ZipFile(path)
-        self._members: dict[str, zipfile.ZipInfo] = {}
-        for member in self._archive.infolist():
-            self._members[member.filename.removesuffix(_ARRAY_SUFFIX)] = member
+        try:
+            self._members = _members_by_name(self._archive)
+        except ValueError:
+            self._archive.close()
+            raise
         self.names = tuple(self._members)
 
     def __enter__(self) -> Self:
@@ -110,6 +115,17 @@ class NpzReader:
         member = self._members[name]
         with self._archive.open(member) as file:
             return _read_array(file, member)
+
+
+def _members_by_name(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """The members of a .npz file by the names of the arrays; a ValueError if two have one name."""
+    members: dict[str, zipfile.ZipInfo] = {}
+    for member in archive.infolist():
+        name = member.filename.removesuffix(_ARRAY_SUFFIX)
+        if name in members:
+            raise ValueError(f"the array {name!r} occurs as {name} and as {name}{_ARRAY_SUFFIX}")
+        members[name] = member
+    return members
 
 
 def _read_array(file: Any, member: zipfile.ZipInfo) -> AnyArray:

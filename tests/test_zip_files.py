@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 import zipfile
 from pathlib import Path
@@ -53,6 +54,22 @@ def test_a_name_that_occurs_twice_is_refused(tmp_path: Path) -> None:
     path = zipped(tmp_path / "a.zip", ("a", b"1"), ("b", b"2"), ("a", b"3"))
     with pytest.raises(ValueError, match="occurs 2 times"):
         check_zip(path)
+
+
+@pytest.mark.parametrize("names", [("a", "a.npy"), ("a.npy", "a")])
+def test_an_array_that_occurs_with_and_without_suffix_is_refused(
+    names: tuple[str, str], tmp_path: Path
+) -> None:
+    """NumPy reads the member without the suffix, wherever it is in the file."""
+    members = []
+    for number, name in enumerate(names):
+        content = io.BytesIO()
+        np.save(content, np.array(number))
+        members.append((name, content.getvalue()))
+    path = zipped(tmp_path / "a.npz", *members)
+    with pytest.raises(ValueError, match=r"the array 'a' occurs as a and as a\.npy"):
+        read_npz(path)
+    assert read_npz(zipped(path, members[0])) == {"a": 0}
 
 
 def test_the_number_of_members_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
