@@ -216,12 +216,20 @@ def _snapshot(model: HubModel) -> _Snapshot:
 def _endpoint() -> str:
     """The address of the hub, which the programs of the hub take from the same variable."""
     address = os.environ.get("HF_ENDPOINT") or _HUB
-    parts = urlsplit(address)
-    if parts.scheme not in ("http", "https") or not parts.netloc:
+    if not _is_http(address):
         hint = f"unset it for {_HUB}, or set it to the address of a mirror"
         shown = url_without_secrets(address)
         raise UsageError(f"{shown} is not an http or https address", hint, where="$HF_ENDPOINT")
     return address.rstrip("/")
+
+
+def _is_http(address: str) -> bool:
+    """Whether an address has the form of an http or https address with a host."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:  # such as `http://[`, which begins an IPv6 address
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.netloc)
 
 
 def _headers(address: str, model: HubModel, *, is_required: bool) -> Message | None:

@@ -269,7 +269,9 @@ def test_offline(hub: HubServer, monkeypatch: pytest.MonkeyPatch) -> None:
     assert hub.server.seen == []
 
 
-@pytest.mark.parametrize("endpoint", ["huggingface.co", "ftp://mirror.org", "file:///etc"])
+@pytest.mark.parametrize(
+    "endpoint", ["huggingface.co", "ftp://mirror.org", "file:///etc", "http://["]
+)
 def test_the_endpoint_is_checked(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", endpoint)
     with pytest.raises(UsageError, match="is not an http or https address"):
