@@ -151,6 +151,8 @@ def _explain(error: BaseException) -> _Report:
         return _Report(130, "interrupted", _interrupted_hint())
     if isinstance(error, ImportError) and not (error.name or "").startswith(_PACKAGE):
         return _explain_import(error)
+    if isinstance(error, OSError) and _is_unloaded_library(error):
+        return _explain_import(error)
     if _is_out_of_memory(error):
         return _Report(1, "out of memory", _out_of_memory_hint())
     if isinstance(error, OSError) and error.strerror:
@@ -211,7 +213,20 @@ def _explain_usage(error: click.ClickException) -> _Report:
     return _Report(2, message[:1].lower() + message[1:], hint)
 
 
-def _explain_import(error: ImportError) -> _Report:
+def _is_unloaded_library(error: OSError) -> bool:
+    """Whether ctypes cannot load a shared library, as where a file of torch is missing.
+
+    Such an error has no number; only its traceback contains that it was raised by ctypes.
+    """
+    if error.errno is not None:
+        return False
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_globals.get("__name__") == "ctypes"
+
+
+def _explain_import(error: ImportError | OSError) -> _Report:
     """A library that elmo needs, such as torch, is missing or broken."""
     reason = str(error).strip().partition("\n")[0]
     hint = "`elmo info` lists the installed versions; install elmo in a new environment"

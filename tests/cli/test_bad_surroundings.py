@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -157,3 +158,23 @@ def test_a_library_that_cannot_be_imported(folder: Path) -> None:
     assert hint == (
         "hint: `elmo info` lists the installed versions; install elmo in a new environment"
     )
+
+
+def test_a_library_without_its_shared_libraries(folder: Path) -> None:
+    """torch loads them by ctypes, whose error is not an ImportError."""
+    spec = find_spec("torch")
+    assert spec is not None
+    assert spec.origin is not None
+    incomplete = folder / "torch"
+    incomplete.mkdir()
+    for path in Path(spec.origin).parent.iterdir():
+        if path.name != "lib":
+            (incomplete / path.name).symlink_to(path)
+    words = ["models", "random", "--like", "elmo-en", "-o", "new"]
+    incomplete_first = f"import sys; sys.path.insert(0, {str(folder)!r})"
+    run = f"{incomplete_first}; from elmo_cli.cli.main import main; main({words})"
+    done = subprocess.run([sys.executable, "-c", run], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    problem, hint = done.stderr.splitlines()
+    assert problem.startswith(f"error: a library cannot be imported ({incomplete}")
+    assert hint.startswith("hint: `elmo info` lists the installed versions")
