@@ -316,7 +316,9 @@ def export_model(**values: Any) -> None:
 
 
 def _print_converted(converted: ConvertedModel, output: str) -> None:
-    """Print what was assumed, what the new folder has, and who can read it."""
+    """Print warnings, what was assumed, what the new folder has, and who can read it."""
+    if converted.warning:
+        console.warn(converted.warning)
     if converted.assumed:
         assumed = [f"{name} {json.dumps(option)}" for name, option in converted.assumed.items()]
         console.note(f"not stated by the files of the model, so assumed: {', '.join(assumed)}")

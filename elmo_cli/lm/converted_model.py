@@ -55,6 +55,7 @@ class ConvertedModel:
         has_card: whether README.md was written.
         assumed: the options that the source does not state, by their paths in an options.json.
         is_read_by_others: whether bilm-tf and AllenNLP read such a model too.
+        warning: parts of the source may be of another model, see `check_parts`; "" if not.
     """
 
     family: str
@@ -66,6 +67,7 @@ class ConvertedModel:
     has_card: bool
     assumed: Mapping[str, Any]
     is_read_by_others: bool
+    warning: str
 
 
 def write_converted(
@@ -96,7 +98,7 @@ def write_converted(
     with files.open() as model:
         assumed = model.assumed
         dictionaries = model.dictionaries
-    check_parts(files, {"softmax": files.softmax, "vocabulary": files.vocabulary})
+    warning = check_parts(files, _parts_to_write(files, optimizer_state=optimizer_state))
     n_types = _n_types(files)
     if optimizer_state:
         _check_optimizer_state(files, n_types)
@@ -126,7 +128,20 @@ def write_converted(
         has_card=has_card,
         assumed=assumed,
         is_read_by_others=not bilm.options.is_unicode,
+        warning=warning,
     )
+
+
+def _parts_to_write(files: ModelFiles, *, optimizer_state: bool) -> dict[str, Path | None]:
+    """The files that are written again as parts of the new model, by their names in parts.json."""
+    parts = {
+        "softmax": files.softmax,
+        "vocabulary": files.vocabulary,
+        "state": files.warm_state,
+    }
+    if optimizer_state:
+        parts["optimizer"] = files.optimizer_state
+    return parts
 
 
 def _n_types(files: ModelFiles) -> int:
@@ -173,8 +188,7 @@ def _check_optimizer_state(files: ModelFiles, n_types: int) -> None:
 
 
 def _write_optimizer_state(files: ModelFiles, output: Path, n_types: int) -> None:
-    """Write the accumulators of Adagrad; a ModelError if parts.json records others."""
-    check_parts(files, {"optimizer": files.optimizer_state})
+    """Write the accumulators of Adagrad."""
     with files.open() as model:
         write_accumulators(
             dict(model.accumulators(n_types)),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from command_line import made
 
 from elmo_cli.errors import ModelError
 from elmo_cli.lm.language_model import load_language_model
@@ -88,6 +89,22 @@ def test_parts_without_an_entry_are_used_with_a_warning(recorded: str, model: Pa
     assert str(model / "softmax.hdf5") in loaded.warning
     assert str(model / "vocab.txt") in loaded.warning
     assert "state.hdf5" in loaded.bilm.warm_state_warning
+
+
+@pytest.mark.parametrize("command", ["convert", "export"])
+@pytest.mark.parametrize("part", ["softmax", "vocabulary", "state"])
+def test_a_copy_of_parts_without_an_entry_is_warned_of(
+    part: str, command: str, model: Path, tmp_path: Path
+) -> None:
+    """The parts.json of the copy states that all of them belong together."""
+    complete = made("models", command, model, "-o", tmp_path / "complete")
+    assert "warning" not in complete.err
+    digests = json.loads((model / PARTS_FILE).read_text())
+    del digests[part]
+    (model / PARTS_FILE).write_text(json.dumps(digests))
+    done = made("models", command, model, "-o", tmp_path / "copy")
+    warning = f"warning: {model / FILES[part]}: no {PARTS_FILE} states that this belongs to "
+    assert done.err.startswith(warning)
 
 
 def test_parts_named_by_the_caller_are_used_with_a_warning(model: Path, other: Path) -> None:
