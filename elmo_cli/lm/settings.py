@@ -11,6 +11,9 @@ from elmo_cli.text.input_settings import InputSettings
 
 LEARNING_RATES = {"adamw": 2.5e-3, "adagrad": 0.2}  # chosen in short runs; that of bilm-tf
 LIMITS = ("max_seconds", "max_steps", "max_epochs")
+# Bounds of these limits: estimates divide by them, or multiply them by tokens and speeds.
+_LEAST_LIMIT = 1e-9
+_MOST_LIMIT = 10**15
 _FULL_SOFTMAX = 8192  # number of types up to which the full softmax is the default
 _NEGATIVE_SAMPLES = 2048
 NOT_FIXED = (  # settings that a resumed run may change
@@ -24,6 +27,12 @@ NOT_FIXED = (  # settings that a resumed run may change
     "batch_size",  # the product of these two is fixed, see `checkpoint`
     "gradient_accumulation_steps",
 )
+
+
+def _limit() -> Any:
+    """Declare a dataclass field with a limit of training in seconds or epochs, None by default."""
+    allowed = f"a number from {_LEAST_LIMIT:g} to {_MOST_LIMIT:g}"
+    return bounded(None, allowed, lambda value: _LEAST_LIMIT <= value <= _MOST_LIMIT)
 
 
 @dataclass(frozen=True)
@@ -66,9 +75,11 @@ class TrainSettings:
     dropout: float = bounded(0.1, "a number from 0 to below 1", lambda value: 0 <= value < 1)
     max_grad_norm: float = positive(10.0)
     negative_samples: int | None = at_least(0)
-    max_seconds: float | None = positive()
-    max_steps: int | None = at_least(1)
-    max_epochs: float | None = positive()
+    max_seconds: float | None = _limit()
+    max_steps: int | None = bounded(
+        None, f"a number from 1 to {_MOST_LIMIT:g}", lambda value: 1 <= value <= _MOST_LIMIT
+    )
+    max_epochs: float | None = _limit()
     patience: int | None = at_least(1)
     keep_best: bool = False
     precision: str = one_of("float32", "bf16")

@@ -203,6 +203,22 @@ def test_estimate(
 
 
 @pytest.mark.parametrize(
+    ("limit", "least", "most"),
+    [("max_steps", 1, 10**15), ("max_epochs", 1e-9, 1e15), ("max_seconds", 1e-9, 1e15)],
+)
+def test_estimates_are_finite_at_the_bounds_of_limits(
+    limit: str, least: float, most: float
+) -> None:
+    for end in (least, most):
+        settings = replace(SETTINGS, **{"max_steps": None, limit: end})
+        progress = halfway(seconds=30.0, evaluation_seconds=4.0)
+        estimate = progress.estimate(settings, step=10**6, epoch=10**12, rate=1e9)
+        assert estimate.limit == limit
+        assert math.isfinite(estimate.seconds)
+        assert math.isfinite(progress.limits_used(settings, 30.0)[limit])
+
+
+@pytest.mark.parametrize(
     ("optimizer", "step", "fraction_done", "factor"),
     [
         ("adagrad", 0, 0.9, 1),

@@ -25,9 +25,11 @@ INF = math.inf
     [
         *((name, (0, -1, 2.5, True), 1) for name in ("batch_size", "bptt", "log_steps")),
         *((name, (0, -1), 1) for name in ("gradient_accumulation_steps", "eval_steps")),
-        *((name, (0, 1.0, "3"), 1) for name in ("max_steps", "patience")),
+        ("patience", (0, 1.0, "3"), 1),
+        ("max_steps", (0, 1.0, "3", 10**15 + 1), 10**15),
         *((name, (0, -1.0, NAN, INF), 0.5) for name in ("learning_rate", "max_grad_norm")),
-        *((name, (0, -1, NAN, INF), 1) for name in ("max_seconds", "max_epochs", "eval_seconds")),
+        ("eval_seconds", (0, -1, NAN, INF), 1),
+        *((name, (0, -1, 5e-324, 1e308, NAN, INF), 1) for name in ("max_seconds", "max_epochs")),
         *((name, (-1, 0.5), 0) for name in ("warmup_steps", "negative_samples")),
         ("dropout", (-0.1, 1, NAN), 0),
         ("seed", (-1, 2**63), 2**63 - 1),
