@@ -102,11 +102,11 @@ def change(**values: Any) -> None:
         targets = _targets(chosen, listed, first, second)
         changes = _measure(chosen, targets, first, second)
         notes = list(_notes(changes, listed, first, second))
-    if chosen.output is not None:
-        table = _table(chosen, changes)
-        console.write_lines(chosen.output, table, overwrite=chosen.overwrite)
     console.print_result(_facts(chosen, changes, notes), partial(_print, chosen, changes))
     console.note(*notes)
+    if chosen.output is not None:  # last: the disk may be full
+        table = _table(chosen, changes)
+        console.write_lines(chosen.output, table, overwrite=chosen.overwrite)
     if chosen.output not in (None, "-"):
         console.note(f"{chosen.output}: {plural(len(changes), 'word')}")
 

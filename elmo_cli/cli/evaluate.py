@@ -77,12 +77,12 @@ def evaluate(**values: Any) -> None:
         n_examples = sum(map(task.is_labelled, split.examples))
         _warn_of_unlabelled(chosen.test, split.unlabelled)
         predictions, scores = trained.evaluate(split, vectors, reporter)
-    if chosen.output is not None:
-        parts = task.format_file([(split, predictions)], output_format)
-        console.write_parts(chosen.output, parts, overwrite=chosen.overwrite)
     facts = {"test": chosen.test, "examples": n_examples, **scores.to_dict(), "fit": fit_facts(fit)}
     title = f"{chosen.test}, {plural(n_examples, 'example')}"
     console.print_result(facts, partial(task_options.print_scores, title, facts))
+    if chosen.output is not None:  # last: the disk may be full
+        parts = task.format_file([(split, predictions)], output_format)
+        console.write_parts(chosen.output, parts, overwrite=chosen.overwrite)
 
 
 def _check_output(chosen: EvaluateOptions, embeddings: str) -> None:

@@ -115,14 +115,14 @@ def geometry(**values: Any) -> None:
     )
     measure = partial(measure_geometry, chosen.files, settings)
     measured = run_isolated(measure, chosen.files, EmbeddingsFileError)
-    if chosen.word_table is not None:
-        console.write_lines(chosen.word_table, _word_lines(measured), overwrite=chosen.overwrite)
     warnings = list(_warnings(measured))
     notes = list(_notes(measured))
     console.warn(*warnings)
     facts = {**_facts(measured), "warnings": warnings, "notes": notes}
     console.print_result(facts, partial(_print, measured))
     console.note(*notes)
+    if chosen.word_table is not None:  # last: the disk may be full
+        console.write_lines(chosen.word_table, _word_lines(measured), overwrite=chosen.overwrite)
 
 
 def _check_word_table(chosen: GeometryOptions) -> None:

@@ -61,7 +61,7 @@ class StructuralJob:
 
 
 def run_structural_probe(job: StructuralJob) -> None:
-    """Train a structural probe on each layer, write predicted trees if asked, print the scores."""
+    """Train a structural probe on each layer, print the scores, write predicted trees if asked."""
     from elmo_cli.analysis.structural_layers import (
         chain_scores,
         n_structural_epochs,
@@ -92,9 +92,9 @@ def run_structural_probe(job: StructuralJob) -> None:
         "seed": job.seed,
         "warnings": list(data.warnings),
     }
-    if job.trees is not None:
-        _write_trees(job.trees, job, data, results)
     console.print_result(facts, partial(_print, facts))
+    if job.trees is not None:  # last: the disk may be full
+        _write_trees(job.trees, job, data, results)
 
 
 def _check_trees_file(output: str, job: StructuralJob) -> None:

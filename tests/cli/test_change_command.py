@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from command_line import Done, documented, elmo, made, refused
+from disks import disk_of
 
 from elmo_cli.analysis import usage_archive
 
@@ -111,6 +112,13 @@ class TestChangeTable:
         table = made("change", "c1.npz", "c2.npz", "-o", "-").out.decode()
         found = list(csv.DictReader(io.StringIO(table), delimiter="\t"))
         assert [row["target"] for row in found] == list(words)
+
+    def test_json_is_printed_if_the_table_cannot_be_written(self) -> None:
+        with disk_of(10):
+            done = elmo("change", "c1.npz", "c2.npz", "--json", "-o", "change.tsv")
+        assert done.code == 1
+        assert "error: change.tsv: no space left" in done.err
+        assert json.loads(done.out) == changed()
 
     def test_json_has_the_fields_of_its_page(self) -> None:
         facts = changed("--permutations", 19, "--seed", 3)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from command_line import documented, elmo, made, only_tiny, refused
+from disks import disk_of
 
 LINES = (
     "the bank of the river .",
@@ -93,6 +94,17 @@ def test_table_of_words_has_a_row_for_each_word_and_layer(stock, tmp_path):
         f"{stock / 'a.hdf5'}: is also one of the inputs",
         "choose another output path",
     )
+
+
+def test_measures_are_printed_if_the_table_of_words_cannot_be_written(stock, tmp_path):
+    """They may have taken minutes."""
+    words = ("geometry", stock / "a.hdf5", "--min-contexts", "3", "--json")
+    table = tmp_path / "words.tsv"
+    with disk_of(10):
+        done = elmo(*words, "--words", table)
+    assert done.code == 1
+    assert f"error: {table}: no space left" in done.err
+    assert done.out == made(*words).out
 
 
 def test_csv_reads_the_table_of_words_where_they_are_quotation_marks(tmp_path, tiny, monkeypatch):

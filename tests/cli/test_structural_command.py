@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from analysis.treebanks import Tree, random_trees
 from command_line import documented, elmo, made, only_tiny, refused
+from disks import disk_of
 
 from elmo_cli.analysis import structural_probe
 
@@ -157,3 +158,14 @@ def test_trees_of_the_best_layer_are_written_and_plotted(task: str, tmp_path: Pa
 )
 def test_files_of_trees_that_are_not_written(words: list[str], code: int, message: str) -> None:
     refused(elmo("probe", *FILES, *words), code, message, "")
+
+
+def test_scores_are_printed_if_the_trees_cannot_be_written(tmp_path: Path) -> None:
+    """They may have taken minutes."""
+    output = tmp_path / "trees.jsonl"
+    words = ("probe", "--structural", "depth", *FILES, "--json")
+    with disk_of(10):
+        done = elmo(*words, "--trees", output)
+    assert done.code == 1
+    assert f"error: {output}: no space left" in done.err
+    assert done.out == made(*words).out

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from command_line import elmo, made, refused
+from disks import disk_of
 from forked_command import ForkedElmo, run_and_exit
 
 from elmo_cli.tasks.chunks import read_chunks
@@ -163,6 +164,18 @@ def test_evaluate_writes_rows_that_it_does_not_score(put_model: PutModel) -> Non
     lines = objects(Path("out.jsonl").read_bytes())
     assert [line["key"] for line in lines] == [0, 1, 2, 3]
     assert lines[2]["label"] in ("yes", "no")
+
+
+def test_scores_are_printed_if_predictions_cannot_be_written(put_model: PutModel) -> None:
+    """They may have taken minutes."""
+    put_model("entailment")
+    Path("test.jsonl").write_text(PAIRS)
+    words = ("evaluate", "model", "--test", "test.jsonl", "--json")
+    with disk_of(10):
+        done = elmo(*words, "-o", "out.jsonl")
+    assert done.code == 1
+    assert "error: out.jsonl: no space left" in done.err
+    assert done.out == made(*words).out
 
 
 def test_blank_lines_between_labelled_lines_have_entries(put_model: PutModel) -> None:
