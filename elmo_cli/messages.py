@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-INTERRUPTED_HINT = "continue with `--resume` if the command has it; otherwise run the command again"
+INTERRUPTED_HINT = "run the command again; if it reports an unfinished output, add `--resume`"
 CORRUPT_HINT = "the file is corrupt or was not written by a known program: get it again"
 _URL_START = r"[A-Za-z][\w+.-]+://?"  # one slash where it was taken for a path
 _START_OF_URL = re.compile(rf"(?:--[\w-]+=)?{_URL_START}")  # also that of `--output=URL`

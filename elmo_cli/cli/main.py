@@ -17,8 +17,9 @@ from elmo_cli.cli import console
 from elmo_cli.cli.command_groups import COMMAND_NAMES, write_command_groups
 from elmo_cli.cli.console import with_options
 from elmo_cli.cli.corrected_line import line_with_missing
+from elmo_cli.cli.interruption import interrupted_hint
 from elmo_cli.errors import ElmoError, UsageError
-from elmo_cli.messages import INTERRUPTED_HINT, url_without_secrets
+from elmo_cli.messages import url_without_secrets
 from elmo_cli.version import __version__
 
 _PACKAGE = "elmo_cli"
@@ -148,7 +149,7 @@ def _explain(error: BaseException) -> _Report:
     if isinstance(error, click.ClickException):
         return _explain_usage(error)
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
-        return _Report(130, "interrupted", _interrupted_hint())
+        return _Report(130, "interrupted", interrupted_hint())
     if isinstance(error, ImportError) and not (error.name or "").startswith(_PACKAGE):
         return _explain_import(error)
     if isinstance(error, OSError) and _is_unloaded_library(error):
@@ -159,14 +160,6 @@ def _explain(error: BaseException) -> _Report:
         return _explain_system(error, error.strerror)
     hint = "internal error of elmo: please report it with the output of `elmo --debug …`"
     return _Report(1, f"{type(error).__name__}: {error}", hint)
-
-
-def _interrupted_hint() -> str:
-    if console.running.context is None:
-        return INTERRUPTED_HINT
-    if "resume" in console.option_names():
-        return "continue with `--resume`, or run the command again"
-    return "run the command again"
 
 
 def _out_of_memory_hint() -> str:

@@ -90,6 +90,11 @@ _UNFINISHED_HINT = "`resume=True` continues it, `overwrite=True` starts over"
 _FINISHED_HINT = "`resume=True` with a higher limit continues it, `overwrite=True` starts over"
 
 
+def contains_run(folder: Path, kind: str) -> bool:
+    """Whether a folder contains a run of a kind, which can be resumed."""
+    return os.path.exists(folder / _FILES_OF_KIND[kind].marker)  # also if the name is too long
+
+
 class RunFolder:
     """The output folder of a run, as a context manager that unlocks it at the end.
 
@@ -143,7 +148,7 @@ class RunFolder:
             raise OutputError(problem, f"wait for it, or {_OTHER_FOLDER}", where=self.path)
 
     def _is_run(self) -> bool:
-        return (self.path / self._files.marker).exists()
+        return contains_run(self.path, self.kind)
 
     def _refuse_foreign(self, *, has_lock: bool) -> None:
         """Raise an OutputError for a folder with other content than a run of this kind.

@@ -127,7 +127,7 @@ def test_interrupted(number: int, scene: CommandScene, stock: Path) -> None:
     said = run.communicate()[1]
     assert said == (
         "\nerror: interrupted\n"  # after the ^C that a terminal shows
-        "hint: continue with `--resume`, or run the command again\n"
+        "hint: the same command with `--resume` continues the run\n"
     )
     assert run.wait() == 130
     os.close(writer)

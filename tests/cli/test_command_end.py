@@ -86,7 +86,7 @@ def test_other_errors(
             "choose a smaller `--batch-size` or a smaller model",
         ),
         ("vocab a.txt -o b", MemoryError(), "choose a smaller model, or less text at a time"),
-        ("embed a.txt -o b.hdf5", KeyboardInterrupt(), "continue with `--resume`, or run the"),
+        ("embed a.txt -o b.hdf5", KeyboardInterrupt(), "the same command with `--resume`"),
         ("vocab a.txt -o b", KeyboardInterrupt(), "run the command again"),
     ],
 )

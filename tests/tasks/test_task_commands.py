@@ -249,3 +249,20 @@ def test_warnings_of_the_readers_are_printed_once(
     """The text is read in several chunks."""
     Path(words[0]).write_text(text)
     assert made("predict", model, *words).err.count(warning) == 1
+
+
+def test_the_hint_after_an_interrupt_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the folder contains a run the same command, afterwards only `--resume`."""
+    command = ["train", "ner", "--train", "train.conll", "--dev", "dev.conll", *SMALL, "-o", "ner"]
+
+    def stop(*args: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("elmo_cli.tasks.trained_task.TrainedTask.write_start", stop)
+        refused(elmo(*command), 130, "interrupted", "hint: run the command again")
+    with monkeypatch.context() as patch:
+        patch.setattr("elmo_cli.tasks.trainer.TaskTrainer.run", stop)
+        refused(elmo(*command), 130, "interrupted", "the same command with `--resume`")
+    refused(elmo(*command), 1, "ner: contains an unfinished train run", "--resume")
+    made(*command, "--resume")
