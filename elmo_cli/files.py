@@ -237,6 +237,8 @@ def _explain_os_error(error: OSError, folder: Path, *, resumable: bool) -> tuple
         return f"there is no folder {folder}", f"`mkdir -p {shlex.quote(str(folder))}`"
     if error.errno == errno.ENOTDIR:
         return f"{folder} is not a folder", _OTHER_PATH
+    if error.errno == errno.EEXIST:  # where a folder is to be created
+        return "is a file, not a folder", f"{_OTHER_PATH}, or move the file away"
     hint = "choose an output path in a folder that you can write to"
     if error.errno == errno.ENAMETOOLONG:
         hint = "choose a shorter name"

@@ -178,6 +178,7 @@ def test_a_standard_stream_that_is_also_the_other_file_is_refused(
         ((errno.EACCES, errno.ENAMETOOLONG), "cannot be written"),
         ((errno.ENOENT,), "there is no folder"),
         ((errno.ENOTDIR,), "is not a folder"),
+        ((errno.EEXIST,), "is a file, not a folder"),
     ],
 )
 def test_errors_of_the_system(codes: tuple[int, ...], message: str) -> None:

@@ -306,6 +306,16 @@ def test_a_folder_that_has_some_of_the_files() -> None:
     assert Path("v/b.hdf5").exists()
 
 
+def test_a_file_is_not_taken_for_a_folder() -> None:
+    Path("vectors").write_text("of the user")
+    Path("b.txt").write_text("one\n")
+    done = elmo("embed", "a.txt", "b.txt", "-o", "vectors/")
+    refused(done, 1, "vectors/: is a file, not a folder", "choose another output path, or move")
+    assert Path("vectors").read_text() == "of the user"
+    done = elmo("pretrain", "a.txt", "-o", "vectors", "--max-steps", "1")
+    refused(done, 1, "vectors: is a file, not a folder", "choose another output path, or move")
+
+
 # -- clusters -------------------------------------------------------------------------------------
 
 
