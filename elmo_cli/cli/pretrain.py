@@ -23,7 +23,7 @@ from elmo_cli.cli.click_options import (
 from elmo_cli.fit import fit_facts
 from elmo_cli.lm.pretrain_config import PretrainConfig
 from elmo_cli.lm.settings import TextSettings, TrainSettings
-from elmo_cli.training.run_folder import RECIPE_FILE
+from elmo_cli.model_folder import RECIPE_FILE
 
 if TYPE_CHECKING:
     from elmo_cli.lm.checkpoint import TrainingProgress

@@ -29,7 +29,6 @@ from elmo_cli.model_folder import (
 )
 from elmo_cli.pretrained.load import ModelSource, load_files, locate
 from elmo_cli.pretrained.model_files import (
-    CHECKPOINT_FILE,
     ModelFiles,
     check_parts,
     remove_parts,
@@ -129,7 +128,6 @@ def load_language_model(
     # Missing files are reported before the weights are read, which may take a while.
     softmax_path = _find_softmax(files) if softmax is None else Path(softmax)
     vocabulary_path = _find_vocabulary(files) if vocabulary is None else Path(vocabulary)
-    unfinished = _check_finished(files)
     foreign = check_parts(files, {"softmax": softmax_path, "vocabulary": vocabulary_path})
     bilm = load_files(files)
     types = Vocabulary.read(vocabulary_path)
@@ -138,7 +136,7 @@ def load_language_model(
         bilm=bilm,
         softmax=softmax_layer,
         vocabulary=types,
-        warning="; ".join(warning for warning in (*files.notes, unfinished, foreign) if warning),
+        warning="; ".join(warning for warning in (*files.notes, foreign) if warning),
     )
 
 
@@ -182,14 +180,6 @@ def _find_vocabulary(files: ModelFiles) -> Path:
         hint = f"copy the types that the softmax predicts, one per line, to {VOCABULARY_FILE}"
         raise ModelError(problem, hint, where=files.weights.parent)
     return files.vocabulary
-
-
-def _check_finished(files: ModelFiles) -> str:
-    """Warn of the weights of a run that has not ended: it writes the warm state last."""
-    folder = files.weights.parent
-    if files.warm_state is not None or not (folder / CHECKPOINT_FILE).exists():
-        return ""
-    return f"{folder}: the run is not finished; the weights are those that it has written so far"
 
 
 def softmax_of(files: ModelFiles) -> Path | None:

@@ -18,14 +18,14 @@ from elmo_cli.lm.step import TrainStep
 from elmo_cli.lm.stream import check_long_enough
 from elmo_cli.messages import shorten_list
 from elmo_cli.model.options import Options
-from elmo_cli.model_folder import STATE_FILE, VOCABULARY_FILE
+from elmo_cli.model_folder import RECIPE_FILE, STATE_FILE, VOCABULARY_FILE
 from elmo_cli.pretrained.load import locate
 from elmo_cli.pretrained.model_files import CHECKPOINT_FILE
 from elmo_cli.pretrained.warm_state import write_warm_state
 from elmo_cli.text.input import InputReport, check_inputs
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.training.reporter import SILENT, Reporter
-from elmo_cli.training.run_folder import RECIPE_FILE, TEXT_FILE, RunFolder
+from elmo_cli.training.run_folder import TEXT_FILE, RunFolder
 
 
 def pretrain(

@@ -17,10 +17,10 @@ from elmo_cli.errors import SettingError, UsageError
 from elmo_cli.fields import at_least, bounded, check_fields, one_of
 from elmo_cli.files import write_text
 from elmo_cli.lm.settings import LIMITS, NOT_FIXED, TextSettings, TrainSettings
+from elmo_cli.model_folder import RECIPE_FILE
 from elmo_cli.pretrained.hub import is_model_name
 from elmo_cli.regular_files import read_json
 from elmo_cli.text.input_settings import InputSettings
-from elmo_cli.training.run_folder import RECIPE_FILE
 
 CHAR_FILTERS = {
     512: ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256)),

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from elmo_cli.errors import InputError, UsageError
+from elmo_cli.model_folder import RECORD_FILE
 from elmo_cli.plot.figure import as_label, color_of, new_figure, plain
 from elmo_cli.plot.finite_number import finite_number
 from elmo_cli.regular_files import INVALID_JSON, check_regular, read_json
-from elmo_cli.training.run_folder import LOG_FILE, RECORD_FILE, SCORES_FILE
+from elmo_cli.training.run_folder import LOG_FILE, SCORES_FILE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,8 @@ from elmo_cli.messages import plural
 from elmo_cli.model.options import CHARACTERS_FILE, WORDS_FILE, Options
 from elmo_cli.model_folder import (
     OPTIMIZER_FILE,
+    RECIPE_FILE,
+    RECORD_FILE,
     SOFTMAX_FILE,
     STATE_FILE,
     VOCABULARY_FILE,
@@ -57,6 +60,14 @@ _PARTS = {  # the names in parts.json
 }
 _DICTIONARIES = ("characters", "words")  # parts that a model with them cannot do without
 _TENSORS = "tensors"  # an entry of parts.json that is not about a file
+_LAST_FILES = {  # the file that a finished run has written last, by the file that marks a run
+    RECIPE_FILE: STATE_FILE,
+    RECORD_FILE: CARD_FILE,
+}
+_RESUMING = {
+    RECIPE_FILE: "`elmo pretrain -o {folder} --resume`",
+    RECORD_FILE: "`elmo finetune … -o {folder} --resume`",
+}
 _PARTS_HINT = f"remove {PARTS_FILE}, or get the model again"
 
 
@@ -177,7 +188,9 @@ def find_files(path: Path, options: Path | None = None) -> ModelFiles:
         for family in FAMILIES:
             paths = family.find(path, options)
             if paths is not None:
-                return ModelFiles.of(family, paths)
+                files = ModelFiles.of(family, paths)
+                unfinished = _unfinished_notes(files.weights.parent)
+                return replace(files, notes=(*files.notes, *unfinished))
         names = sorted(file.name for file in path.iterdir()) if path.is_dir() else []
     head = b"" if path.is_dir() else head_of(path)
     known = "; ".join(f"{family.name} ({family.usual_files})" for family in FAMILIES)
@@ -186,6 +199,19 @@ def find_files(path: Path, options: Path | None = None) -> ModelFiles:
     if models_inside:
         hint = f"name one that it contains: {listed(models_inside)}"
     raise not_a_model(path, names, head, hint)
+
+
+def _unfinished_notes(folder: Path) -> list[str]:
+    """Note that the run which writes a model folder is unfinished, and what continues it."""
+    if not (folder / CHECKPOINT_FILE).exists():
+        return []
+    notes = []
+    for marker, last in _LAST_FILES.items():
+        if (folder / marker).exists() and not (folder / last).exists():
+            command = _RESUMING[marker].format(folder=shlex.quote(str(folder)))
+            weights = "the weights are those that it has written so far"
+            notes.append(f"{folder}: the run is not finished; {weights}; {command} continues it")
+    return notes
 
 
 def _models_inside(folder: Path) -> list[str]:

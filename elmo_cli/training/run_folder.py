@@ -23,6 +23,8 @@ from elmo_cli.file_locks import FileLock
 from elmo_cli.files import is_temporary, output_errors
 from elmo_cli.model_folder import (
     OPTIONS_FILE,
+    RECIPE_FILE,
+    RECORD_FILE,
     SOFTMAX_FILE,
     STATE_FILE,
     VOCABULARY_FILE,
@@ -33,10 +35,8 @@ from elmo_cli.pretrained.parts_file import PARTS_FILE
 
 LOG_FILE = "log.jsonl"
 LOCK_FILE = ".elmo-lock"
-RECIPE_FILE = "recipe.json"  # of `elmo pretrain`
-TEXT_FILE = "text.npz"
-RECORD_FILE = "finetune.json"  # of `elmo finetune`
-FITTED_FILE = "fitted_softmax.hdf5"
+TEXT_FILE = "text.npz"  # of `elmo pretrain`
+FITTED_FILE = "fitted_softmax.hdf5"  # of `elmo finetune`
 TASK_FILE = "task.json"  # of `elmo train`
 MODEL_FILE = "model.pt"
 WORDS_FILE = "word_vectors.npz"

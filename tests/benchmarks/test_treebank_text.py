@@ -11,7 +11,7 @@ import pytest
 from benchmarks.model_card import treebank_text
 from elmo_cli.lm.corpus import Corpus, read_corpus
 from elmo_cli.lm.pretrain_config import PretrainConfig
-from elmo_cli.training.run_folder import RECIPE_FILE
+from elmo_cli.model_folder import RECIPE_FILE
 
 RECIPE = Path(__file__).parents[2] / "weights/elmo-en" / RECIPE_FILE
 PARAGRAPHS = [

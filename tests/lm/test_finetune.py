@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from command_line import elmo
+from command_line import elmo, made
 from finetune_command import TOKENS, Facts, Tune, command, digests, is_same_model, losses
 from tiny_run import log
 
@@ -214,10 +214,14 @@ def test_a_worse_test_text_is_a_warning(
 def test_an_unfinished_run_says_so(finished: Path) -> None:
     """A folder that is being trained has weights, which are not the ones to report."""
     assert load_language_model(finished).warning == ""
-    (finished / "state.hdf5").unlink()
-    done = elmo("perplexity", finished / "README.md", "-m", finished)
-    assert done.code == 0
-    assert f"warning: {finished}: the run is not finished; " in done.err
+    (finished / "README.md").unlink()
+    note = f"{finished}: the run is not finished; the weights are those that it has written so far"
+    note += f"; `elmo finetune … -o {finished} --resume` continues it\n"
+    text = finished / "vocab.txt"
+    done = made("perplexity", text, "-m", finished)
+    assert f"warning: {note}" in done.err
+    done = made("embed", text, "-m", finished, "-o", finished.parent / "v.hdf5")
+    assert note in done.err
     (finished / "checkpoint.pt").unlink()
     assert load_language_model(finished).warning == ""
 

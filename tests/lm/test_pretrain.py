@@ -21,10 +21,10 @@ from elmo_cli.lm.checkpoint import read_checkpoint
 from elmo_cli.lm.language_model import load_language_model
 from elmo_cli.lm.pretrain import _options
 from elmo_cli.lm.pretrain_config import PretrainConfig
+from elmo_cli.model_folder import RECIPE_FILE
 from elmo_cli.pretrained.load import load
 from elmo_cli.pretrained.warm_state import warm_state
 from elmo_cli.text.vocabulary import Vocabulary
-from elmo_cli.training.run_folder import RECIPE_FILE
 
 LINES = [f"the cat number {i % 7} sees the dog {'again ' * (i % 3)}." for i in range(120)]
 FEW = ("--batch-size", 4, "--threads", 1, "--device", "cpu")
@@ -350,6 +350,7 @@ def test_a_prepared_run_starts_anywhere(documents: Path, tmp_path: Path) -> None
     assert json.loads(done.out)["steps"] == 0
     assert f"MB; `elmo pretrain -o {prepared} --resume` trains" in done.err
     assert f"warning: {model}: the run is not finished; " in done.err
+    assert f"; `elmo pretrain -o {model} --resume` continues it\n" in done.err
     names = ["checkpoint.pt", "options.json", "recipe.json", "text.npz", "vocab.txt"]
     assert sorted(path.name for path in prepared.iterdir()) == names
     shutil.rmtree(documents.parent)

@@ -13,7 +13,7 @@ import pytest
 from elmo_cli.errors import SettingError, UsageError
 from elmo_cli.lm.pretrain_config import PretrainConfig
 from elmo_cli.lm.settings import NOT_FIXED, TrainSettings
-from elmo_cli.training.run_folder import RECIPE_FILE
+from elmo_cli.model_folder import RECIPE_FILE
 
 BUNDLED = Path(__file__).parents[2] / "weights/elmo-en" / RECIPE_FILE
 NAN = math.nan

@@ -44,14 +44,14 @@ from elmo_cli.lm.step import TrainStep
 from elmo_cli.lm.stream import check_long_enough
 from elmo_cli.messages import plural, shorten_list
 from elmo_cli.model.bilm import NextTokenSoftmax
-from elmo_cli.model_folder import STATE_FILE, VOCABULARY_FILE
+from elmo_cli.model_folder import RECORD_FILE, STATE_FILE, VOCABULARY_FILE
 from elmo_cli.pretrained.catalogue import find_model
 from elmo_cli.pretrained.load import locate
 from elmo_cli.pretrained.model_files import CARD_FILE, ModelFiles, check_parts
 from elmo_cli.pretrained.warm_state import write_warm_state
 from elmo_cli.text.input import InputReport, check_inputs
 from elmo_cli.training.reporter import SILENT, Reporter
-from elmo_cli.training.run_folder import FITTED_FILE, RECORD_FILE, RunFolder
+from elmo_cli.training.run_folder import FITTED_FILE, RunFolder
 from elmo_cli.weightfile.read import read_softmax
 from elmo_cli.weightfile.write import write_softmax
 
