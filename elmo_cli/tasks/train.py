@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -37,6 +38,7 @@ from elmo_cli.text.input import require_files
 from elmo_cli.training.reporter import Reporter, SkippedRow
 from elmo_cli.training.run_folder import SCORES_FILE, RunFolder
 
+_FEWEST_STEPS = 4  # per epoch; with one, 30 epochs may end in a model that knows one label only
 _LIMITS = ("epochs", "patience")  # settings that a resumed run may raise
 
 
@@ -134,6 +136,7 @@ def train_task(
         n_parameters = sum(parameter.numel() for parameter in trained.model.parameters())
         reporter.message(f"{task.name}: {n_examples}; {n_parameters:,} parameters")
         _report_data(task, train, dev, fit, reporter)
+        _warn_of_few_steps(len(train.examples), settings.batch_size, reporter)
         best = trainer.run(reporter)
         return _finish(folder.path, trained, trainer.log, best, fit)
 
@@ -188,6 +191,17 @@ def _report_data(
     skipped = [*train.skipped, *dev.skipped]
     if skipped:
         reporter.skipped(skipped)
+
+
+def _warn_of_few_steps(n_examples: int, batch_size: int, reporter: Reporter) -> None:
+    """Warn if an epoch has so few steps that the model can hardly learn."""
+    n_steps = math.ceil(n_examples / batch_size)
+    sufficient_size = max(1, n_examples // _FEWEST_STEPS)
+    if n_steps < _FEWEST_STEPS and sufficient_size < batch_size:
+        reporter.message(
+            f"warning: only {plural(n_steps, 'step')} per epoch, with which a model may learn to "
+            f"give one label to everything; `batch_size={sufficient_size}` gives more"
+        )
 
 
 def _check_loadable(task: Task, labels: Any, path: str) -> None:

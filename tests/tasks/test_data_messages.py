@@ -158,3 +158,26 @@ def test_an_early_end_is_explained(patience: int, is_early: bool) -> None:
     assert (n_epochs < 30) == is_early
     shown = [line for line in done.err.splitlines() if "stopped" in line]
     assert shown == [message] * is_early
+
+
+@pytest.mark.parametrize(
+    ("n_examples", "batch_size", "warning"),
+    [
+        (20, 32, "only 1 step per epoch, with which a model may learn to give one label to"),
+        (20, 7, "only 3 steps per epoch, with which a model may learn to give one label to"),
+        (20, 5, ""),
+        (2, 1, ""),
+    ],
+)
+def test_few_steps_per_epoch_are_warned_of(n_examples: int, batch_size: int, warning: str) -> None:
+    """A model that has hardly been trained gives the same label to everything."""
+    Path("data.conll").write_text("\n".join(["It PRON\nrains VERB\n"] * n_examples))
+    data = ("--train", "data.conll", "--dev", "data.conll", "--batch-size", batch_size)
+    err = made("train", "ner", *data, *SMALL, "--elmo", "none", "-o", "model").err
+    lines = [line for line in err.splitlines() if "per epoch" in line]
+    if warning:
+        [line] = lines
+        assert line.startswith(f"warning: {warning}")
+        assert line.endswith("; `--batch-size 5` gives more")
+    else:
+        assert not lines
