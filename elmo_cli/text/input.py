@@ -26,6 +26,7 @@ from elmo_cli.text.lines import LineReader
 from elmo_cli.text.sentence import Sentence
 from elmo_cli.text.tokenizer import sentence_splitter
 from elmo_cli.text.white_space import warn_of_hidden_separator
+from elmo_cli.text.wrapped_lines import warn_of_wrapped_lines
 
 Name = str | os.PathLike[str]
 
@@ -257,6 +258,8 @@ def _read_plain(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
         lines = _refuse_columns(reader, lines)
     split = sentence_splitter(reader.settings)
     is_raw = reader.settings.tokenize
+    if is_raw:
+        lines = warn_of_wrapped_lines(reader, lines)
     starts_document = True
     for number, line in enumerate(lines, 1):
         if line is None:
