@@ -90,7 +90,7 @@ def test_spellings_of_spans(first: str, inner: str, outside: str, name: str) -> 
     assert spelling is not None
     assert spelling.name == name
     assert spelling.example == labels[0]
-    assert "`" + spelling.example in spelling.problem
+    assert repr(spelling.example) in spelling.problem
 
 
 @pytest.mark.parametrize("spelling", ["{}_PER", "PER_{}"])

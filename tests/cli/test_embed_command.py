@@ -170,7 +170,7 @@ def test_truncated_tokens_are_counted() -> None:
     Path("long.txt").write_text(f"{token} b\n")
     done = made("embed", "long.txt", "-o", "out.hdf5")
     cut = "cut 1 token to the length that the model reads; the first is "
-    assert f"{cut}`{token}` (long.txt, line 1)" in done.err
+    assert f"{cut}'{token}' (long.txt, line 1)" in done.err
 
 
 def test_quiet() -> None:

@@ -150,6 +150,7 @@ EXCEPTIONS = {
     ("tasks/embeddings_folder.py", "state"): OnlyBy(set(), "names what a file states"),
     ("tasks/ner.py", "label_column"): OnlyBy(set(), "a setting, which `--set` changes"),
     ("tasks/ner.py", "token_column"): OnlyBy(set(), "a setting, which `--set` changes"),
+    ("tasks/train.py", "batch_size"): OnlyBy({"train"}, "of a run that trains"),
     ("tasks/train.py", "on_error"): OnlyBy({"train"}, "of a run that trains"),
     ("tasks/trained_task.py", "learning_rate"): OnlyBy({"train"}, "of a run that trains"),
     ("text/input_settings.py", "rows"): OnlyBy(EMBED, "the option was given"),
