@@ -8,6 +8,8 @@ import pytest
 from command_line import elmo
 from situations import CommandScene
 
+import elmo_cli.embed.job  # noqa: F401  (before a test replaces a function that it imports)
+
 AGAIN = "hint: run the command again"
 RESUME = "hint: the same command with `--resume` continues the run"
 STARTS_OVER = "hint: the same command starts over; `--resume` instead of `--overwrite` continues"
@@ -46,10 +48,11 @@ def test_hint(
         raise KeyboardInterrupt
 
     for function in (
-        "elmo_cli.text.input.check_inputs",
         "elmo_cli.lm.pretrain.pretrain",
         "elmo_cli.lm.finetune.run.finetune",
         "elmo_cli.tasks.train.train_task",
+        # Last, because a module that is imported afterwards would keep it.
+        "elmo_cli.text.input.check_inputs",
     ):
         monkeypatch.setattr(function, stop)
     if is_begun:
