@@ -120,12 +120,41 @@ class TrainOptions(task_options.TaskModelOptions, options.ResumableOptions):
 
 
 class _TrainCommand(GroupedCommand):
-    """A command whose help lists the tasks."""
+    """A command whose help lists the tasks, and which knows their settings."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words = list(args)  # click empties its own list
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            option = error.option_name
+            setting = _setting_named(option, words)
+            if setting is None:
+                raise
+            problem = f"no such option '{option}'"
+            raise UsageError(problem, f"`--set {setting}=…` changes this setting") from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Tasks"):
             formatter.write_dl(list(TASKS.items()))
         super().format_options(ctx, formatter)
+
+
+def _setting_named(option: str, words: Sequence[str]) -> str | None:
+    """The setting that an unknown option is named after, of the task among the words of the line.
+
+    `--label-column` is named after `label_column`, and `--elmo-dropout` after `elmo.dropout`.
+    """
+    from elmo_cli.tasks.task import load_task
+
+    name = option.lstrip("-").replace("-", "_")
+    for task in TASKS:
+        if task not in words:
+            continue
+        for setting in as_flat(load_task(task).settings):
+            if setting.replace(".", "_") == name:
+                return setting
+    return None
 
 
 @click.command(cls=_TrainCommand, no_args_is_help=True)

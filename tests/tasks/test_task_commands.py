@@ -122,6 +122,26 @@ def test_each_option_changes_its_setting() -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "setting"),
+    [
+        (("ner", "--label-column", "upos"), "label_column"),
+        (("--label-column=upos", "ner"), "label_column"),
+        (("coref", "--elmo-dropout", "0"), "elmo.dropout"),
+    ],
+)
+def test_an_unknown_option_with_the_name_of_a_setting_leads_to_set(
+    words: tuple[str, ...], setting: str
+) -> None:
+    done = elmo("train", *words)
+    refused(done, 2, "no such option '--", f"`--set {setting}=…` changes this setting")
+
+
+@pytest.mark.parametrize("words", [("coref", "--label-column", "2"), ("--hidden", "200")])
+def test_a_setting_of_no_task_on_the_line_is_an_unknown_option(words: tuple[str, ...]) -> None:
+    refused(elmo("train", *words), 2, "no such option '--", "see `elmo train --help`")
+
+
+@pytest.mark.parametrize(
     ("score", "finding"),
     [(-3.0, "-3.00, which is below 0;"), (0.0, "0.00, the lowest possible, "), (0.01, "")],
 )
