@@ -19,6 +19,7 @@ from elmo_cli.cli.click_options import (
     together,
     value,
 )
+from elmo_cli.cli.table import print_table
 from elmo_cli.errors import EmbeddingsFileError, InputError
 from elmo_cli.fields import MOST_SEED
 from elmo_cli.messages import plural, quoted_line, shorten_list
@@ -244,7 +245,7 @@ def _print(chosen: ChangeOptions, changes: dict[str, Change]) -> None:
     """Print the table, unless it is written elsewhere."""
     if chosen.output is None:
         rows = [_row(chosen, target, found) for target, found in changes.items()]
-        console.table(_columns(chosen), rows)
+        print_table(_columns(chosen), rows)
 
 
 def _facts(

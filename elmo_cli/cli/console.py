@@ -22,8 +22,6 @@ from elmo_cli.files import StrPath, check_distinct, check_output_path, write_tex
 from elmo_cli.messages import duration, plural, without_secrets
 
 if TYPE_CHECKING:
-    from rich.console import JustifyMethod
-
     from elmo_cli.cli.progress_bar import ProgressBar
     from elmo_cli.text.input import InputReport
 
@@ -114,30 +112,6 @@ def _finite(fact: Any) -> Any:
 def print_row(cells: Iterable[object]) -> None:
     """Print tab-separated cells as a line on stdout."""
     _print("\t".join(map(printable, cells)))
-
-
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: str = "") -> None:
-    """Print rows on stdout: tab-separated in a pipe, aligned on a terminal.
-
-    The column named `right` is right-aligned.
-    """
-    if not is_terminal(sys.stdout):
-        for row in (columns, *rows):
-            print_row(row)
-        return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    aligned = Table(box=None, pad_edge=False)
-    for name in columns:
-        side: JustifyMethod = "right" if name == right else "left"
-        aligned.add_column(name, overflow="fold", justify=side)
-    for row in rows:
-        # Text objects: rich would interpret a token such as [b] as markup.
-        cells = [Text(printable(cell)) for cell in row]
-        aligned.add_row(*cells)
-    Console(highlight=False).print(aligned)
 
 
 def is_terminal(stream: TextIO | None) -> bool:

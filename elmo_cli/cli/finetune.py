@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console, lm_training, options
 from elmo_cli.cli.click_options import FILE, command, flag, setting, settings, together, value
+from elmo_cli.cli.table import print_table
 from elmo_cli.fit import fit_facts
 from elmo_cli.lm.settings import TrainSettings
 
@@ -170,7 +171,7 @@ def _print(result: FinetuneResult) -> None:
     from elmo_cli.lm.finetune.card import comparison_table, describe_text
 
     columns = ("", "forward", "backward", "average", "bits per byte")
-    console.table(columns, comparison_table(result))
+    print_table(columns, comparison_table(result))
     test_text = describe_text(result.heldout["test"])
     validation_text = describe_text(result.heldout["validation"])
     ratio = f"perplexity after / before: {result.ratio:.3f}, " if result.improved else ""

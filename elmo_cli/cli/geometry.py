@@ -12,6 +12,7 @@ import click
 
 from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import FILE, argument, command, refuse_url, together, value
+from elmo_cli.cli.table import print_table
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.fields import MOST_SEED
 from elmo_cli.messages import plural, quoted_line
@@ -310,9 +311,9 @@ def _print_measures(file: FileGeometry) -> None:
         adjusted = [_figure(measure.adjusted) for measure in measures]
         rows.append([str(layer.layer), norm, anisotropy, *raw])
         adjusted_rows.append([str(layer.layer), *adjusted])
-    console.table(["layer", "norm", "anisotropy", *_MEASURES.values()], rows)
+    print_table(["layer", "norm", "anisotropy", *_MEASURES.values()], rows)
     console.say("", "minus the same of random tokens")
-    console.table(["layer", *_MEASURES.values()], adjusted_rows)
+    print_table(["layer", *_MEASURES.values()], adjusted_rows)
 
 
 def _print_cka(matrix: CkaMatrix, *, with_numbers: bool) -> None:
@@ -328,4 +329,4 @@ def _print_cka(matrix: CkaMatrix, *, with_numbers: bool) -> None:
     rows: list[Sequence[str]] = []
     for name, values in zip(names, matrix.values, strict=True):
         rows.append([name, *map(_figure, values)])
-    console.table(["CKA", *names], rows)
+    print_table(["CKA", *names], rows)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import FILE, argument, command, value
+from elmo_cli.cli.table import COLUMN_GAP, print_table
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.messages import plural
 
@@ -21,7 +22,6 @@ _CONTEXT = 6  # tokens shown on either side
 # Widths in cells of a terminal.
 _MAX_FIRST_COLUMN = 24  # of a column before those of the context
 _MIN_COLUMN = 6  # of a column of the context, so that its name fits
-_COLUMN_GAP = 2  # between the columns of `console.table`
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def print_in_context(columns: Sequence[str], rows: Iterable[tuple[str, ...]]) ->
         from rich.console import Console
 
         rows = fit_rows(header, list(rows), Console().width)
-    console.table(header, rows, right="before")
+    print_table(header, rows, right="before")
 
 
 def fit_rows(
@@ -139,7 +139,7 @@ def fit_rows(
     n_first = len(header) - 3
     first_widths = [min(n, _MAX_FIRST_COLUMN) for n in longest[:n_first]]
     longest_before, longest_token, longest_after = longest[n_first:]
-    context_width = width - sum(first_widths) - _COLUMN_GAP * (len(header) - 1)
+    context_width = width - sum(first_widths) - COLUMN_GAP * (len(header) - 1)
     token_width = min(longest_token, max(_MIN_COLUMN, context_width // 3))
     sides_width = max(2 * _MIN_COLUMN, context_width - token_width)
     before_width = min(longest_before, max(sides_width // 2, sides_width - longest_after))

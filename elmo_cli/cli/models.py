@@ -24,6 +24,7 @@ from elmo_cli.cli.click_options import (
     value,
 )
 from elmo_cli.cli.options import quiet_option, set_as_json
+from elmo_cli.cli.table import print_table
 from elmo_cli.fields import MOST_SEED
 
 if TYPE_CHECKING:
@@ -343,7 +344,7 @@ def _print_models(models_facts: list[dict[str, Any]]) -> None:
         dim = str(facts["dim"] or "?")
         language = facts["language"] or "?"
         rows.append((facts["name"], _size(facts), dim, language, facts["where"]))
-    console.table(("name", "size", "dim", "language", "where"), rows)
+    print_table(("name", "size", "dim", "language", "where"), rows)
 
 
 def _print_model(facts: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ import click
 
 from elmo_cli.cli import console, options
 from elmo_cli.cli.click_options import FILE, command, flag, together, value
+from elmo_cli.cli.table import print_table
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.fields import MOST_SEED
 from elmo_cli.label_rules import unknown_labels, unknown_warning
@@ -284,7 +285,7 @@ def _print(data: ProbeData, facts: dict[str, Any]) -> None:
     cells = []
     for row in rows:
         cells.append([row["name"], *(_cell(row, column) for column in columns)])
-    console.table(["%", *(column.heading for column in columns)], cells)
+    print_table(["%", *(column.heading for column in columns)], cells)
 
 
 def _baseline_row(facts: dict[str, Any]) -> dict[str, Any]:

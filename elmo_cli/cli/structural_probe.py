@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console, options
+from elmo_cli.cli.table import print_table
 from elmo_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ def _print(facts: dict[str, Any]) -> None:
         is_number = layer["name"].isdecimal()
         title = f"layer {layer['name']}" if is_number else layer["name"]
         rows.append([title, *(_cell(layer, name) for name in names)])
-    console.table([facts["structural"], *(_HEADINGS[name] for name in names)], rows)
+    print_table([facts["structural"], *(_HEADINGS[name] for name in names)], rows)
 
 
 def _summary(facts: dict[str, Any]) -> Iterator[str]:

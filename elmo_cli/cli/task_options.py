@@ -23,6 +23,7 @@ from elmo_cli.cli.options import (
     threads_option_with,
     use_threads,
 )
+from elmo_cli.cli.table import print_table
 from elmo_cli.errors import UsageError
 from elmo_cli.files import check_distinct
 from elmo_cli.pretrained.catalogue import BUNDLED
@@ -141,7 +142,7 @@ def print_scores(title: str, facts: dict[str, Any]) -> None:
         rows = []
         for name, of_type in by_type.items():
             rows.append([name, *(_cell(score) for score in of_type.values())])
-        console.table(["type", *first_type], rows)
+        print_table(["type", *first_type], rows)
 
 
 def _cell(score: float) -> str:

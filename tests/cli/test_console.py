@@ -88,18 +88,6 @@ def test_data_on_standard_output_stays_as_it_is_but_on_a_terminal(
     assert made("tokenize", "e.txt").out.decode() == "a\\u202eb\n"
 
 
-def test_one_column_of_a_table_is_right_aligned(
-    terminal: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The words before that of a query end where it begins."""
-    rows = [("1", "the", "cat"), ("22", "of the old", "dog")]
-    console.table(("key", "before", "token"), rows, right="before")
-    _, first, second = capsys.readouterr().out.splitlines()
-    assert first.index("the") == second.index("old")
-    assert first.startswith("1 ")
-    assert second.startswith("22 ")
-
-
 def test_numbers_that_are_not_finite_are_null_in_json(
     monkeypatch: pytest.MonkeyPatch, capsys
 ) -> None:
