@@ -200,6 +200,8 @@ class GroupedCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         console.running.start(ctx, args)
+        if not args and not ctx.resilient_parsing:
+            _refuse_unread_text(ctx)
         rest = super().parse_args(ctx, args)
         if not ctx.resilient_parsing:  # true while the shell completes a line
             _check_input_files(ctx)
@@ -218,6 +220,13 @@ class GroupedCommand(click.Command):
         for group, records in groups.items():
             with formatter.section(group):
                 formatter.write_dl(records)
+
+
+def _refuse_unread_text(ctx: click.Context) -> None:
+    """Raise an error in place of the help if a text is piped to a command that reads texts."""
+    for parameter in ctx.command.params:
+        if isinstance(parameter.type, InputText) and console.has_piped_input():
+            raise click.MissingParameter(ctx=ctx, param=parameter)
 
 
 def _check_input_files(ctx: click.Context) -> None:

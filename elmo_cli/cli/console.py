@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import stat
 import sys
 import threading
 import time
@@ -117,6 +119,15 @@ def print_row(cells: Iterable[object]) -> None:
 def is_terminal(stream: TextIO | None) -> bool:
     """Return whether a stream is a terminal; None is one that was closed at startup."""
     return stream is not None and stream.isatty()
+
+
+def has_piped_input() -> bool:
+    """Return whether standard input is a pipe or a file."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (AttributeError, OSError, ValueError):  # closed, or not a file of the system
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
 
 @contextmanager

@@ -19,32 +19,13 @@ def line_with_sentence(context: click.Context, sentence: str) -> str:
     return f"echo {_quoted(shown)} | {context.command_path} {shell_line(words)}"
 
 
-def line_with_missing(context: click.Context, missing: click.Parameter) -> str:
-    """The line that was typed, with a parameter that it lacks.
-
-    A single word too many is taken as the value of a missing option: `elmo evaluate DIR FILE`
-    becomes `elmo evaluate DIR --test FILE`.
-    """
-    words = list(console.running.words)
-    value = missing.make_metavar(context)
-    if isinstance(missing, click.Argument):
-        return " ".join([context.command_path, *_shown(words), value])
-    _, surplus, _ = context.command.make_parser(context).parse_args(list(words))
-    if len(surplus) == 1 and words.count(surplus[0]) == 1:  # an option may have an equal value
-        words.remove(surplus[0])
-        [value] = _shown(surplus)
-    n_before_dashes = words.index("--") if "--" in words else len(words)
-    shown = _shown(words)
-    shown[n_before_dashes:n_before_dashes] = [min(missing.opts, key=len), value]
-    return " ".join([context.command_path, *shown])
-
-
 def shell_line(words: Sequence[str]) -> str:
     """Words as one types them in a shell, without the secrets of URLs."""
-    return " ".join(_shown(words))
+    return " ".join(shown_words(words))
 
 
-def _shown(words: Sequence[str]) -> list[str]:
+def shown_words(words: Sequence[str]) -> list[str]:
+    """Each word as one types it in a shell, without the secrets of URLs."""
     return [shlex.quote(url_without_secrets(word)) for word in words]
 
 

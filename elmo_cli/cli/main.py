@@ -15,8 +15,8 @@ from click.core import ParameterSource
 
 from elmo_cli.cli import console
 from elmo_cli.cli.command_groups import COMMAND_NAMES, write_command_groups
+from elmo_cli.cli.completed_line import line_with_missing
 from elmo_cli.cli.console import with_options
-from elmo_cli.cli.corrected_line import line_with_missing
 from elmo_cli.cli.interruption import interrupted_hint
 from elmo_cli.errors import ElmoError, UsageError
 from elmo_cli.messages import url_without_secrets

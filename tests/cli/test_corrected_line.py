@@ -1,4 +1,4 @@
-"""Hints with the line to type, if a sentence is in place of a path or a parameter is missing."""
+"""Hints with the line to type, if a sentence is in place of a path."""
 
 from __future__ import annotations
 
@@ -41,26 +41,6 @@ def test_a_long_sentence_is_shortened(folder: Path) -> None:
     done = elmo("tokenize", "a b " * 5000)
     shown = "a b " * 10
     refused(done, 1, f"{shown}…: can't be read", f'`echo "{shown}…" | elmo tokenize -`')
-
-
-@pytest.mark.parametrize(
-    ("line", "corrected"),
-    [
-        ("embed a.txt", "elmo embed a.txt -o PATH"),
-        ("embed 'a b.txt' -q", "elmo embed 'a b.txt' -q -o PATH"),
-        ("embed -q -- -a.txt", "elmo embed -q -o PATH -- -a.txt"),
-        ("vocab a.txt", "elmo vocab a.txt -o FILE"),
-        ("evaluate m -q a.conll", "elmo evaluate m -q --test a.conll"),
-        ("evaluate m a.conll -q", "elmo evaluate m -q --test a.conll"),
-        ("evaluate m -- -a.conll", "elmo evaluate m --test -a.conll --"),
-        ("evaluate -m x m x", "elmo evaluate -m x m x --test FILE"),
-        ("evaluate m a.conll b.conll", "elmo evaluate m a.conll b.conll --test FILE"),
-        ("tokenize -q", "elmo tokenize -q TEXT…"),
-    ],
-)
-def test_a_missing_option_or_argument_is_added(line: str, corrected: str, folder: Path) -> None:
-    done = elmo(*shlex.split(line))
-    refused(done, 2, "missing ", f"`{corrected}`; see `elmo ")
 
 
 def test_the_line_with_a_sentence_can_be_typed(folder: Path) -> None:
