@@ -87,6 +87,11 @@ _FOREIGN_MODELS = {
         "copy all of its files: `PREFIX.index` and `PREFIX.data-*` of a checkpoint, or the folder "
         "`variables` of a SavedModel",
     ),
+    r"task\.json": FileType(
+        "a task model",
+        "`elmo predict` and `elmo evaluate` take it; where vectors are computed, give the ELMo "
+        "model on which it was trained",
+    ),
     r".+\.params": FileType(
         "a GluonNLP model",
         "its weights are published in HDF5 as well: `elmo models list` shows them",

@@ -90,7 +90,8 @@ def change(**values: Any) -> None:
     \b
     Examples:
       elmo change c1.npz c2.npz
-      elmo change c1.npz c2.npz --words targets.txt --permutations 1000 -o change.tsv
+      elmo change c1.npz c2.npz --words targets.txt --permutations 1000 \\
+          -o change.tsv
       elmo change c1.npz c2.npz --measure apd --json
     """
     from elmo_cli.analysis.usage_archive import UsageArchive

@@ -83,7 +83,8 @@ def finetune(**values: Any) -> None:
     \b
     Examples:
       elmo finetune --domain data/ -o tuned/
-      elmo finetune --domain raw/ --tokenize -m original -o tuned/ --max-seconds 3600
+      elmo finetune --domain raw/ --tokenize -m original -o tuned/ \\
+          --max-seconds 3600
       elmo finetune --domain data/ -o tuned/ --max-seconds 7200 --resume
       elmo embed corpus.txt -o corpus.hdf5 -m tuned/
     """

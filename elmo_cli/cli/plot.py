@@ -138,7 +138,8 @@ def plot_senses(**values: Any) -> None:
     \b
     Examples:
       elmo plot senses corpus.hdf5 --word bank -o bank.html
-      elmo plot senses dev.hdf5 --word like --labels dev.conllu --label-column upos -o like.png
+      elmo plot senses dev.hdf5 --word like --labels dev.conllu \\
+          --label-column upos -o like.png
     """
     from elmo_cli.analysis.labelled_vectors import LabelFile
     from elmo_cli.isolate import run_isolated

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import sys
 from collections.abc import Iterator
@@ -9,8 +10,19 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from elmo_cli.cli import console, options, task_options
-from elmo_cli.cli.click_options import FILE, FOLDER, argument, command, flag, output_option
+from elmo_cli.cli.click_options import (
+    FILE,
+    FOLDER,
+    InputText,
+    argument,
+    command,
+    flag,
+    output_option,
+)
+from elmo_cli.cli.corrected_line import shell_line
 from elmo_cli.errors import UsageError
 from elmo_cli.text.input_report import InputReport
 from elmo_cli.training.reporter import SILENT
@@ -29,9 +41,21 @@ class PredictOptions(task_options.TrainedModelOptions, options.InputOptions):
     as_data: bool
 
 
+class _NewText(InputText):
+    """The path of a text; the folder of a task model in its place is one that belongs before it."""
+
+    def check(self, path: str, ctx: click.Context) -> None:
+        from elmo_cli.training.run_folder import TASK_FILE
+
+        if os.path.isfile(os.path.join(path, TASK_FILE)):
+            hint = f"it comes first: `elmo predict {shell_line([path])} TEXT`"
+            raise UsageError("a task model, not a text", hint, where=path)
+        super().check(path, ctx)
+
+
 @command
 @argument("folder", metavar="DIR", type=FOLDER)
-@options.texts_argument("texts", required=True, metavar="TEXT…")
+@options.texts_argument("texts", required=True, metavar="TEXT…", type=_NewText())
 @output_option(
     "FILE", "File to write the predictions to; - is standard output.", default="-", type=FILE
 )
@@ -51,7 +75,8 @@ def predict(**values: Any) -> None:
     \b
     Examples:
       elmo predict ner/ new.txt -o new.conll
-      xz -dc new.txt.xz | elmo predict ner/ - --tokenize --output-format jsonl > new.jsonl
+      xz -dc new.txt.xz | elmo predict ner/ - --tokenize -o new.jsonl \\
+          --output-format jsonl
     """
     from elmo_cli.tasks.chunks import read_chunks
 

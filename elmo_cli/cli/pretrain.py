@@ -151,7 +151,8 @@ def pretrain(**values: Any) -> None:
       elmo pretrain -o model/ --resume --max-seconds 7200
       elmo pretrain --recipe model/recipe.json -o again/
       elmo pretrain raw/*.txt.xz --tokenize -o model/ --max-seconds 3600 --prepare
-      torchrun --nproc-per-node 4 -m elmo_cli pretrain news.txt -o model/ --max-epochs 10
+      torchrun --nproc-per-node 4 -m elmo_cli pretrain news.txt -o model/ \\
+          --max-epochs 10
     """
     chosen = PretrainOptions(**values)
     mode = chosen.mode()

@@ -123,12 +123,14 @@ def probe(**values: Any) -> None:
     \b
     Examples:
       elmo embed train.conllu dev.conllu test.conllu -o vectors/
-      elmo probe --train vectors/train.hdf5 train.conllu --dev vectors/dev.hdf5 dev.conllu \\
-          --test vectors/test.hdf5 test.conllu
-      elmo probe --train a.hdf5 a.conllu --test b.hdf5 b.conllu --label-column upos --layer 1
+      elmo probe --train vectors/train.hdf5 train.conllu \\
+          --dev vectors/dev.hdf5 dev.conllu --test vectors/test.hdf5 test.conllu
+      elmo probe --train a.hdf5 a.conllu --test b.hdf5 b.conllu \\
+          --label-column upos --layer 1
       elmo probe --train a.hdf5 a.tags --test b.hdf5 b.tags --control --mdl
-      elmo probe --structural distance --train a.hdf5 a.conllu --test b.hdf5 b.conllu \\
-          --trees trees.jsonl                      # then elmo plot tree trees.jsonl -o tree.svg
+      elmo probe --structural distance --train a.hdf5 a.conllu \\
+          --test b.hdf5 b.conllu --trees trees.jsonl
+      elmo plot tree trees.jsonl -o tree.svg
 
     The vectors of one layer are kept in memory: tokens of all files x dimensions x 4 bytes. For
     200,000 tokens of 1,024 dimensions this is 0.8 GB, and a layer takes a few minutes; --control

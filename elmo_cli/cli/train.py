@@ -177,10 +177,11 @@ def train(**values: Any) -> None:
     \b
     Examples:
       elmo train ner --train train.conll --dev dev.conll -o ner/
-      elmo train ner --train train.conll --dev dev.conll --embeddings vectors/ -o ner/ \\
-          --word-vectors glove.6B.50d.txt --set hidden=200
+      elmo train ner --train train.conll --dev dev.conll -o ner/ \\
+          --embeddings vectors/ --word-vectors glove.6B.50d.txt --set hidden=200
       elmo train ner --train train.conll --dev dev.conll -o baseline/ --elmo none
-      elmo train ner --train train.conllu --dev dev.conllu -o upos/ --set label_column=upos
+      elmo train ner --train train.conllu --dev dev.conllu -o upos/ \\
+          --set label_column=upos
       elmo evaluate ner/ --test test.conll
       elmo predict ner/ new.txt -o new.conll
     """

@@ -89,7 +89,8 @@ def usages(**values: Any) -> None:
     Examples:
       elmo usages 1810.txt --words targets.txt -o c1.npz
       elmo usages 1960.conllu --words lemmas.txt --match lemma -o c2.npz
-      elmo usages corpus.txt.gz --words targets.txt --max-usages 1000 --layers average -o c.npz
+      elmo usages corpus.txt.gz --words targets.txt --max-usages 1000 \\
+          --layers average -o c.npz
       elmo change c1.npz c2.npz
     """
     from elmo_cli.text.input import InputReport

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from command_line import made
+import pytest
+from command_line import commands, made
 
 import elmo_cli.cli
 from elmo_cli.cli.command_groups import COMMAND_GROUPS, COMMAND_NAMES
@@ -35,3 +36,10 @@ class TestCommandGroups:
                 assert rest.split("  ")[0] == f"{summary.reads} -> {summary.writes}"
                 assert line.endswith(f" {summary.sentence}")
                 assert len(line) <= 80
+
+
+@pytest.mark.parametrize("words", list(commands()), ids=" ".join)
+def test_a_help_page_fits_80_columns(words: tuple[str, ...]) -> None:
+    """click wraps all but the examples."""
+    lines = made(*words, "--help").out.decode().splitlines()
+    assert [line for line in lines if len(line) > 80] == []

@@ -72,7 +72,7 @@ BLOCKS = _code_blocks()
 def command_lines(code: str) -> list[str]:
     """The lines of a shell block without comments and continuations."""
     lines = []
-    for line in code.replace("\\\n", " ").splitlines():
+    for line in re.sub(r"\s*\\\n\s*", " ", code).splitlines():
         command = re.sub(r"(^|\s)#.*", "", line).strip()
         if command:
             lines.append(command)
