@@ -19,7 +19,7 @@ import click
 from elmo_cli.cli.printable import printable as printable
 from elmo_cli.cli.printable import printable_rows
 from elmo_cli.cli.running_command import RunningCommand
-from elmo_cli.errors import OutputError, SkippedError
+from elmo_cli.errors import OutputError, SkippedError, UsageError
 from elmo_cli.files import StrPath, check_distinct, check_output_path, write_text
 from elmo_cli.messages import duration, plural, without_secrets
 
@@ -140,6 +140,8 @@ def binary_stdout() -> Iterator[BinaryIO]:
 
 def check_output(output: str, inputs: Iterable[StrPath], *, overwrite: bool) -> None:
     """Refuse, before any work, an output that is one of the inputs or cannot be written."""
+    if output == "-" and overwrite:
+        raise UsageError("has no effect for standard output", "leave it out", where="--overwrite")
     check_distinct(output, inputs)
     if output != "-":
         check_output_path(output, overwrite=overwrite)

@@ -64,6 +64,14 @@ OF_INPUT = (
     "--on-error skip",
     "--blank-lines skip",
 )
+TO_STDOUT = (
+    "vocab a.txt -o -",
+    "tokenize a.txt",
+    "score a.txt -o -",
+    "perplexity a.txt -o -",
+    "predict ner a.txt",
+    "change a.npz b.npz -o -",
+)
 WITHOUT_EFFECT = [
     *(("embed a.txt -o a.hdf5", words, "without --ray") for words in WITHOUT_RAY),
     *(("embed a.txt -o a/ --ray", words, "for --ray") for words in WITH_RAY),
@@ -73,6 +81,7 @@ WITHOUT_EFFECT = [
     *(("inspect elmo-en", words, "for a model") for words in OF_MODEL if "options" not in words),
     ("inspect elmo-en", "--text a.txt", "for a model"),
     ("vocab a.txt -o -", "--json", "for standard output"),
+    *((command, "--overwrite", "for standard output") for command in TO_STDOUT),
 ]
 
 
