@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from elmo_cli.errors import InputError
+from elmo_cli.messages import shortened
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,12 @@ class FitPoint:
             elif not example:
                 example = text
         return cls(rule, n_fitting, n_all, example)
+
+    @classmethod
+    def count_repeated(cls, rule: FitRule, labels: Iterable[str]) -> FitPoint:
+        """Count the different labels; those that occur more than once fit."""
+        n_by_label = Counter(labels)
+        return cls.count(rule, ((shortened(label), n > 1) for label, n in n_by_label.items()))
 
     @property
     def fraction(self) -> float:
@@ -195,10 +203,16 @@ EXAMPLES_TO_SCORE = FitRule(
     hint="give data with spans, arguments, clusters or different scores, as the task requires",
     is_required=True,
 )
-# Short sentences are repeated by chance, but in published data fewer than 5 % of all are.
-REPEATED_EXAMPLES = FitRule(
-    name="examples of dev that are also in train",
-    key="dev_in_train",
-    hint="scores on them say little about new text",
-    warn_above=0.1,
-)
+
+
+def repeated_in(split: str, things: str = "examples") -> FitRule:
+    """The rule for the examples or sentences of dev or test that are also in train.
+
+    Short sentences are repeated by chance, but in published data fewer than 5 % of all are.
+    """
+    return FitRule(
+        name=f"{things} of {split} that are also in train",
+        key=f"{split}_in_train",
+        hint="scores on them say little about new text",
+        warn_above=0.1,
+    )

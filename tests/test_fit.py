@@ -13,7 +13,6 @@ from elmo_cli.fit import (
     HELDOUT_IN_TRAIN,
     HELDOUT_IN_VOCABULARY,
     KNOWN_LABELS,
-    REPEATED_EXAMPLES,
     REPEATED_LABELS,
     TEST_IN_VOCABULARY,
     TEXT_IN_VOCABULARY,
@@ -23,6 +22,7 @@ from elmo_cli.fit import (
     FitPoint,
     FitRule,
     fit_facts,
+    repeated_in,
 )
 
 RULE = FitRule("words that are known", "known", "give other words", warn_below=0.5, warn_above=0.9)
@@ -72,7 +72,7 @@ IN_VOCABULARY = (
         (REPEATED_LABELS, 59, 60, False),
         (ANSWERS_AT_TOKENS, 94, 95, False),
         (HELDOUT_IN_TRAIN, 11, 10, False),
-        (REPEATED_EXAMPLES, 11, 10, False),
+        (repeated_in("dev"), 11, 10, False),
         (EXAMPLES_TO_SCORE, None, 1, True),
     ],
     ids=lambda value: value.key if isinstance(value, FitRule) else "",
@@ -114,3 +114,8 @@ def test_json_has_the_counts_of_each_point() -> None:
         "known": {"fitting": 5, "of": 10, "example": "xyz"},
         "known_labels": {"fitting": 2, "of": 2, "example": ""},
     }
+
+
+def test_different_labels_that_are_repeated_are_counted() -> None:
+    point = FitPoint.count_repeated(RULE, ["a", "b", "a", "c", "a"])
+    assert point == FitPoint(RULE, 1, 3, "b")

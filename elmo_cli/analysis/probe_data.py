@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -13,6 +13,7 @@ from elmo_cli.analysis.labelled_vectors import LabelledVectors, LabelSettings, j
 from elmo_cli.analysis.vectors import check_comparable
 from elmo_cli.arrays import BoolArray, Float32Array, Int64Array
 from elmo_cli.errors import EmbeddingsFileError, InputError
+from elmo_cli.fit import REPEATED_LABELS, FitPoint, repeated_in
 from elmo_cli.store.reader import Embeddings, open_embeddings
 
 SPLITS = ("train", "dev", "test")
@@ -98,7 +99,12 @@ def read_probe_data(
     for split in data.splits.values():
         if not split.labels:
             raise _no_labels_in_column(split, data.column) if data.column else _no_labels(split)
-    _check_different_labels(data.splits["train"])
+    train_split = data.splits["train"]
+    _check_different_labels(train_split)
+    repeated = FitPoint.count_repeated(REPEATED_LABELS, train_split.labels)
+    if repeated.warning:
+        warning = f"{train_split.labels_file}: {repeated.warning}"
+        data = replace(data, warnings=(*data.warnings, warning))
     return data
 
 
@@ -202,7 +208,6 @@ def _warnings(
     opened: Mapping[str, Embeddings], splits: Mapping[str, LabelledVectors]
 ) -> Iterator[str]:
     """Yield warnings about data that look wrong but can be used."""
-    train_digest = opened["train"].attributes.get("tokens_sha256")
     for name, split in splits.items():
         if split.n_missing > 0:
             yield f"{split.vectors_file}: labeled sentences that are missing: {split.n_missing:,}"
@@ -214,6 +219,28 @@ def _warnings(
                 f"{split.labels_file}: {n_unlabelled:,} of {len(all_labels):,} labels, such as "
                 f"{first!r}, mean that there is none, and are left out"
             )
-        digest = opened[name].attributes.get("tokens_sha256")
-        if name != "train" and digest and digest == train_digest:
-            yield f"{split.vectors_file}: contains the sentences of train"
+        if name == "train":
+            continue
+        n_repeated = _n_in_train(split, splits["train"])
+        if n_repeated is None and _has_text_of(opened["train"], opened[name]):
+            n_repeated = len(split.sentences)
+        if n_repeated is not None:
+            rule = repeated_in(name, "sentences")
+            repeated = FitPoint(rule, n_repeated, len(split.sentences))
+            if repeated.warning:
+                yield f"{split.vectors_file}: {repeated.warning}"
+
+
+def _n_in_train(split: LabelledVectors, train: LabelledVectors) -> int | None:
+    """The number of sentences that train has too; None if the tokens of some are not known."""
+    in_train = {sentence.words for sentence in train.sentences}
+    words = [sentence.words for sentence in split.sentences]
+    if None in in_train or None in words:
+        return None
+    return sum(sentence in in_train for sentence in words)
+
+
+def _has_text_of(train: Embeddings, other: Embeddings) -> bool:
+    """Whether files record that they are of the same text."""
+    digest = train.attributes.get("tokens_sha256")
+    return digest is not None and digest == other.attributes.get("tokens_sha256")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -10,10 +9,10 @@ from elmo_cli.fit import (
     ANSWERS_AT_TOKENS,
     EXAMPLES_TO_SCORE,
     KNOWN_LABELS,
-    REPEATED_EXAMPLES,
     REPEATED_LABELS,
     TOKENS_WITH_WORD_VECTOR,
     FitPoint,
+    repeated_in,
 )
 from elmo_cli.messages import shortened
 from elmo_cli.tasks.readers import Split
@@ -30,7 +29,7 @@ def fit_of_training_data(
     The labels of train must be those of the task. An InputError if dev cannot be scored.
     """
     points = list(_fit(task, [train, dev], dev, words))
-    labels = FitPoint.count(REPEATED_LABELS, _repeated_labels(task, train))
+    labels = FitPoint.count_repeated(REPEATED_LABELS, _all_labels(task, train))
     if labels.n_all:  # the task has labels
         points.append(labels)
     points.append(_repeated_examples(train, dev))
@@ -82,19 +81,15 @@ def _labels(task: Task, examples: Iterable[Any]) -> Iterator[tuple[str, bool]]:
             yield shortened(label), label in known
 
 
-def _repeated_labels(task: Task, train: Split) -> Iterator[tuple[str, bool]]:
-    """Yield each distinct label, and whether it occurs more than once."""
-    n_by_label = Counter[str]()
-    for example in train.examples:
-        n_by_label.update(task.labels_of(example))
-    for label, n_occurrences in n_by_label.items():
-        yield shortened(label), n_occurrences > 1
+def _all_labels(task: Task, split: Split) -> Iterator[str]:
+    for example in split.examples:
+        yield from task.labels_of(example)
 
 
 def _repeated_examples(train: Split, dev: Split) -> FitPoint:
     in_train = set(_contents(train))
     n_repeated = sum(content in in_train for content in _contents(dev))
-    return FitPoint(REPEATED_EXAMPLES, n_repeated, len(dev.examples))
+    return FitPoint(repeated_in("dev"), n_repeated, len(dev.examples))
 
 
 def _contents(split: Split) -> Iterator[tuple[Tokens, ...]]:

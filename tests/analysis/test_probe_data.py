@@ -178,6 +178,12 @@ def test_text_without_labels_is_refused(tmp_path):
         read_probe_data(train, (blank, tags), train)
 
 
+def in_train(split: str, counts: str = "5 of 5 (100.0%)") -> str:
+    """The warning of sentences of train in another split."""
+    about = f"sentences of {split} that are also in train"
+    return f"{about}: {counts}; scores on them say little about new text"
+
+
 def test_what_looks_wrong_is_warned_of(tmp_path):
     sentences = make_sentences(TEXT, [0, 1, 2, 3, 5])
     bare = str(write(tmp_path / "b.hdf5", sentences, layout="bilm"))
@@ -188,9 +194,9 @@ def test_what_looks_wrong_is_warned_of(tmp_path):
     assert data.warnings == (
         f"{columns}: 1 of 9 labels, such as '_', mean that there is none, and are left out",
         f"{columns}: 1 of 9 labels, such as '_', mean that there is none, and are left out",
-        f"{tmp_path / 'a.hdf5'}: contains the sentences of train",
+        f"{tmp_path / 'a.hdf5'}: {in_train('dev')}",
         f"{bare}: labeled sentences that are missing: 1",
-        f"{bare}: contains the sentences of train",
+        f"{bare}: {in_train('test')}",
     )
     assert data.splits["train"].labels == ["Y", *LABELS[1], *LABELS[2], *LABELS[3], *LABELS[4]]
     assert data.vectors(0)["train"].shape[0] == len(data.targets["train"]) == 8
@@ -204,3 +210,35 @@ def test_files_that_record_no_digests_are_not_taken_for_equal_texts(tmp_path):
     """Otherwise each probe on files of other programs would be said to test on train."""
     foreign = stored(tmp_path / "b.hdf5", is_foreign=True)
     assert read(tmp_path, train=foreign, dev=foreign, test=foreign).warnings == ()
+
+
+@pytest.mark.parametrize(("n_repeated", "counts"), [(0, ""), (1, ""), (2, "2 of 10 (20.0%)")])
+def test_sentences_of_train_in_test_are_warned_of(
+    tmp_path: Path, n_repeated: int, counts: str
+) -> None:
+    """The rest of the two texts is different."""
+    train_text = [f"train {number}" for number in range(10)]
+    test_text = [*train_text[:n_repeated], *(f"test {n}" for n in range(10 - n_repeated))]
+    labels = write_lines(tmp_path / "a.tags", [["X", "Y"]] * 10)
+    pairs = []
+    for name, text in {"train": train_text, "test": test_text}.items():
+        vectors = write(tmp_path / f"{name}.hdf5", make_sentences(text))
+        pairs.append((str(vectors), str(labels)))
+    expected = [f"{pairs[1][0]}: {in_train('test', counts)}"] if counts else []
+    assert list(read_probe_data(*pairs).warnings) == expected
+
+
+@pytest.mark.parametrize(("n_labels", "counts"), [(40, "0 of 40 (0.0%)"), (20, "")])
+def test_labels_that_are_not_repeated_are_warned_of(
+    tmp_path: Path, n_labels: int, counts: str
+) -> None:
+    """Such as the numbers of a column of measurements."""
+    lines = [[str(2 * n % n_labels), str((2 * n + 1) % n_labels)] for n in range(20)]
+    labels = write_lines(tmp_path / "a.tags", lines)
+    pairs = []
+    for name in ("train", "test", "dev"):
+        text = make_sentences([f"{name} {number}" for number in range(20)])
+        pairs.append((str(write(tmp_path / f"{name}.hdf5", text)), str(labels)))
+    hint = "not '0'; are the labels in another column or field? A model learns little from one"
+    about = f"{labels}: labels of train that occur more than once: {counts}, {hint} example"
+    assert list(read_probe_data(*pairs).warnings) == ([about] if counts else [])
