@@ -87,6 +87,7 @@ class NpzReader:
 
     Attributes:
         names: names of the arrays, in the order of the file.
+        comment: that of the archive.
     Raises:
         ValueError: two members are an array of the same name.
     """
@@ -99,6 +100,7 @@ class NpzReader:
             self._archive.close()
             raise
         self.names = tuple(self._members)
+        self.comment = self._archive.comment
 
     def __enter__(self) -> Self:
         return self

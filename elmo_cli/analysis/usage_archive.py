@@ -7,6 +7,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from elmo_cli.analysis.usage_settings import UsageSettings
 from elmo_cli.arrays import AnyArray, Float32Array
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.isolate import run_isolated
@@ -29,6 +30,7 @@ class UsageArchive:
         path: path of the file.
         counts: the number of usages of each target, in the order of the file.
         dim: number of values of a vector; 0 if there is no target.
+        settings: which vectors they are; None if the file does not record it.
     Raises:
         EmbeddingsFileError: it can't be read, or an array is not float32, does not have the shape
             (usage, dim) with one dim for all, or has a value that is not finite.
@@ -41,6 +43,7 @@ class UsageArchive:
         self.counts = {target: shape.n_usages for target, shape in shapes.items()}
         self.dim = max((shape.dim for shape in shapes.values()), default=0)  # all are equal
         self._arrays = NpzReader(path)
+        self.settings = UsageSettings.parse(self._arrays.comment)
 
     def __enter__(self) -> Self:
         return self

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
+from elmo_cli.analysis.usage_settings import UsageSettings
 from elmo_cli.arrays import Float32Array
 from elmo_cli.embed.stream_formats import archive_writer
 from elmo_cli.errors import OutputError, UsageError
@@ -209,7 +210,8 @@ def write_usages(
 
     The file has an array (usage, dim) in float32 for each target, in the order of the text. A row
     of the table, whose suffix is .tsv, is a usage: the target, the row of its vector, the key of
-    the sentence, the position of the token, and the tokens of the sentence. Vectors are kept in a
+    the sentence, the position of the token, and the tokens of the sentence. The comment of the
+    archive records the `UsageSettings`. Vectors are kept in a
     temporary file in the folder of `out` until all are known; the vectors of one target are in
     memory.
 
@@ -239,7 +241,8 @@ def write_usages(
                 table.write(line.encode("utf-8", "backslashreplace"))
             n_sentences += 1
             on_usages(len(found.usages))
-        with archive_writer(file, deflated=True) as write:
+        comment = UsageSettings.of(embedder).to_comment()
+        with archive_writer(file, deflated=True, comment=comment) as write:
             for number, target_name in enumerate(targets):
                 write(target_name, kept.read(number))
     return WrittenUsages(kept.n_usages, n_sentences)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,11 +23,12 @@ from elmo_cli.cli.click_options import (
 from elmo_cli.cli.table import print_table
 from elmo_cli.errors import EmbeddingsFileError, InputError
 from elmo_cli.fields import MOST_SEED
-from elmo_cli.messages import plural, quoted_line, shorten_list
+from elmo_cli.messages import plural, quoted_line, shorten_list, shortened
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.change import Change, Difference
     from elmo_cli.analysis.usage_archive import UsageArchive
+    from elmo_cli.analysis.usage_settings import UsageSettings
 
 _MOST_PERMUTATIONS = 1_000_000
 _BOTH = "both"
@@ -100,7 +102,7 @@ def change(**values: Any) -> None:
     _check_options(chosen)
     listed = _read_words(chosen)
     with UsageArchive(chosen.first) as first, UsageArchive(chosen.second) as second:
-        _check_dims(first, second)
+        _check_comparable(first, second)
         targets = _targets(chosen, listed, first, second)
         changes = _measure(chosen, targets, first, second)
         notes = list(_notes(changes, listed, first, second))
@@ -141,12 +143,26 @@ def _read_words(chosen: ChangeOptions) -> list[str] | None:
     return words
 
 
-def _check_dims(first: UsageArchive, second: UsageArchive) -> None:
-    """Raise an EmbeddingsFileError if the vectors of both files differ in size."""
+def _check_comparable(first: UsageArchive, second: UsageArchive) -> None:
+    """Raise an EmbeddingsFileError if both files have other vectors, as far as they record it."""
+    hint = "take both files from the same model and the same layer"
     if first.counts and second.counts and first.dim != second.dim:
         problem = f"has vectors of {second.dim:,} values, those of {first.path} have {first.dim:,}"
-        hint = "take both files from the same model and the same layer"
         raise EmbeddingsFileError(problem, hint, where=second.path)
+    if first.settings is None or second.settings is None:
+        return
+    name = second.settings.first_difference(first.settings)
+    if name is not None:
+        ours = _shown(second.settings, name)
+        theirs = _shown(first.settings, name)
+        problem = f"{name} is {ours}, that of {first.path} is {theirs}"
+        raise EmbeddingsFileError(problem, hint, where=second.path)
+
+
+def _shown(settings: UsageSettings, name: str) -> str:
+    """The value of a setting in a message, of a checksum its beginning."""
+    value = getattr(settings, name)
+    return repr(value[:12] if name == "model_sha256" else shortened(value))
 
 
 def _targets(
@@ -194,9 +210,11 @@ def _notes(
     first: UsageArchive,
     second: UsageArchive,
 ) -> Iterator[str]:
-    """Yield messages that name the words that a file lacks and the words without a value."""
+    """Yield messages about files that are the same, words that one lacks, and missing values."""
     from elmo_cli.analysis.change import MIN_USAGES
 
+    if os.path.samefile(first.path, second.path):
+        yield f"{second.path}: compared with itself"
     for archive, other in ((first, second), (second, first)):
         words = archive.counts if listed is None else listed
         missing = [word for word in words if word in archive.counts and word not in other.counts]

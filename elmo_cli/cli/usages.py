@@ -114,6 +114,12 @@ def usages(**values: Any) -> None:
     written = _write(chosen, found, targets, embedder)
     if n_occurrences is None:
         n_occurrences = written.n_usages
+    if not any(n_occurrences):
+        message = (
+            f"{chosen.words}: none of the words, such as {targets[0]!r}, occurs in the text; is it "
+            "spelled in the same way, or in need of `ignore_case=True` or `match=lemma`?"
+        )
+        report.warn("no usages", message)
     console.warn(*report.warnings)
     console.print_truncated(report)
     facts = _facts(chosen, targets, written, n_occurrences, report)

@@ -50,10 +50,16 @@ def sentence_writer(stream_format: str, out: BinaryIO, *, pooled: bool) -> Itera
 
 @contextmanager
 def archive_writer(
-    out: BinaryIO, *, deflated: bool = False
+    out: BinaryIO, *, deflated: bool = False, comment: bytes = b""
 ) -> Iterator[Callable[[str, FloatArray], object]]:
-    """A function that writes one named array after another to a .npz archive, for a `with`."""
+    """A function that writes one named array after another to a .npz archive, for a `with`.
+
+    Args:
+        deflated: whether arrays are compressed.
+        comment: of the archive, at most 65,535 bytes; readers of .npz files ignore it.
+    """
     archive = ZipFile(out, "w")
+    archive.comment = comment
 
     def write(name: str, array: FloatArray) -> None:
         info = ZipInfo(f"{name}.npy")  # with a fixed date: the same input gives the same bytes

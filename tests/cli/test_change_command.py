@@ -173,6 +173,50 @@ class TestWordsOfChange:
             refused(elmo("change", "c1.npz", "c2.npz", *option), 2, "--", "leave it out")
 
 
+def record(path: str, **settings: object) -> None:
+    """Write settings into the comment of an archive, as `elmo usages` does."""
+    with zipfile.ZipFile(path, "a") as opened:
+        opened.comment = json.dumps(settings).encode()
+
+
+@pytest.mark.usefixtures("in_this_process")
+class TestRecordedSettings:
+    def test_of_another_model_or_layer_are_refused(self) -> None:
+        record("c1.npz", model_sha256="a" * 64, layers="top")
+        record("c2.npz", model_sha256="b" * 64, layers="top")
+        problem = f"c2.npz: model_sha256 is '{'b' * 12}', that of c1.npz is '{'a' * 12}'"
+        refused(elmo("change", "c1.npz", "c2.npz"), 1, problem, "the same model and the same layer")
+        record("c2.npz", model_sha256="a" * 64, layers="0")
+        problem = "c2.npz: layers is '0', that of c1.npz is 'top'"
+        refused(elmo("change", "c1.npz", "c2.npz"), 1, problem, "the same model and the same layer")
+
+    @pytest.mark.parametrize(
+        "settings",
+        [
+            {"model_sha256": "a" * 64, "layers": "top"},
+            {"model_sha256": "", "layers": "top"},  # a model that was never in a file
+            {"model_sha256": "b" * 64},  # of another program
+            {"model_sha256": "b" * 64, "layers": 0},
+            {"model_sha256": "b" * 64, "layers": "0", "more": ""},
+        ],
+    )
+    def test_that_do_not_contradict_are_accepted(self, settings: dict[str, object]) -> None:
+        record("c1.npz", model_sha256="a" * 64, layers="top")
+        record("c2.npz", **settings)
+        made("change", "c1.npz", "c2.npz")
+
+    @pytest.mark.parametrize("comment", [b"", b"[]", b"{", b"\xff", b"[" * 60_000])
+    def test_that_cannot_be_read_are_ignored(self, comment: bytes) -> None:
+        record("c1.npz", model_sha256="a" * 64, layers="top")
+        with zipfile.ZipFile("c2.npz", "a") as opened:
+            opened.comment = comment
+        made("change", "c1.npz", "c2.npz")
+
+    def test_of_one_file_twice_are_noted(self) -> None:
+        done = made("change", "c1.npz", "./c1.npz")
+        assert done.err.splitlines()[0] == "./c1.npz: compared with itself"
+
+
 def member(array: np.ndarray) -> bytes:
     file = io.BytesIO()
     np.lib.format.write_array(file, array)

@@ -121,6 +121,26 @@ class TestUsageVectors:
         for name in (*facts, *facts["targets"][0]):
             assert f"`{name}`" in section
 
+    def test_of_another_layer_are_not_compared(self) -> None:
+        """The archive records its model and its layer."""
+        written("a.txt")
+        Path("c.npz").rename("top.npz")
+        written("a.txt", "--layers", "0")
+        done = elmo("change", "top.npz", "c.npz")
+        refused(done, 1, "c.npz: layers is '0', that of top.npz is 'top'", "the same layer")
+        Path("c.npz").rename("0.npz")
+        written("b.txt", "--layers", "0")
+        made("change", "0.npz", "c.npz")
+
+    def test_of_words_that_do_not_occur_are_warned_of(self) -> None:
+        Path("words.txt").write_text("PLAY\nnothing\n", encoding="utf-8")
+        done = made("usages", "a.txt", "--words", "words.txt", "-o", "c.npz", "--json")
+        (warning,) = json.loads(done.out)["warnings"]
+        assert warning.startswith(
+            "words.txt: none of the words, such as 'PLAY', occurs in the text"
+        )
+        assert "`--ignore-case` or `--match lemma`" in done.err
+
     def test_need_only_their_sentences(self, monkeypatch: pytest.MonkeyPatch) -> None:
         embedded: list[str] = []
         embed_block = Embedder.embed_block
