@@ -14,7 +14,13 @@ from elmo_cli.arrays import FloatArray
 from elmo_cli.embed.settings import POOLS, EmbedderSettings
 from elmo_cli.errors import InputError, SettingError
 from elmo_cli.files import StrPath
-from elmo_cli.interop.shared_embedders import check_state, select_one_vector, shared_embedder
+from elmo_cli.interop.shared_embedders import (
+    check_sha256,
+    check_state,
+    select_one_vector,
+    shared_embedder,
+)
+from elmo_cli.pretrained.load import find
 from elmo_cli.text.sentence import Sentence, sentence_of
 
 Texts = Iterable[str | Sequence[str]]  # each is a string, or a list of tokens
@@ -38,6 +44,9 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             pipeline is pickled with it, so it should be a function of a module, not a lambda.
         dtype: of the vectors, a floating-point type.
         device: "auto", "cpu", "cuda", "cuda:N" or "mps".
+    Attributes:
+        model_sha256_: of the files of the model, once it is fitted. A pipeline that was fitted with
+            one model refuses another one of the same name.
 
     Example:
         classifier = make_pipeline(ElmoVectorizer(), LogisticRegression())
@@ -66,7 +75,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.device = device
 
     def fit(self, X: Texts, y: Any = None) -> ElmoVectorizer:  # noqa: N803
-        """Check the parameters, the model and the kind of `X`; there is nothing to learn.
+        """Check the parameters, the model and the kind of `X`, and record which model it is.
 
         Raises:
             UsageError: a parameter has a value that it cannot have, or that the model lacks.
@@ -76,6 +85,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self._settings()
         self._n_features_out  # noqa: B018 - raises an error for a missing model
         _check_texts(X)
+        self.model_sha256_ = find(self.model).sha256
         return self
 
     def transform(self, X: Texts) -> FloatArray:  # noqa: N803
@@ -86,12 +96,14 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         Returns:
             (text, dim); zeros for a text without tokens.
         Raises:
-            ElmoError: as of `fit`; or the model cannot be loaded, or a text is not a string.
+            ElmoError: as of `fit`; or the model cannot be loaded or is not that of `fit`, or a text
+                is not a string.
         """
         settings = self._settings()
         _check_texts(X)
         sentences = [self._sentence(text, row) for row, text in enumerate(X)]
         embedder = shared_embedder(self.model, settings)
+        check_sha256(self.model, embedder.bilm.sha256, getattr(self, "model_sha256_", ""))
         vectors = np.empty((len(sentences), self._n_features_out), self.dtype)
         for row, (_, vector) in enumerate(embedder.stream(sentences)):
             vectors[row] = vector
@@ -107,8 +119,6 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     @property
     def _n_features_out(self) -> int:
         """The number of columns, which scikit-learn asks for by this name."""
-        from elmo_cli.pretrained.load import find
-
         options = find(self.model).read_options()
         select_one_vector(str(self.layers), 1 + options.n_layers)
         return int(options.dim)

@@ -119,7 +119,7 @@ def check_sha256(model: StrPath | None, found: str, recorded: str) -> None:
     if recorded not in ("", found):
         shown = f"{found[:_SHOWN_DIGITS]}…, not {recorded[:_SHOWN_DIGITS]}…"
         problem = f"its model_sha256 is {shown}, that of the model that this pipeline was made with"
-        hint = "name that model as `model` in the configuration, or make the pipeline again"
+        hint = "name that model as `model`, or make and train the pipeline again"
         raise ModelError(problem, hint, where=str(model))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 import subprocess
 import sys
 import warnings
@@ -10,6 +11,7 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 from command_line import made
@@ -20,7 +22,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from elmo_cli.errors import ElmoError
+from elmo_cli.errors import ElmoError, ModelError
 from elmo_cli.interop import shared_embedders
 from elmo_cli.interop.sklearn import ElmoVectorizer
 from elmo_cli.store.reader import open_embeddings
@@ -181,6 +183,19 @@ def test_a_pickled_pipeline_is_small_and_has_no_model(vectorizer, loaded):
     assert len(data) < 6000
     assert (pickle.loads(data).predict_proba(TEXTS) == pipeline.predict_proba(TEXTS)).all()
     assert len(loaded) == 1
+
+
+def test_a_pipeline_refuses_another_model_in_the_place_of_its_own(tmp_path, tiny):
+    """Its classifier was trained on the vectors of the first model."""
+    folder = tmp_path / "model"
+    shutil.copytree(tiny, folder)
+    pipeline = make_pipeline(ElmoVectorizer(folder, device="cpu"), LogisticRegression())
+    data = pickle.dumps(pipeline.fit(TEXTS, IS_DOG))
+    with h5py.File(folder / "weights.hdf5", "r+") as weights:
+        weights["char_embed"][5] += 1
+    with pytest.raises(ModelError, match=r"model: its model_sha256 is \w+…, not \w+…"):
+        pickle.loads(data).predict(TEXTS)
+    pipeline.fit(TEXTS, IS_DOG).predict(TEXTS)  # with the new one
 
 
 def test_the_names_of_the_columns(vectorizer):
