@@ -100,6 +100,20 @@ _FOREIGN_MODELS = {
 _WEB_PAGE_HINT = "open it in a browser to read what the server said, then download again"
 _PAGE = re.compile(r"\s*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
 _XML = re.compile(r"\s*<\?xml\s")
+# Data in lines that are certain by the first one: no sentence begins so.
+_FIRST_LINES = {
+    r"[TRE]\d+\t\S+ \d+ \d+(;\d+ \d+)*\t": FileType(
+        "annotations of brat, without their text",
+        "convert the annotations and their text to columns, a token and its label per line",
+    ),
+    r"\d+\|t\|\S": FileType(
+        "PubTator annotations", "extract the titles and abstracts, one per line"
+    ),
+    r"WARC/\d": FileType("a web archive (WARC)", f"extract the text first, and {_PLAIN_TEXT}"),
+    r"WEBVTT(\s|$)": FileType("subtitles (WebVTT)", "take out the times, and leave the text"),
+    r"\\documentclass\b": FileType("a LaTeX document", "`pandoc -t plain FILE` extracts its text"),
+    r"@relation\s+\S+$": FileType("an ARFF table of Weka", _TABLE),
+}
 # The first lines of FASTA. In a text, a `>` is followed by a space where it is a token or a quote;
 # one word in capitals is rarely a line, and hardly ever a long one.
 _HEADER = re.compile(r">\s*(?P<id>[^\s>]+)")
@@ -138,6 +152,9 @@ def identify_lines(first: str, second: str = "") -> FileType | None:
         return FileType("a web page (HTML)", f"{_PLAIN_TEXT}; if a download, {_WEB_PAGE_HINT}")
     if _XML.match(first):
         return FileType("an XML document", f"extract the text first, and {_PLAIN_TEXT}")
+    for pattern, kind in _FIRST_LINES.items():
+        if re.match(pattern, first):
+            return kind
     return FASTA if _is_fasta(first, second[:_MAX_RESIDUES]) else None
 
 

@@ -9,13 +9,20 @@ from typing import NamedTuple
 
 from elmo_cli.errors import InputError
 from elmo_cli.messages import shortened
-from elmo_cli.text.column_signs import MOST, header_sign, separator_sign
+from elmo_cli.text.column_signs import (
+    MOST,
+    header_sign,
+    quoted_quote_warning,
+    quotes_sign,
+    separator_sign,
+)
 from elmo_cli.text.lines import LineReader
 from elmo_cli.text.white_space import BLANK, is_blank
 
 _BOUNDARIES = ("-DOCSTART-", "#begin document", "#end document")
 _NUMBER = re.compile(r"[0-9]{1,9}(?:[-.][0-9]+)?")  # also a range or an empty node of CoNLL-U
 _SPACES = re.compile(r"[ \t]+")
+_SPAN_LABEL = re.compile(r"O|[BIESLU]-\S+")
 
 NumberedLines = list[tuple[int, str]]
 
@@ -88,7 +95,7 @@ def detect_format(reader: LineReader, head: Sequence[SentenceLines]) -> ColumnFo
     Tabs separate columns if the first row or most rows have one, otherwise spaces.
 
     Raises:
-        InputError: something else separates them, or the first row names them.
+        InputError: something else separates them, they are in quotes, or the first row names them.
     """
     lines = [line for group in head for line in group.readable()]
     rows = [(number, line) for number, line in lines if is_row(line)]
@@ -96,8 +103,15 @@ def detect_format(reader: LineReader, head: Sequence[SentenceLines]) -> ColumnFo
     sentences = _cells_by_sentence(column_format, head)  # does not depend on the width
     column_format = column_format._replace(width=_most_frequent_width(sentences))
     sign = separator_sign([line for _, line in rows])
+    if sign is None:
+        sign = quotes_sign([cells for sentence in sentences for cells in sentence])
     if sign is not None:
         raise InputError(sign.problem, sign.hint, where=reader.where(rows[0][0]))
+    for number, line in rows:
+        warning = quoted_quote_warning(column_format.split(line))
+        if warning:
+            reader.report.warn("quotes", f"{reader.where(number)}: {warning}")
+            break
     # A first row that begins with `#` may name columns too, unless its width makes it a comment.
     candidates = [(number, line) for number, line in lines if not is_boundary(line)]
     first = candidates[0][1] if candidates else ""
@@ -124,7 +138,8 @@ def detect_token_column(
     otherwise column 1 (CoNLL-2000, 2002, 2003, WNUT).
 
     Raises:
-        InputError: column 1 holds only numbers, or the same in all rows of a sentence.
+        InputError: column 1 holds only numbers, labels of spans, or the same in all rows of a
+            sentence.
     """
     if column_format.width == 1:
         return 1
@@ -134,14 +149,17 @@ def detect_token_column(
     if has_document_line and _is_numbered_by_column_3(sentences):
         return 4
     first_column = [[cells[0] for cells in sentence] for sentence in sentences]
-    if _may_be_tokens(first_column):
+    has_labels = _are_span_labels(first_column)
+    if not has_labels and _may_be_tokens(first_column):
         return 1
     cell = shortened(first_column[0][0])
     name = columns.tokens.parameter
-    problem = (
-        f"column 1 ({cell!r}) is always a number or the same in all rows of a sentence, so it "
-        "may not hold tokens"
-    )
+    problem = f"column 1 ({cell!r}) holds labels of spans, not tokens"
+    if not has_labels:
+        problem = (
+            f"column 1 ({cell!r}) is always a number or the same in all rows of a sentence, so it "
+            "may not hold tokens"
+        )
     hint = (
         f"`{name}=2` reads the second column, as in CoNLL-X, `{name}=4` that of CoNLL-2012, "
         f"`{name}=1` this one"
@@ -194,6 +212,12 @@ def _is_numbered_by_column_3(sentences: list[list[list[str]]]) -> bool:
             if len(cells) > 3 and _NUMBER.fullmatch(cells[2]):
                 n_numbered += 1
     return n_numbered > MOST * n_rows
+
+
+def _are_span_labels(sentences: list[list[str]]) -> bool:
+    """Whether all cells of a column are labels such as O and B-PER, and not all are O."""
+    cells = {cell for sentence in sentences for cell in sentence}
+    return cells != {"O"} and all(map(_SPAN_LABEL.fullmatch, cells))
 
 
 def _may_be_tokens(sentences: list[list[str]]) -> bool:

@@ -13,8 +13,12 @@ from elmo_cli.text.white_space import BLANK, OTHER_SPACES
 
 MOST = 0.9  # of the rows; a few may be corrupt
 _SEPARATORS = {sign: re.compile(f" ?{re.escape(sign)} ?") for sign in ",;|"}
+_TAG_SEPARATORS = {sign: re.compile(f"(?<=.){sign}(?=.)") for sign in "/_"}
 _OTHER_SPACES = re.compile(f" ?[{OTHER_SPACES}][ {OTHER_SPACES}]*")
 _QUOTED = re.compile(r'"[^"]*"')
+_QUOTED_CELL = re.compile(r'"(?:[^"]|"")*"')
+_QUOTED_QUOTE = '""""'  # how tables with quotes write one
+_NOT_QUOTED_HINT = "export the table without quotes, in pandas with `quoting=csv.QUOTE_NONE`"
 _BLANKS = re.compile(r"[ \t]+")
 _MAX_CHARACTERS = 10_000  # examined of a row
 _CELL = r'(?:"(?:[^"]|"")*"|[^",]*)'
@@ -64,6 +68,12 @@ def separator_sign(rows: Sequence[str]) -> RowSign | None:
                 problem=f"the columns are separated by `{separator}`, not by tabs or spaces",
                 hint=_separator_hint(rows, separator),
             )
+    for separator, pattern in _TAG_SEPARATORS.items():
+        if _is_separator(texts, pattern):
+            return RowSign(
+                problem=f"the tokens are joined with tags by `{separator}`",
+                hint=f"separate them: `sed -E 's|(.*){separator}|\\1\\t|' FILE > NEW_FILE`",
+            )
     if _is_separator(texts, _OTHER_SPACES):
         found = _OTHER_SPACES.search(texts[0])
         space = found[0].lstrip(" ")[0] if found else "\u00a0"
@@ -93,6 +103,24 @@ def _is_separator(texts: Sequence[str], separator: re.Pattern[str]) -> bool:
     if 2 * n_most_frequent < len(texts):
         return False
     return n_rows_by_count.total() >= MOST * len(texts)
+
+
+def quotes_sign(rows: Sequence[list[str]]) -> RowSign | None:
+    """The sign that nearly all rows have all their cells in quotes, as exports of tables have."""
+    n_quoted = 0
+    for cells in rows:
+        if all(len(cell) > 2 and _QUOTED_CELL.fullmatch(cell) for cell in cells):
+            n_quoted += 1
+    if n_quoted < 2 or n_quoted < MOST * len(rows):
+        return None
+    return RowSign(problem="the cells are in quotes", hint=_NOT_QUOTED_HINT)
+
+
+def quoted_quote_warning(cells: Sequence[str]) -> str:
+    """What to say about a row with a cell that is a quote within quotes; "" without one."""
+    if _QUOTED_QUOTE not in cells:
+        return ""
+    return f"a cell is `{_QUOTED_QUOTE}`, as tables write a single quote; {_NOT_QUOTED_HINT}"
 
 
 def header_sign(rows: Sequence[list[str]], line: int) -> RowSign | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple
 
 from elmo_cli.text.input_report import InputReport
@@ -20,9 +22,30 @@ _BOUNDARIES = {
     "<S>", "</S>", "<s>", "</s>", "<bos>", "<eos>", "<PAD>", "<pad>", "[PAD]", "[CLS]", "[SEP]",
 }  # fmt: skip
 _RESIDUES = re.compile(r"[A-Z*-]{30,}")
-# `&apos;` and others of the Moses tokenizer, most of which are HTML too
-_ESCAPE = re.compile(r"&(?:amp|apos|quot|lt|gt|nbsp|#\d{1,4});")
+# `&apos;` and others of the Moses tokenizer, most of which are HTML too; `& apos ;` if tokenized
+_ESCAPE = re.compile(r"& ?(?:amp|apos|quot|lt|gt|nbsp|# ?\d{1,4}) ?;")
 _JSON = re.compile(r"[\[{]\s*[\"\[{]")
+_REPR = re.compile(r"\[\s*['(]|\(\s*'|b['\"]")
+_TREE = re.compile(r"\( ?[^\s()]{0,12} ?\(")
+_TAG_SEPARATORS = "_/|"
+_MOST_TAGGED = 0.9  # of the tokens of a sentence; a few may have lost their tag
+_SUBWORD = re.compile(r"(?<!\S)(?:[\u2581\u0120]|##\w|@[-,.]@(?!\S))|\S@@(?!\S)")
+_ELEMENTS = (
+    "a|b|body|chapter|div|doc|em|font|h[1-6]|head|i|li|ol|p|ref|span|speaker|strong|sub|sup|table|"
+    "td|title|tr|u|ul"
+)
+_MARKUP = re.compile(rf"< ?br ?/? ?>|</?(?:{_ELEMENTS})(?:\s[^<>]*)?>", re.IGNORECASE)
+_PLACEHOLDERS = {"<unk>", "<UNK>", "[UNK]", "[MASK]", "<mask>"}
+_WITHHELD = ({"_"}, {"[WORD]"})  # in CoNLL-U, and in the `_skel` files of OntoNotes
+_BACKSLASH = re.compile(r"\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|[.!?\"] ?\\[nt](?![a-z])")
+_SUBTITLES = re.compile(r"\d\d:\d\d:\d\d[,.]\d{3} --> ")
+_FIELDS = re.compile(r"__label__\S| \|\|\| ")
+_FIRST_OF_UTF8 = "ÂÃÄÅâ"  # how Latin-1, Latin Extended-A and general punctuation begin
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
+_DECOMPOSED = re.compile(r"[A-Za-z][\u0300-\u036f]")
+_LATIN = "A-Za-z\u00c0-\u024f"
+_INVISIBLE = "[\u00ad\u200b\u200e\u200f\u2060]"  # other scripts and emoji need the joiners
+_HIDDEN = re.compile(f"[{_LATIN}]{_INVISIBLE}|{_INVISIBLE}[{_LATIN}]|(?<!\\S){_INVISIBLE}+(?!\\S)")
 
 
 @dataclass(frozen=True)
@@ -106,6 +129,62 @@ def _starts_like_json(text: str, tokens: Tokens) -> bool:
     return _JSON.match(text) is not None
 
 
+def _is_found(pattern: re.Pattern[str], text: str, tokens: Tokens) -> bool:
+    """Whether a sentence contains a pattern."""
+    return pattern.search(text) is not None
+
+
+def _is_at_start(pattern: re.Pattern[str], text: str, tokens: Tokens) -> bool:
+    """Whether a sentence begins with a pattern."""
+    return pattern.match(text.lstrip()) is not None
+
+
+def _is_tagged(text: str, tokens: Tokens) -> bool:
+    """Whether nearly all tokens are joined with a tag, as in `The_DT cat_NN`."""
+    if len(tokens) < 3:
+        return False
+    for separator in _TAG_SEPARATORS:
+        n_tagged = sum(separator in token[1:-1] for token in tokens)
+        if n_tagged >= _MOST_TAGGED * len(tokens):
+            return True
+    return False
+
+
+def _has_placeholders(text: str, tokens: Tokens) -> bool:
+    # Alone on its line a placeholder is the entry of a vocabulary.
+    return len(tokens) > 1 and not _PLACEHOLDERS.isdisjoint(tokens)
+
+
+def _has_no_words(text: str, tokens: Tokens) -> bool:
+    return len(tokens) > 1 and set(tokens) in _WITHHELD
+
+
+def _is_encoded_twice(text: str, tokens: Tokens) -> bool:
+    """Whether all characters outside ASCII are those of UTF-8 that was read as Windows-1252.
+
+    A text may contain such a sequence by chance, but hardly without other such characters.
+    """
+    runs = _NOT_ASCII.findall(text)
+    return bool(runs) and all(map(_is_utf8_of_windows, runs))
+
+
+def _is_utf8_of_windows(characters: str) -> bool:
+    """Whether the bytes of characters in Windows-1252 are UTF-8 of letters or punctuation."""
+    if characters[0] not in _FIRST_OF_UTF8:
+        return False
+    try:
+        characters.encode("cp1252").decode("utf-8")
+    except UnicodeError:
+        return False
+    return True
+
+
+def _is_decomposed(text: str, tokens: Tokens) -> bool:
+    """Whether a Latin letter and its accent are two characters, although there is one for both."""
+    pairs = _DECOMPOSED.findall(text)
+    return any(len(unicodedata.normalize("NFC", pair)) == 1 for pair in pairs)
+
+
 def _is_one_word_of_residues(text: str, tokens: Tokens) -> bool:
     return _RESIDUES.fullmatch(text) is not None
 
@@ -159,6 +238,122 @@ SCRIPT_SIGN = InputSign(
     fraction=0.5,
     warning="not in Latin script; use a model that was trained on its language",
 )
-_SIGNS_OF_TEXT = (_UNTOKENIZED, _ESCAPES, _BOUNDARY_TOKENS, _JSON_LINES, _SEQUENCES)
+_REPRS = InputSign(
+    kind="repr",
+    is_shown=partial(_is_at_start, _REPR),
+    fraction=0.5,
+    warning="looks like lists or bytes as Python prints them; write tokens, separated by spaces",
+)
+_FIELDS_OF_OTHERS = InputSign(
+    kind="fields",
+    is_shown=partial(_is_found, _FIELDS),
+    fraction=0.5,
+    warning="labels (`__label__`) or translations (`|||`) are read as tokens; take them out first",
+)
+_SUBTITLE_TIMES = InputSign(
+    kind="subtitles",
+    is_shown=partial(_is_found, _SUBTITLES),
+    fraction=0.1,
+    warning="looks like subtitles, whose numbers and times are read as sentences; take them out",
+)
+_TAGGED_TOKENS = InputSign(
+    kind="tagged",
+    is_shown=_is_tagged,
+    fraction=0.5,
+    warning="tokens seem to be joined with tags, as in `The_DT` or `The/DT`, which are read as a "
+    "part of the word; take the tags out first",
+)
+_TREES = InputSign(
+    kind="trees",
+    is_shown=partial(_is_at_start, _TREE),
+    fraction=0.5,
+    warning="looks like trees, whose brackets and labels are read as tokens; give the words alone",
+)
+_BACKSLASHES = InputSign(
+    kind="backslashes",
+    is_shown=partial(_is_found, _BACKSLASH),
+    fraction=0.05,
+    warning="escapes such as `\\u00e9` or `\\n`, as programs write them; the biLM was trained on "
+    "the characters",
+)
+_SUBWORDS = InputSign(
+    kind="subwords",
+    is_shown=partial(_is_found, _SUBWORD),
+    fraction=0.1,
+    warning="marks of pieces of words or of joined tokens (`@@`, `##`, `@-@`); the biLM was "
+    "trained on whole words, without marks",
+)
+_TAGS = InputSign(
+    kind="markup",
+    is_shown=partial(_is_found, _MARKUP),
+    fraction=0.02,  # a text may speak of them
+    warning="tags of HTML or XML, such as `<br />`, are read as tokens; take them out first",
+)
+_UNKNOWN_WORDS = InputSign(
+    kind="placeholders",
+    is_shown=_has_placeholders,
+    fraction=0.0,
+    warning="placeholders of words, such as `<unk>`; the biLM reads the characters of every word, "
+    "so give a text that contains the words",
+)
+_WITHHELD_WORDS = InputSign(
+    kind="withheld",
+    is_shown=_has_no_words,
+    fraction=0.0,
+    warning="the words are withheld, and `_` or `[WORD]` is read instead; add them with the "
+    "program of the data set",
+)
+_ENCODED_TWICE = InputSign(
+    kind="encoded-twice",
+    is_shown=_is_encoded_twice,
+    fraction=0.0,
+    warning="looks encoded twice, as in `cafÃ©` or `donâ€™t`: UTF-8 was read as Windows-1252; "
+    "convert the original again",
+)
+_REPLACED = InputSign(
+    kind="replaced",
+    is_shown=partial(_is_found, re.compile("\ufffd")),
+    fraction=0.0,
+    warning="characters were lost and replaced by U+FFFD; convert the original again, with its "
+    "encoding",
+)
+_DECOMPOSED_LETTERS = InputSign(
+    kind="decomposed",
+    is_shown=_is_decomposed,
+    fraction=0.0,
+    warning="letters and their accents are two characters each (NFD), so that words have another "
+    "spelling for the biLM; `uconv -x nfc` joins them",
+)
+_HIDDEN_CHARACTERS = InputSign(
+    kind="hidden",
+    is_shown=partial(_is_found, _HIDDEN),
+    fraction=0.0,
+    warning="invisible characters in or between words, such as a soft hyphen (U+00AD) or a "
+    "zero-width space (U+200B), change their spelling; delete them",
+)
+_SIGNS_OF_WORDS = (
+    _ESCAPES,
+    _BOUNDARY_TOKENS,
+    _TREES,
+    _SUBWORDS,
+    _TAGS,
+    _UNKNOWN_WORDS,
+    _WITHHELD_WORDS,
+    _ENCODED_TWICE,
+    _REPLACED,
+    _DECOMPOSED_LETTERS,
+    _HIDDEN_CHARACTERS,
+)
+_SIGNS_OF_TEXT = (
+    _UNTOKENIZED,
+    *_SIGNS_OF_WORDS,
+    _JSON_LINES,
+    _REPRS,
+    _FIELDS_OF_OTHERS,
+    _SUBTITLE_TIMES,
+    _TAGGED_TOKENS,
+    _BACKSLASHES,
+    _SEQUENCES,
+)
 # The data of a task are not plain text, and are not tokenized, since their tokens have labels.
-SIGNS_OF_DATA = (_UNTOKENIZED_DATA, _ESCAPES, _BOUNDARY_TOKENS)
+SIGNS_OF_DATA = (_UNTOKENIZED_DATA, *_SIGNS_OF_WORDS)

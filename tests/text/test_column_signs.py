@@ -15,6 +15,7 @@ from elmo_cli.tasks.data_files import read_data_file
 from elmo_cli.tasks.task import load_task
 from elmo_cli.text.column_signs import separator_sign
 from elmo_cli.text.conll import CONLLU_COLUMNS
+from elmo_cli.text.input_report import InputReport
 
 
 def embed_tokens(path: Path) -> None:
@@ -76,6 +77,62 @@ def test_another_separator_is_refused(
     problem = f"the columns are separated by {separator}, not by tabs or spaces"
     assert caught.value.message == f"{path}, line {line}: {problem}"
     assert "replace it" in caught.value.hint or "export" in caught.value.hint
+
+
+@pytest.mark.parametrize("separator", "/_")
+@pytest.mark.parametrize("use", READERS)
+def test_tokens_that_are_joined_with_tags_are_refused(
+    tmp_path: Path, use: Callable[[Path], None], separator: str
+) -> None:
+    """As taggers print them; the command of the hint separates them."""
+    content = "The/DT\ncat/NN\n\n1\\/2/CD\n./.\nA/DT\n".replace("/", separator)
+    path = write(tmp_path / "FILE.conll", content)
+    with pytest.raises(ElmoError, match=f"the tokens are joined with tags by `{separator}`") as e:
+        use(path)
+    _, command, _ = e.value.hint.replace(" FILE ", " FILE.conll ").split("`")
+    subprocess.run(command, shell=True, cwd=tmp_path, check=True)
+    rows = (tmp_path / "NEW_FILE").read_text().split("\n")
+    expected = ["The\tDT", "cat\tNN", "", "1\\/2\tCD", ".\t.", "A\tDT", ""]
+    assert rows == [row.replace("/", separator) for row in expected]
+
+
+@pytest.mark.parametrize("content", ['"EU"\t"O"\n"a ""b"""\t"O"\n', '"EU"\n"ran"\n'])
+@pytest.mark.parametrize("use", READERS)
+def test_cells_in_quotes_are_refused(
+    tmp_path: Path, use: Callable[[Path], None], content: str
+) -> None:
+    """The quotes would be a part of the tokens and of the labels."""
+    path = write(tmp_path / "a.conll", content)
+    with pytest.raises(ElmoError, match=r"a\.conll, line 1: the cells are in quotes") as caught:
+        use(path)
+    assert "`quoting=csv.QUOTE_NONE`" in caught.value.hint
+
+
+def test_a_quote_in_quotes_is_warned_of(tmp_path: Path) -> None:
+    """A table writes the token `"` in this way, also one that writes no other cell in quotes."""
+    path = write(tmp_path / "a.conll", 'He\tO\n""""\tO\nHi\tO\n""""\tO\n')
+    report = InputReport()
+    read(path, report)
+    [warning] = report.warnings
+    assert warning.startswith(f'{path}, line 2: a cell is `""""`, as tables write')
+
+
+@pytest.mark.parametrize("content", ['He\tO\n"\tO\n""\t"\n', '"EU"\tO\nran\tO\n', '"EU" O\n'])
+def test_quotes_may_be_tokens(tmp_path: Path, content: str) -> None:
+    report = InputReport()
+    [sentence] = read(write(tmp_path / "a.conll", content), report)
+    assert len(sentence.tokens) == content.count("\n")
+    assert report.warnings == []
+
+
+def test_labels_of_spans_are_no_tokens(tmp_path: Path) -> None:
+    """In some data sets the label comes first, as in those of the MIT movie corpus."""
+    rows = "O\tthe\nB-PER\tAnna\n\nO\ta\n"
+    error = refused(write(tmp_path / "a.conll", rows))
+    assert error.message.endswith("line 1: column 1 ('O') holds labels of spans, not tokens")
+    assert "`column=2`" in error.hint
+    assert tokens(tmp_path / "a.conll", column=2) == ["the Anna", "a"]
+    assert tokens(write(tmp_path / "b.conll", "O\tUH\n\nO\tUH\nOh\tUH\n")) == ["O", "O Oh"]
 
 
 @pytest.mark.parametrize(

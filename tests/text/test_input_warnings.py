@@ -89,6 +89,38 @@ SUSPICIOUS = {
     "HTML escapes": ("Tom &amp; Ann &lt; Bob .\n" * 20, 1, "escapes"),
     "JSON array": ('["The", "cat"]\n', 1, "`format='jsonl'`"),
     "JSON lines": ('{"tokens": ["The", "cat"]}\n' * 9, 1, "`format='jsonl'`"),
+    "Python lists": ("['The', 'cat']\n" * 3, 1, "Python"),
+    "Python tuples": ("[('The', 'DT'), ('cat', 'NN')]\n", 1, "Python"),
+    "Python bytes": ("b'The cat'\n", 1, "Python"),
+    "fastText labels": ("__label__1 The cat\n", 1, "`__label__`"),
+    "translations": ("The cat ||| Die Katze\n", 1, "`|||`"),
+    "subtitles": ("1\n00:00:01,000 --> 00:00:04,000\nThe cat sat .\n", 2, "subtitles"),
+    "tags after `_`": ("The_DT cat_NN sat_VBD ._.\n", 1, "`The_DT`"),
+    "tags after `/`": ("The/DT 1\\/2/CD sat/VBD ./.\n", 1, "`The_DT`"),
+    "factors": ("The|DT|the cat|NN|cat sat|VBD|sit\n", 1, "`The_DT`"),
+    "trees of PTB": ("( (S (NP (DT The) (NN cat)) (VP (VBD sat))))\n", 1, "trees"),
+    "trees of SST": ("(3 (2 The) (2 (2 cat) (2 sat)))\n", 1, "trees"),
+    "trees without labels": ("( ( The cat ) ( sat . ) )\n", 1, "trees"),
+    "escapes of Unicode": ("The caf\\u00e9 is here\n", 1, "`\\u00e9`"),
+    "escaped line ends": ("The cat sat .\\nThe dog ran .\n", 1, "`\\n`"),
+    "BPE": ("The cat sle@@ pt\n", 1, "pieces of words"),
+    "SentencePiece": ("\u2581The \u2581cat sle pt\n", 1, "pieces of words"),
+    "WordPiece": ("the cat sle ##pt\n", 1, "pieces of words"),
+    "GPT-2": ("The \u0120cat \u0120sat\n", 1, "pieces of words"),
+    "WikiText": ("10 @,@ 000 role @-@ playing games\n", 1, "joined tokens"),
+    "line breaks of HTML": ("Good . <br /><br /> I liked it .\n", 1, "`<br />`"),
+    "tokenized line breaks": ("Good . < br / > I liked it .\n", 1, "`<br />`"),
+    "tags with attributes": ('<doc id="1" title="a">\nThe cat\n</doc>\n', 1, "tags"),
+    "tokenized escapes": ("Tom & amp ; Ann\n", 1, "HTML"),
+    "unknown words": (TOKENIZED + "the <unk> sat\n", 11, "`<unk>`"),
+    "withheld words": ("_ _ _\n", 1, "withheld"),
+    "withheld words of OntoNotes": (TOKENIZED + "[WORD] [WORD]\n", 11, "withheld"),
+    "encoded twice": (TOKENIZED + "I donâ€™t like the cafÃ© .\n", 11, "encoded twice"),
+    "replaced characters": (TOKENIZED + "The caf\ufffd\n", 11, "U+FFFD"),
+    "decomposed letters": (TOKENIZED + "The cafe\u0301\n", 11, "NFD"),
+    "a soft hyphen": (TOKENIZED + "the ri\u00adver\n", 11, "U+00AD"),
+    "a zero-width space": (TOKENIZED + "the river\u200b\n", 11, "U+200B"),
+    "a token that is invisible": (TOKENIZED + "the \u200b river\n", 11, "U+200B"),
     "Chinese": ("猫 坐 在 垫 子 上 。\n", 1, "Latin"),
     "Russian": ("Кошка сидела на ковре OK .\n" * 3 + TOKENIZED[:42], 1, "Latin"),
     "empty": ("", 0, "empty"),
@@ -133,6 +165,11 @@ FRACTIONS = {
     "JSON": ('[ "a" ]\n', 5),
     "FASTA": ("M" * 30 + "\n", 3),
     "script": ("猫 坐\n", 5),
+    "lists": ("['a', 'b']\n", 5),
+    "fields": ("a ||| b\n", 5),
+    "tags": ("a_b c_d e_f\n", 5),
+    "trees": ("((a) b)\n", 5),
+    "subwords": ("a@@ b\n", 1),
 }
 
 
@@ -160,6 +197,21 @@ def test_a_few_lines_that_show_a_sign_are_no_reason_to_warn(text: Path, name: st
         "[ The cat ]\n{ sat }\n",
         "M" * 29 + "\n",
         "<S>\n</S>\n<UNK>\nthe\ncat\n",  # a vocabulary, for `layout='bilm-types'`
+        "_\n[WORD]\n<unk>\n[MASK]\n",  # entries of a vocabulary
+        "and/or he/she\nsnake_case and/or other words\n",
+        "New_York is in_spite_of it\n",
+        "(see (1) above) .\n(a) b\n(The cat sat)\n",
+        "## Title\n# 1 @ home\n@user a@b.org e@\n",
+        "a < b > c\nI <3 <user> <url> <e1> it </e1> and <s3> <i .\n",
+        "\\nu \\to C:\\new\n",
+        "b ' s\n('t is )\n",
+        "»På« „Ä“ IRMÃ” é» É» naïve Â « Ã » .\n",
+        "Zoe\u0308 ".replace("e\u0308", "ë")
+        + "q\u0301 x\u0302 \u05d0\u05b8\n",  # no letter for both
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 a b c d e f g h i j k\n",  # Persian
+        "\U0001f468\u200d\U0001f469 a b\n",  # joined emoji
+        TOKENIZED * 5 + "a <br /> b\n",
+        TOKENIZED * 5 + "a \\u00e9 b\n",
         "Con mèo đã ngồi trên tấm thảm tiếng Việt .\n",
         "b" * 5_000_000,  # in linear time
         ("a " * 5000 + "\n") * 2 + "a <S> b\n",  # 10,000 tokens are enough too

@@ -189,6 +189,12 @@ FIRST_LINES = {
     "a web page": b"<!DOCTYPE html>\n<html>\n",
     "a web page (HTML)": b"\n\n  <HTML lang='en'>\n",
     "an XML document": b'<?xml version="1.0"?>\n<TEI>\n',
+    "annotations of brat": b"T1\tPER 0 5\tPeter\nT2\tLOC 9 12;14 15\tNew York\n",
+    "PubTator": b"10192393|t|A common human skin tumour\n",
+    "a web archive (WARC)": b"WARC/1.0\nWARC-Type: response\n",
+    "subtitles (WebVTT)": b"WEBVTT\n\n00:01.000 --> 00:04.000\n",
+    "a LaTeX document": b"\\documentclass[11pt]{article}\n\\begin{document}\n",
+    "an ARFF table of Weka": b"@relation films\n@attribute text string\n",
     "FASTA": b">sp|P1|X a protein\nMKVLAAGIVGLLLAQPSS\n",
     "FASTA, not a text": b">seq1\nACGT\nACGA\n",
 }
@@ -238,6 +244,11 @@ def test_data_with_known_first_lines_are_named(tmp_path: Path, name: str, kind: 
         "<htmlx> .\n",
         "a\n<html>\n",
         "GIF89a is old .\n",
+        "T1 PER 0 5\n",
+        "1|t|\n",
+        "WARC is a format .\n",
+        "WEBVTTs\n",
+        "@relation is a tag\n",
     ],
 )
 def test_texts_that_begin_like_other_data_are_read(text: Path, content: str) -> None:
