@@ -19,7 +19,7 @@ class UsageSettings:
 
     Attributes:
         model_sha256: of the files of the model; "" for a model that was never in a file.
-        layers: the name of the layer, as `--layers` takes it.
+        layers: the number of the layer, also of "top", or the name of a sum such as "average".
     """
 
     model_sha256: str
@@ -28,7 +28,9 @@ class UsageSettings:
     @classmethod
     def of(cls, embedder: Embedder) -> UsageSettings:
         """The settings of the vectors of an embedder."""
-        return cls(model_sha256=embedder.bilm.sha256, layers=embedder.output.layers.name)
+        selection = embedder.output.layers
+        layers = selection.name if selection.is_sum else ",".join(map(str, selection.indices))
+        return cls(model_sha256=embedder.bilm.sha256, layers=layers)
 
     @classmethod
     def parse(cls, comment: bytes) -> UsageSettings | None:

@@ -127,10 +127,12 @@ class TestUsageVectors:
         Path("c.npz").rename("top.npz")
         written("a.txt", "--layers", "0")
         done = elmo("change", "top.npz", "c.npz")
-        refused(done, 1, "c.npz: layers is '0', that of top.npz is 'top'", "the same layer")
-        Path("c.npz").rename("0.npz")
-        written("b.txt", "--layers", "0")
-        made("change", "0.npz", "c.npz")
+        refused(done, 1, "c.npz: layers is '0', that of top.npz is '2'", "the same layer")
+        written("b.txt", "--layers", "2")
+        made("change", "top.npz", "c.npz")
+        written("b.txt", "--layers", "average")
+        done = elmo("change", "top.npz", "c.npz")
+        refused(done, 1, "c.npz: layers is 'average', that of top.npz is '2'", "the same layer")
 
     def test_of_words_that_do_not_occur_are_warned_of(self) -> None:
         Path("words.txt").write_text("PLAY\nnothing\n", encoding="utf-8")
