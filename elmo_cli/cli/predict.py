@@ -28,8 +28,10 @@ from elmo_cli.text.input_report import InputReport
 from elmo_cli.training.reporter import SILENT
 
 if TYPE_CHECKING:
+    from elmo_cli.tasks.embeddings_folder import EmbeddingsFolder
     from elmo_cli.tasks.readers import Split
     from elmo_cli.tasks.task import Task
+    from elmo_cli.text.sentence import Tokens
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,8 @@ def predict(**values: Any) -> None:
     reporting = nullcontext(SILENT) if is_shown else task_options.TaskReporter()
     with reporting as reporter:
         chunks = _with_warnings(read_chunks(split, rows, is_waiting=_is_waiting), report)
+        if trained.bilm is not None:
+            chunks = _with_fit(chunks, vectors)
         predicted = trained.predict_chunks(chunks, vectors, reporter)
         parts = task.format_file(predicted, output_format)
         console.write_parts(chosen.output, parts, overwrite=chosen.overwrite)
@@ -132,6 +136,26 @@ def _with_warnings(chunks: Iterator[Split], report: InputReport) -> Iterator[Spl
         n_printed = len(report.warnings)
         yield chunk
     console.warn(*report.warnings[n_printed:])  # those that come with the end of the text
+
+
+def _with_fit(chunks: Iterator[Split], vectors: EmbeddingsFolder) -> Iterator[Split]:
+    """Yield the same chunks; warn if few of the first tokens of all are known to the biLM."""
+    from elmo_cli.embed.text_fit import MAX_TOKENS
+
+    first_sentences: list[Tokens] = []
+    n_tokens = 0
+    is_checked = False
+    for chunk in chunks:
+        if not is_checked:
+            first_sentences += chunk.sentences
+            n_tokens += sum(map(len, chunk.sentences))
+        if not is_checked and n_tokens >= MAX_TOKENS:
+            vectors.warn_of_fit(first_sentences, console.warn)
+            is_checked = True
+            first_sentences.clear()
+        yield chunk
+    if not is_checked:
+        vectors.warn_of_fit(first_sentences, console.warn)
 
 
 def _is_waiting() -> bool:

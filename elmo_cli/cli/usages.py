@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import tee
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -187,10 +188,14 @@ def _write(
     embedder: Embedder,
 ) -> WrittenUsages:
     from elmo_cli.analysis.usages import write_usages
+    from elmo_cli.embed.text_fit import tokens_fit
 
+    to_check, to_write = tee(found)
+    tokens_fit((usage.sentence.tokens for usage in to_check), embedder, console.warn)
+    del to_check  # which would keep all sentences
     with console.ProgressDisplay(None, "usages") as progress:
         return write_usages(
-            found,
+            to_write,
             targets,
             embedder,
             chosen.output,

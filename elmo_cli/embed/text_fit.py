@@ -17,10 +17,10 @@ from elmo_cli.fit import (
     FitRule,
 )
 from elmo_cli.messages import shortened
-from elmo_cli.text.sentence import Sentence
+from elmo_cli.text.sentence import Sentence, Tokens
 from elmo_cli.text.vocabulary import vocabulary_fit
 
-_MAX_TOKENS = 10_000  # enough to know the fraction to a percent
+MAX_TOKENS = 10_000  # enough to know the fraction to a percent
 _MAX_RESIDUE_TYPES = 100  # in the vocabulary of a model of proteins; others have words
 _MIN_LETTER_TYPES = 5  # in a text of proteins; fewer may be in any text
 _RESIDUES_WARNING = (
@@ -51,6 +51,18 @@ def text_fit(
     """
     if job.layout.unit == "types":
         return ()
+    tokens = (sentence.tokens for sentence in sentences)
+    return tokens_fit(tokens, embedder, warn, is_whole_text=is_whole_text)
+
+
+def tokens_fit(
+    sentences: Iterable[Tokens],
+    embedder: Embedder,
+    warn: Callable[[str], None],
+    *,
+    is_whole_text: bool = True,
+) -> tuple[FitPoint, ...]:
+    """Count and warn as `text_fit` does, for the tokens of sentences that are no vocabulary."""
     counts, is_beginning = _count_first_tokens(sentences)
     if not counts:
         return ()
@@ -63,17 +75,16 @@ def text_fit(
     return tuple(points)
 
 
-def _count_first_tokens(sentences: Iterable[Sentence]) -> tuple[Counter[str], bool]:
+def _count_first_tokens(sentences: Iterable[Tokens]) -> tuple[Counter[str], bool]:
     """Count the tokens of the first sentences; return also whether there may be more tokens.
 
     The next sentence is not read in order to know it: a pipe may not have one for a long time.
     """
     counts: Counter[str] = Counter()
-    n_left = _MAX_TOKENS
-    for number, sentence in enumerate(sentences, 1):
-        tokens = sentence.tokens[:n_left]
-        counts.update(tokens)
-        n_left -= len(tokens)
+    n_left = MAX_TOKENS
+    for number, tokens in enumerate(sentences, 1):
+        counts.update(tokens[:n_left])
+        n_left -= min(n_left, len(tokens))
         if n_left == 0 or number == SENTENCES:
             return counts, True
     return counts, False

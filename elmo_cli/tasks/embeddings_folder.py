@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,6 +18,7 @@ from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import run_job
 from elmo_cli.embed.settings import EmbedderSettings
+from elmo_cli.embed.text_fit import tokens_fit
 from elmo_cli.errors import (
     ElmoError,
     EmbeddingsFileError,
@@ -146,6 +147,10 @@ class EmbeddingsFolder:
         for number, (_, array) in zip(sentences, pairs, strict=True):
             arrays[number] = array
         return lambda number: arrays[number][_SLICES[layers]]
+
+    def warn_of_fit(self, sentences: Iterable[Tokens], warn: Callable[[str], None]) -> None:
+        """Warn if few of the first tokens are known to the biLM, as `elmo embed` does."""
+        tokens_fit(sentences, self._make_embedder(), warn)
 
     def _find(self, split: Split, texts: _DataTexts) -> Embeddings | None:
         """Return the newest file that matches; None if there is none.

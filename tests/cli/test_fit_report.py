@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from command_line import Done, elmo, made, refused
 
+from elmo_cli.embed import text_fit
 from elmo_cli.embed.blocks import TOKENS
 from elmo_cli.embed.text_fit import _known_fit
 from elmo_cli.fit import FIRST_CHARACTERS_KNOWN
@@ -77,6 +78,36 @@ def test_embed_reports_a_text_that_fits(text: str, output: str) -> None:
     err = made("embed", "text.txt", "-m", "model", *OUTPUTS[output]).err
     (line,) = [line for line in err.splitlines() if FIRST in line]
     assert line.startswith(FIRST)
+
+
+@pytest.mark.parametrize(("text", "is_warned"), [(GERMAN, True), (ENGLISH, False)])
+def test_usages_and_predictions_are_warned_of_too(text: str, is_warned: bool) -> None:
+    """They also depend on vectors, and write no embeddings file that would report it."""
+    Path("text.txt").write_text(text, encoding="utf-8")
+    Path("words.txt").write_text("Bank\nder\nLicht\nSie\nthe\na\nder\nam\nAm\nDie\nvor\n")
+    Path("train.conll").write_text("Anna B-PER\nslept O\n")
+    files = ("--train", "train.conll", "--dev", "train.conll")
+    sizes = ("--epochs", 1, "--set", "hidden=4", "--set", "char_filters=4")
+    made("train", "ner", *files, *sizes, "-m", "./model", "-o", "ner", "-q")
+    for command in (
+        ("usages", "text.txt", "--words", "words.txt", "-m", "model", "-o", "a.npz"),
+        ("predict", "ner", "text.txt", "-o", "a.conll"),
+        ("predict", "ner", "-", "-o", "b.conll"),
+    ):
+        done = made(*command, stdin=text.encode())
+        assert done.err.count(f"warning: {FIRST}") == is_warned, command
+
+
+def test_predict_counts_the_first_tokens_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are those of several chunks."""
+    Path("train.conll").write_text("Anna B-PER\nslept O\n")
+    files = ("--train", "train.conll", "--dev", "train.conll")
+    sizes = ("--epochs", 1, "--set", "hidden=4", "--set", "char_filters=4")
+    made("train", "ner", *files, *sizes, "-m", "./model", "-o", "ner", "-q")
+    monkeypatch.setattr(text_fit, "MAX_TOKENS", 30)
+    Path("text.txt").write_text("xyzzy\n" * 29 + "the\n" * 31)
+    err = made("predict", "ner", "text.txt", "-o", "a.conll").err
+    assert f"warning: {FIRST}1 of the first 30 (3.3%), not 'xyzzy'" in err
 
 
 @pytest.mark.parametrize(
