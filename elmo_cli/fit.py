@@ -178,7 +178,7 @@ TOKENS_WITH_WORD_VECTOR = FitRule(
 KNOWN_LABELS = FitRule(
     name="labels known to the model",
     key="known_labels",
-    hint="labels that are not in train count as errors",
+    hint="labels that are not in train count as errors; are they spelled as in train?",
     warn_below=1.0,  # a label that train lacks is rare, or a mistake
     is_required=True,
 )

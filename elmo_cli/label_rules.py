@@ -16,7 +16,7 @@ _NO_LABEL = (
 )
 # Columns of CoNLL-U in which `_` is a value: a word without features, without enhanced edges, ….
 _COLUMNS_WITH_BLANKS = ("feats", "deps", "misc", "6", "9", "10")  # by name and by number
-_MARK = r"[-_:./|@#+]"  # between the letter and the type of a span
+_MARK = r"[-_:./|@#+\u2010-\u2015\u2212]"  # between the letter and the type; dashes of Unicode too
 _LETTER = r"B|I|E|S|L|U|Begin|Beg|Inside|In|End|Single|Last|Unit"
 _PREFIXED = re.compile(rf"(?P<letter>{_LETTER})(?P<mark>{_MARK})(?P<type>.+)", re.IGNORECASE)
 _SUFFIXED = re.compile(rf"(?P<type>.+)(?P<mark>{_MARK})(?P<letter>{_LETTER})", re.IGNORECASE)

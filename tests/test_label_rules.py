@@ -72,7 +72,10 @@ def spelled(first: str, inner: str, outside: str) -> list[str]:
     ("first", "inner", "outside", "name"),
     [
         ("B_{}", "I_{}", "O", "with `_` instead of `-`"),
-        *((f"B{m}{{}}", f"I{m}{{}}", "O", f"with `{m}` instead of `-`") for m in ":./|@#+"),
+        *(
+            (f"B{m}{{}}", f"I{m}{{}}", "O", f"with `{m}` instead of `-`")
+            for m in ":./|@#+\u2010\u2013\u2014\u2212"
+        ),
         ("{}-B", "{}-I", "O", "with the letter at the end"),
         ("{}_b", "{}_i", "o", "with the letter at the end"),
         ("b-{}", "i-{}", "o", "in lower case"),

@@ -85,6 +85,9 @@ class Esim(TaskModel):
         return outputs
 
 
+_MANY_EQUAL = 0.5  # of the pairs; in published data, hardly any
+
+
 class EntailmentTask(Task):
     """One label per pair of a premise and a hypothesis."""
 
@@ -114,6 +117,16 @@ class EntailmentTask(Task):
         names = ("gold_label", "label", "entailment_judgment", "entailment_label")
         label = label_member(line, *names, required=required)
         return None if label is None else str(label)
+
+    def warnings(self, train: Split) -> Iterator[str]:
+        n_equal = 0
+        for example in train.examples:
+            first, second = example.texts(train.sentences)
+            n_equal += first == second
+        n_pairs = len(train.examples)
+        if n_equal > _MANY_EQUAL * n_pairs:
+            problem = f"both sentences are equal in {n_equal:,} of {n_pairs:,} pairs"
+            yield f"{train.path}: {problem}; are both fields from one column?"
 
     def labels_of(self, example: Example) -> Iterable[str]:
         return [example.target]

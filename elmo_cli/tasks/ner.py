@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -42,6 +43,10 @@ _DOCUMENT_START = "-DOCSTART-"
 _JSON_LABELS = ("ner_tags", "labels", "tags", "pos_tags", "chunk_tags", "upos", "xpos")
 _CONLLU_LABELS = ("upos", "xpos", "deprel")  # columns with a label for each token
 _EXCHANGED_HINT = "choose the columns, such as `token_column=2` and `label_column=1`"
+_PLAIN_OUTSIDE = (
+    "the most frequent label is O, but none begins with B- or I-: labels are read as plain, and "
+    "the score is their accuracy, in which O counts; for the F1 of spans, write B-PER and I-PER"
+)
 _NUMBERS_HINT = "numbers are read as plain labels, also those of spans; write B-PER instead"
 
 
@@ -218,6 +223,12 @@ class NerTask(Task):
         if self._has_spans:
             return
         names = self.labels["names"]
+        n_by_label = Counter[str]()
+        for example in train.examples:
+            n_by_label.update(self.labels_of(example))
+        [(most_frequent, _)] = n_by_label.most_common(1)
+        if most_frequent == OUTSIDE:
+            yield f"{train.path}: {_PLAIN_OUTSIDE}"
         if all(name.isdecimal() for name in names):
             yield f"{train.path}: all labels are numbers; {_NUMBERS_HINT}"
         if are_exchanged(names, set(chain.from_iterable(train.sentences))):

@@ -156,6 +156,10 @@ def token_f1(predicted: str, answer: str) -> float:
     return 2 * n_common / (len(predicted_tokens) + len(answer_tokens))
 
 
+# Of the answers of SQuAD 1.1, about 2 % have more tokens than the default of 15.
+_MANY_LONG = 0.05
+
+
 class QaTask(Task):
     """Answers to questions about a paragraph, from SQuAD 1.1 JSON."""
 
@@ -187,7 +191,22 @@ class QaTask(Task):
         if example.span is not None:
             return ""
         answer = example.answers[0]
-        return f"the answer {answer.text[:40]!r} is not at character {answer.start} of its context"
+        shown = f"the answer {answer.text[:40]!r}"
+        if answer.start is None:
+            return f"{shown} has no answer_start"
+        return f"{shown} is not at character {answer.start} of its context"
+
+    def warnings(self, train: Split) -> Iterator[str]:
+        lengths = []
+        for example in train.examples:
+            if example.span is not None:
+                first, last = example.span
+                lengths.append(last - first + 1)
+        most = self.settings.max_answer
+        n_longer = sum(length > most for length in lengths)
+        if n_longer > _MANY_LONG * len(lengths):
+            problem = f"{n_longer:,} of {len(lengths):,} answers have more than {most} tokens"
+            yield f"{train.path}: {problem} (`max_answer`), so that the model never predicts them"
 
     def answers_at_tokens(self, split: Split) -> Iterator[tuple[str, bool]]:
         for example in split.examples:

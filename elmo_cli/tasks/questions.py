@@ -152,7 +152,10 @@ def _read_question(
     if labelled:
         answers = _read_answers(member(fields, "answers", kinds=(list, dict)), context)
         if not answers:
-            raise ValueError("the question has no answer")
+            problem = (
+                "the question has no answer, as many of SQuAD 2.0; those of SQuAD 1.1 have one"
+            )
+            raise ValueError(problem)
     question = Question(
         sentences=(*context.sentences, *own),
         where=split.where,

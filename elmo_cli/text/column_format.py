@@ -50,10 +50,12 @@ class Column(NamedTuple):
     Attributes:
         number: from 1, or from the end with -1 the last; None to detect it.
         parameter: what messages call the number.
+        is_default: whether the user did not choose the number.
     """
 
     number: int | None
     parameter: str
+    is_default: bool = False
 
 
 class Columns(NamedTuple):
@@ -172,6 +174,31 @@ def detect_token_column(
     raise InputError(problem, hint, where=reader.where(first_row), parameters=parameters)
 
 
+def warn_of_other_labels(
+    reader: LineReader,
+    head: Sequence[SentenceLines],
+    column_format: ColumnFormat,
+    columns: Columns,
+) -> None:
+    """Warn if the last column is read by default, but another one has the labels of spans."""
+    labels = columns.labels
+    if labels is None or not labels.is_default:
+        return
+    rows = []
+    for sentence in _cells_by_sentence(column_format, head):
+        rows += [cells for cells in sentence if len(cells) == column_format.width]
+    *others, last = zip(*rows, strict=True) if rows else [()]
+    if _are_span_labels([last]):
+        return
+    for number, cells in enumerate(others, 1):
+        if number != columns.tokens.number and _are_span_labels([cells]):
+            example = shortened(next(cell for cell in cells if cell != "O"))
+            problem = f"column {number} has labels of spans such as {example!r}, the last has not"
+            hint = f"`{labels.parameter}={number}` reads them"
+            reader.report.warn("other labels", f"{reader.path}: {problem}; {hint}")
+            return
+
+
 def _has_tabs(rows: NumberedLines) -> bool:
     """Whether the first row or most rows contain a tab."""
     n_with_tab = sum("\t" in line for _, line in rows)
@@ -214,10 +241,10 @@ def _is_numbered_by_column_3(sentences: list[list[list[str]]]) -> bool:
     return n_numbered > MOST * n_rows
 
 
-def _are_span_labels(sentences: list[list[str]]) -> bool:
+def _are_span_labels(sentences: Sequence[Sequence[str]]) -> bool:
     """Whether all cells of a column are labels such as O and B-PER, and not all are O."""
     cells = {cell for sentence in sentences for cell in sentence}
-    return cells != {"O"} and all(map(_SPAN_LABEL.fullmatch, cells))
+    return bool(cells - {"O"}) and all(map(_SPAN_LABEL.fullmatch, cells))
 
 
 def _may_be_tokens(sentences: list[list[str]]) -> bool:

@@ -15,6 +15,7 @@ from elmo_cli.text.column_format import (
     SentenceLines,
     detect_format,
     detect_token_column,
+    warn_of_other_labels,
 )
 from elmo_cli.text.conllu_rows import max_splits, read_conllu_rows
 from elmo_cli.text.lines import LineError, LineReader
@@ -90,8 +91,10 @@ def read_conll(
     number = columns.tokens.number
     if number is None:
         number = detect_token_column(reader, head, column_format, columns)
+    columns = _with_token_column(columns, number)
+    warn_of_other_labels(reader, head, column_format, columns)
     groups = read_conll_groups(reader, line_groups, column_format)
-    return (yield from _read_sentences(reader, key, groups, _with_token_column(columns, number)))
+    return (yield from _read_sentences(reader, key, groups, columns))
 
 
 def column_number(path: str, text_format: str, column: str | None, parameter: str) -> int | None:
@@ -125,10 +128,9 @@ def label_column(path: str, text_format: str, column: str | None, parameter: str
 
     Args and errors are those of `column_number`.
     """
-    if column is None:
-        column = DEFAULT_LABEL_COLUMNS[text_format]
-    number = column_number(path, text_format, column, parameter)
-    return Column(number, parameter)
+    chosen = DEFAULT_LABEL_COLUMNS[text_format] if column is None else column
+    number = column_number(path, text_format, chosen, parameter)
+    return Column(number, parameter, is_default=column is None)
 
 
 def _columns_of_settings(reader: LineReader) -> Columns:

@@ -242,7 +242,8 @@ def test_spans_may_have_no_type() -> None:
 
 
 @pytest.mark.parametrize(
-    "labels", ["B_PER I_PER o", "PER-B PER-I O", "b-PER i-PER o", "(PER* *) *"]
+    "labels",
+    ["B_PER I_PER o", "B\u2013PER I\u2013PER O", "PER-B PER-I O", "b-PER i-PER o", "(PER* *) *"],
 )
 def test_labels_of_spans_in_another_spelling_are_refused(labels: str) -> None:
     rows = zip(["Anna", "Berg", "slept"], labels.split(), strict=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,107 @@ def test_exchanged_tokens_and_labels_are_warned_of() -> None:
     problem = "tokens and labels seem to be exchanged, a label is 'a'"
     hint = "choose the columns, such as `--set token_column=2` and `--set label_column=1`"
     assert f"warning: a.conll: {problem}; {hint}" in done.err
+
+
+POS_LAST = "Anna B-PER NNP\nslept O VBD\n\nHe O PRP\nleft O VBD\n"
+
+
+@pytest.mark.parametrize(
+    ("rows", "settings", "is_warned"),
+    [
+        (POS_LAST, [], True),
+        (POS_LAST, ["--set", "label_column=3"], False),
+        (POS_LAST, ["--set", "label_column=-1"], False),
+        ("Anna B-NP B-PER\nslept B-VP O\n", [], False),  # CoNLL-2003
+        ("Anna X NNP\nslept O VBD\n", [], False),
+        ("Anna O NNP\nslept O VBD\n", [], False),
+    ],
+)
+def test_labels_of_spans_in_another_column_are_warned_of(
+    rows: str, settings: list[str], is_warned: bool
+) -> None:
+    """The last column is read by default, which here has parts of speech."""
+    Path("a.conll").write_text(rows)
+    data = ("--train", "a.conll", "--dev", "a.conll")
+    done = made("train", "ner", *data, *SMALL, *settings, "-o", "model")
+    problem = "a.conll: column 2 has labels of spans such as 'B-PER', the last has not"
+    assert (f"{problem}; `--set label_column=2` reads them" in done.err) == is_warned
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_warned"),
+    [
+        ("Anna PER\nslept O\nin O\n", True),
+        ("Anna PER\nBerg PER\nslept O\n", False),  # O may be any label
+        ("Anna B-PER\nslept O\nin O\n", False),
+        ("Anna NNP\nslept VBD\nin IN\n", False),
+    ],
+)
+def test_types_of_spans_without_letters_are_warned_of(rows: str, is_warned: bool) -> None:
+    """Their accuracy is high for a model that finds nothing."""
+    Path("a.conll").write_text(rows)
+    data = ("--train", "a.conll", "--dev", "a.conll")
+    done = made("train", "ner", *data, *SMALL, "-o", "model")
+    warning = "warning: a.conll: the most frequent label is O, but none begins with B- or I-"
+    assert (warning in done.err) == is_warned
+
+
+@pytest.mark.parametrize(("n_equal", "is_warned"), [(2, False), (3, True)])
+@pytest.mark.parametrize("task", ["entailment", "similarity"])
+def test_pairs_of_equal_sentences_are_warned_of(task: str, n_equal: int, is_warned: bool) -> None:
+    """As if both fields had been filled from one column."""
+    pairs = []
+    for number in range(4):
+        second = "A cat" if number < n_equal else "A dog"
+        pairs.append({"sentence1": "A cat", "sentence2": second, "label": number % 2})
+    Path("a.jsonl").write_text(lines_of(*pairs))
+    done = made("train", task, "--train", "a.jsonl", "--dev", "a.jsonl", *SMALL, "-o", "model")
+    warning = f"warning: a.jsonl: both sentences are equal in {n_equal} of 4 pairs; are both fields"
+    assert (warning in done.err) == is_warned
+
+
+def squad(*answers: dict[str, Any] | None) -> str:
+    """SQuAD with a question for each answer; None for a question that has none."""
+    questions = []
+    for number, answer in enumerate(answers):
+        answers_of_question = [] if answer is None else [answer]
+        question = {"id": str(number), "question": "Who ?", "answers": answers_of_question}
+        questions.append({**question, "is_impossible": answer is None})
+    context = "Anna met Ben in Oslo , and they went home ."
+    return json.dumps({"data": [{"paragraphs": [{"context": context, "qas": questions}]}]})
+
+
+def test_questions_without_an_answer_are_refused_with_a_way_out() -> None:
+    """Of SQuAD 2.0; the page that the hint names has the command."""
+    Path("FILE").write_text(squad({"text": "Anna", "answer_start": 0}, None))
+    files = ("--train", "FILE", "--dev", "FILE")
+    done = elmo("train", "qa", *files, *QUIET, "-o", "model")
+    refused(done, 1, "FILE, question 1: the question has no answer, as many of SQuAD 2.0", "data-")
+    page = (Path(__file__).parents[2] / "docs/reference/data-formats.md").read_text()
+    [command] = re.findall("`(jq [^`]*)`", page)
+    subprocess.run(command, shell=True, check=True)
+    task = load_task("qa")
+    [question] = read_data_file(task, "NEW_FILE").examples
+    assert question.target == ("Anna",)
+
+
+def test_an_answer_without_its_position_is_named() -> None:
+    Path("a.json").write_text(squad({"text": "Anna"}))
+    done = elmo("train", "qa", "--train", "a.json", "--dev", "a.json", *QUIET, "-o", "model")
+    refused(done, 1, "a.json, question 0: the answer 'Anna' has no answer_start", "--on-error")
+
+
+@pytest.mark.parametrize(("n_long", "n_all", "is_warned"), [(1, 20, False), (1, 19, True)])
+def test_answers_that_are_never_predicted_are_warned_of(
+    n_long: int, n_all: int, is_warned: bool
+) -> None:
+    short = {"text": "Anna", "answer_start": 0}
+    long = {"text": "Anna met Ben", "answer_start": 0}
+    Path("a.json").write_text(squad(*[long] * n_long, *[short] * (n_all - n_long)))
+    data = ("--train", "a.json", "--dev", "a.json", "--set", "max_answer=2")
+    done = made("train", "qa", *data, *SMALL, "-o", "model")
+    warning = f"a.json: 1 of {n_all} answers have more than 2 tokens (`--set max_answer=…`), so"
+    assert (warning in done.err) == is_warned
 
 
 @pytest.mark.parametrize(("n_labels", "is_warned"), [(19, False), (20, True)])

@@ -11,6 +11,7 @@ from tiny_models import assert_refused, read, read_text
 from elmo_cli.errors import InputError
 from elmo_cli.tasks.ner import NerTask
 from elmo_cli.tasks.readers import Split
+from elmo_cli.tasks.task import Example
 
 CONLL = "Ada X B-PER\nLovelace X I-PER\nslept X O\n\nParis X B-LOC\n"
 TABS = CONLL.replace(" ", "\t")
@@ -174,7 +175,8 @@ def test_only_plain_labels_that_are_all_numbers_are_warned_of(
 ) -> None:
     task = NerTask()
     task.labels = {"scheme": scheme, "names": names}
-    split = Split("a.conll", sentences=[("a", "b", "c")])
+    example = Example((0,), "a.conll, line 1", (*names, "0"), key=0)
+    split = Split("a.conll", sentences=[("a", "b", "c")], examples=[example])
     assert len(list(task.warnings(split))) == n_warnings
 
 
