@@ -18,6 +18,7 @@ from elmo_cli.store.reader import Embeddings, open_embeddings
 
 SPLITS = ("train", "dev", "test")
 DEV_EVERY = 10  # without files for dev, every tenth sentence of train is in dev
+_FEW_LABELS = 20  # as many as words only by chance, in a few sentences
 UNKNOWN_LABEL = -1  # the id of a label that is not in train
 
 FilePair = tuple[str, str]  # names of an embeddings file and a label file
@@ -99,13 +100,9 @@ def read_probe_data(
     for split in data.splits.values():
         if not split.labels:
             raise _no_labels_in_column(split, data.column) if data.column else _no_labels(split)
-    train_split = data.splits["train"]
-    _check_different_labels(train_split)
-    repeated = FitPoint.count_repeated(REPEATED_LABELS, train_split.labels)
-    if repeated.warning:
-        warning = f"{train_split.labels_file}: {repeated.warning}"
-        data = replace(data, warnings=(*data.warnings, warning))
-    return data
+    _check_different_labels(data.splits["train"])
+    warnings = (*data.warnings, *_warnings_of_labels(data.splits["train"]))
+    return replace(data, warnings=warnings)
 
 
 def join_splits(
@@ -202,6 +199,21 @@ def _check_different_labels(train: LabelledVectors) -> None:
         "`column` names the column of the labels; with `dev`, all of the file is used to train",
         where=train.labels_file,
     )
+
+
+def _warnings_of_labels(train: LabelledVectors) -> Iterator[str]:
+    """Yield warnings about labels that may be those of another column."""
+    repeated = FitPoint.count_repeated(REPEATED_LABELS, train.labels)
+    if repeated.warning:
+        yield f"{train.labels_file}: {repeated.warning}"
+    if train.words is None:
+        return
+    n_labels = len(set(train.labels))
+    n_types = len(set(train.words))
+    if n_labels >= max(_FEW_LABELS, n_types):
+        problem = f"as many different labels as words ({n_labels:,} and {n_types:,})"
+        hint = "are they the words themselves, or words joined with tags?"
+        yield f"{train.labels_file}: {problem}; {hint}"
 
 
 def _warnings(

@@ -21,6 +21,8 @@ from elmo_cli.text.input import InputReport, InputSettings, check_inputs, read_s
 from elmo_cli.text.sentence import Sentence
 from elmo_cli.text.vocabulary import TypeCounts, Vocabulary, vocabulary_fit
 
+_MANY_SENTENCES = 20  # fewer may all have one token by chance
+
 
 @dataclass(frozen=True)
 class Corpus:
@@ -250,6 +252,13 @@ def _read(
             n_tokens += len(sentence.tokens)
             if n_tokens >= tokens_per_file:
                 break
+
+
+def warn_of_single_tokens(train: Corpus, paths: Sequence[str], notes: InputReport) -> None:
+    """Warn of a training text of sentences with one token, such as a column of words."""
+    if train.n_sentences == train.n_tokens >= _MANY_SENTENCES:
+        problem = "each sentence has one token, so that no token is predicted from others"
+        notes.warn("single tokens", f"{shorten_list(paths)}: {problem}; write a sentence per line")
 
 
 def without(paths: Sequence[str], excluded: Sequence[str]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from elmo_cli.errors import UsageError
 from elmo_cli.fit import HELDOUT_IN_VOCABULARY, TRAIN_IN_VOCABULARY, FitPoint
 from elmo_cli.lm.checkpoint import TrainingProgress, load_corpora, save_corpora, saved_options
-from elmo_cli.lm.corpus import Corpus, overlap, read_corpus, without
+from elmo_cli.lm.corpus import Corpus, overlap, read_corpus, warn_of_single_tokens, without
 from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.language_model import LanguageModel, load_language_model, new_bilm, write_options
 from elmo_cli.lm.loop import Trainer
@@ -226,6 +226,7 @@ def _read_text(
     reading = replace(text.reading, max_characters=max_characters)
     reporter.reading([*paths, *text.heldout], notes)
     train = read_corpus(paths, reading, tokens_per_file=text.train_tokens_per_file, notes=notes)
+    warn_of_single_tokens(train, paths, notes)
     heldout = None
     if text.heldout:
         heldout = read_corpus(

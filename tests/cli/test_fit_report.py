@@ -274,3 +274,19 @@ def test_finetune_reports_the_fit_of_its_texts(sentence: str, code: int) -> None
     assert fit["heldout_in_train"]["fitting"] == 0
     before_training = done.err.split("before: perplexity")[0]
     assert "warning: tokens of the test text in the vocabulary: " in before_training
+
+
+@pytest.mark.parametrize(
+    ("text", "is_warned"),
+    [("cat\ndog\n" * 20, True), ("cat\ndog\n" * 20 + "a cat\n", False)],
+)
+def test_training_on_a_column_of_words_is_warned_of(text: str, is_warned: bool) -> None:
+    """No token is predicted from another one; `elmo embed` takes such a text for types."""
+    Path("text.txt").write_text(text)
+    warning = "warning: text.txt: each sentence has one token, so that no token is predicted"
+    assert (warning in made(*PRETRAIN).err) == is_warned
+    made("embed", "text.txt", "-m", "model", "-o", "a.hdf5")
+    Path("heldout.txt").write_text("the cat sees the dog .\na dog sees a cat .\nno bird\n")
+    files = ("--domain", "text.txt", "--heldout", "heldout.txt", "--batch-size", 1)
+    done = made("finetune", *files, "-m", "m", "-o", "tuned", "--max-steps", 1, "--device", "cpu")
+    assert (warning in done.err) == is_warned

@@ -11,8 +11,8 @@ import pytest
 from elmo_cli.errors import InputError, ResumeError, TrainingError
 from elmo_cli.fit import TEXT_IN_VOCABULARY
 from elmo_cli.lm.checkpoint import load_corpora, save_corpora
-from elmo_cli.lm.corpus import Corpus, overlap, read_corpus, without
-from elmo_cli.text.input import InputSettings
+from elmo_cli.lm.corpus import Corpus, overlap, read_corpus, warn_of_single_tokens, without
+from elmo_cli.text.input import InputReport, InputSettings
 from elmo_cli.text.treebank import gets_treebank_spelling, treebank_spelling
 from elmo_cli.text.vocabulary import SPECIALS, Vocabulary
 
@@ -39,6 +39,13 @@ def test_counts_and_ids(corpus: Corpus) -> None:
     ids = dict(zip(corpus.types, corpus.ids(vocabulary).tolist(), strict=True))
     assert (ids["<S>"], ids["</S>"], ids["cat"], ids["dog"]) == (1, 0, 3, 2)
     assert corpus.predicted_counts(vocabulary).tolist() == [1.5, 1.5, 9, 2]
+
+
+@pytest.mark.parametrize(("n_sentences", "is_warned"), [(19, False), (20, True)])
+def test_a_few_sentences_may_have_one_token(n_sentences: int, is_warned: bool) -> None:
+    notes = InputReport()
+    warn_of_single_tokens(Corpus.read([["a"]] * n_sentences), ["a.txt"], notes)
+    assert bool(notes.warnings) == is_warned
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import numpy as np
 from elmo_cli.arrays import Int64Array
 from elmo_cli.errors import InputError, TrainingError, UsageError
 from elmo_cli.fit import FitPoint
-from elmo_cli.lm.corpus import Corpus, overlap, read_corpus, without
+from elmo_cli.lm.corpus import Corpus, overlap, read_corpus, warn_of_single_tokens, without
 from elmo_cli.messages import plural, shorten_list
 from elmo_cli.text.input import SUFFIXES, InputReport, InputSettings, without_compression_suffix
 
@@ -183,6 +183,7 @@ def read_domain(
     report = report or InputReport()
     reading = reading or InputSettings()
     train = read_corpus(texts.train, reading, notes=report)
+    warn_of_single_tokens(train, texts.train, report)
     heldout = train
     source = "the domain"
     fraction = _HELD_OUT_FRACTION
