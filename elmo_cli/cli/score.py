@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -113,7 +113,7 @@ def _score_pairs(chosen: ScoreOptions) -> None:
     options.refuse_options(["per", "unit", "spelling"], "with --pairs")
     if chosen.format not in ("auto", "jsonl"):
         options.refuse_options(["format"], "with --pairs")
-    score_pairs(chosen)
+    score_pairs(replace(chosen, format="jsonl"))  # whatever the suffix
 
 
 def _score(model: LanguageModel, corpus: Corpus, chosen: ScoreOptions) -> SurprisalTable:

@@ -23,6 +23,8 @@ _BLANKS = re.compile(r"[ \t]+")
 _MAX_CHARACTERS = 10_000  # examined of a row
 _CELL = r'(?:"(?:[^"]|"")*"|[^",]*)'
 _CSV_ROW = re.compile(f"{_CELL}(?:,{_CELL})+")
+# A number, a comma and text, which a number of thousands is not; or, as in LJ Speech, `id|text`.
+_ROW_WITH_ID = re.compile(r"\d+[,;](?=[^\d\s]).*|[^\s|]+\|[^|]* [^|]* [^|]*(?:\|[^|]*)?")
 
 # Words of column names, such as `ner_tags`, `NE-COARSE-LIT` or `Sentence #`.
 _NAME = re.compile(r"[^\W\d_]+")
@@ -160,17 +162,23 @@ def header_sign(rows: Sequence[list[str]], line: int) -> RowSign | None:
 def csv_sign(rows: Sequence[str]) -> RowSign | None:
     """The sign that the lines of a text are rows of CSV.
 
-    Either the first one names columns, or nearly all have quoted cells, separated by commas.
+    Either the first one names columns, or nearly all have quoted cells, separated by commas, or an
+    id before the text.
     """
     if not rows:
         return None
     n_quoted = 0
+    n_with_id = 0
     for row in rows:
-        if '"' in row and _CSV_ROW.fullmatch(row[:_MAX_CHARACTERS]):
+        beginning = row[:_MAX_CHARACTERS]
+        if '"' in row and _CSV_ROW.fullmatch(beginning):
             n_quoted += 1
+        if _ROW_WITH_ID.fullmatch(beginning):
+            n_with_id += 1
     has_quotes = len(rows) >= 2 and n_quoted >= MOST * len(rows)
+    has_ids = len(rows) >= 3 and n_with_id >= MOST * len(rows)
     has_names = _has_names(rows[0], ",") or _has_names(rows[0], ";")
-    if not has_quotes and not has_names:
+    if not has_quotes and not has_ids and not has_names:
         return None
     return RowSign(problem="looks like CSV, which is not read", hint=CSV_HINT)
 

@@ -186,12 +186,14 @@ def test_bad_lines_are_refused_or_skipped(name: str) -> None:
         ("pairs.jsonl --json -o -", 2, "--json: has no effect for standard output", ""),
         ("nothing.jsonl", 1, "nothing.jsonl: contains no pairs", "a pair per line"),
         ("text", 1, "text, line 1: not JSON", '"sentence_good"'),
+        ("text.tsv", 1, "text.tsv, line 1: not JSON", '"sentence_good"'),
     ],
 )
 def test_refused_commands_with_pairs(words: str, code: int, message: str, hint: str) -> None:
     write_objects(PAIRS)
     Path("nothing.jsonl").write_text("\n")
-    Path("text").write_text("the tree\n")
+    for name in ("text", "text.tsv"):
+        Path(name).write_text("the tree\ta tree\n")
     done = elmo("score", "--pairs", "-m", "model", *words.split())
     refused(done, code, message, hint)
     assert done.out == b""

@@ -265,6 +265,9 @@ def test_blank_lines_of_trees_and_json_are_ascii_white_space(tmp_path: Path) -> 
         ("\n \ntext,label\nThe cat sat .,pos\n", 3),
         ("Id;Sentence;Label\n1;It works .;pos\n", 1),
         ('1,"It works, really .",pos\n2,"No .",neg\n', 1),
+        ("1,The cat sat\n2,The dog ran\n3,It slept\n", 1),
+        ("\n1;The cat sat\n2;The dog, too\n3;It slept\n", 2),
+        ("LJ1-01|Printing, in the\nLJ1-02|in being a|in being 1\nLJ1-03|For the first\n", 1),
     ],
 )
 def test_csv_is_no_text(tmp_path: Path, content: str, line: int) -> None:
@@ -293,6 +296,11 @@ def test_at_most_five_names_of_columns_are_shown(tmp_path: Path) -> None:
         "Tokens, labels\n",  # a space follows the comma
         '"Yes","No"\n',  # a single line
         '"Yes","No"\n' * 8 + "He said so .\n",  # 8 of 9 lines
+        "10,000\n1,5\n2,500 people\n",
+        "1,a\n2,b\n",  # two lines
+        "1,a\n" * 8 + "b\n",  # 8 of 9 lines
+        "The|DT old|JJ\nA|DT cat|NN\nIt|P ran|V\n",
+        "a | b\nc | d\ne | f\n",
     ],
 )
 def test_a_text_with_commas_is_no_csv(tmp_path: Path, content: str) -> None:
