@@ -43,7 +43,8 @@ def test_specials_then_types_by_count(
     tokens = TEXT.replace("<S>", "-").split()
     n_known = sum(token in kept for token in tokens)
     facts = json.loads(done.out)
-    (warning,) = facts.pop("warnings")
+    (warning, other) = facts.pop("warnings")
+    assert "placeholders of words, such as `<unk>`" in other
     assert facts == {
         "vocabulary": "out",
         "size": n_entries,
