@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from elmo_cli.errors import OutputError
+from elmo_cli.messages import OTHER_PATH_HINT
 
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # of a file system without locks
-_OTHER_PATH = "choose another output path"
 
 
 class FileLock:
@@ -101,7 +101,8 @@ def lock_own(path: Path, begins: bytes) -> FileLock:
     """
     lock = FileLock(path)
     if not lock.acquire():
-        raise OutputError("another process is writing it", f"wait; or {_OTHER_PATH}", where=path)
+        problem = "another process is writing it"
+        raise OutputError(problem, f"wait; or {OTHER_PATH_HINT}", where=path)
     beginning = os.pread(lock.descriptor, len(begins), 0).rstrip(b"\0")
     if not begins.startswith(beginning):
         lock.release()
@@ -112,7 +113,7 @@ def lock_own(path: Path, begins: bytes) -> FileLock:
 def not_ours(path: str | os.PathLike[str]) -> OutputError:
     """The error for a file of the user that has the name of a temporary file."""
     problem = "exists and is not an unfinished output of elmo"
-    return OutputError(problem, f"move it elsewhere, or {_OTHER_PATH}", where=path)
+    return OutputError(problem, f"move it elsewhere, or {OTHER_PATH_HINT}", where=path)
 
 
 def remove_unlocked(path: Path) -> None:

@@ -14,17 +14,17 @@ from typing import BinaryIO
 
 from elmo_cli.errors import ElmoError, OutputError, UsageError
 from elmo_cli.file_locks import is_at, remove_unlocked, try_lock
+from elmo_cli.messages import OTHER_PATH_HINT
 
 StrPath = str | os.PathLike[str]
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk or a quota is full
 
 _TEMPORARY_SUFFIX = ".part"
 _TEMPORARY = re.compile(r"\.[0-9a-f]{8}\.part")  # the rest of a name after that of the output
 _LONGEST_SUFFIX = ".1f2e3d4c.part"  # of all files that exist while an output is unfinished
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _STDIN = 0  # descriptors
 _STDOUT = 1
 _COMPRESSED_SUFFIXES = (".gz", ".xz", ".bz2")
-_OTHER_PATH = "choose another output path"
 
 
 def resolve(path: StrPath) -> Path:
@@ -70,7 +70,8 @@ def check_output_path(path: StrPath, *, overwrite: bool = False, regular: bool =
             where=path,
         )
     if is_file and not overwrite:
-        raise OutputError("exists", f"`overwrite=True` replaces it; or {_OTHER_PATH}", where=path)
+        hint = f"`overwrite=True` replaces it; or {OTHER_PATH_HINT}"
+        raise OutputError("exists", hint, where=path)
 
 
 def check_distinct(
@@ -91,7 +92,7 @@ def check_distinct(
         for path in _files_in(name):
             if _identity(path, _STDIN) == written:
                 also = "" if path == output else f" ({os.fspath(path)})"
-                raise UsageError(f"is also {what}{also}", _OTHER_PATH, where=output)
+                raise UsageError(f"is also {what}{also}", OTHER_PATH_HINT, where=output)
 
 
 def _files_in(path: StrPath) -> list[StrPath]:
@@ -228,17 +229,17 @@ def output_errors(path: StrPath, *, resumable: bool = False) -> Iterator[None]:
 def _explain_os_error(error: OSError, folder: Path, *, resumable: bool) -> tuple[str, str]:
     """Why a file in a folder cannot be written, and what to do next."""
     reason = error.strerror or error
-    if error.errno in _NO_SPACE and resumable:
+    if error.errno in NO_SPACE and resumable:
         hint = "free some space, then `resume=True` continues after what is saved"
         return f"no space left ({reason})", hint
-    if error.errno in _NO_SPACE:
+    if error.errno in NO_SPACE:
         return f"no space left ({reason})", "free some space, then run it again"
     if error.errno == errno.ENOENT:
         return f"there is no folder {folder}", f"`mkdir -p {shlex.quote(str(folder))}`"
     if error.errno == errno.ENOTDIR:
-        return f"{folder} is not a folder", _OTHER_PATH
+        return f"{folder} is not a folder", OTHER_PATH_HINT
     if error.errno == errno.EEXIST:  # where a folder is to be created
-        return "is a file, not a folder", f"{_OTHER_PATH}, or move the file away"
+        return "is a file, not a folder", f"{OTHER_PATH_HINT}, or move the file away"
     hint = "choose an output path in a folder that you can write to"
     if error.errno == errno.ENAMETOOLONG:
         hint = "choose a shorter name"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 INTERRUPTED_HINT = "run the command again; if it reports an unfinished output, add `--resume`"
 CORRUPT_HINT = "the file is corrupt or was not written by a known program: get it again"
+OTHER_PATH_HINT = "choose another output path"
 _URL_START = r"[A-Za-z][\w+.-]+://?"  # one slash where it was taken for a path
 _START_OF_URL = re.compile(rf"(?:--[\w-]+=)?{_URL_START}")  # also that of `--output=URL`
 # A name alone, or with a `:` everything up to the last `@`, since a key may contain `/` and `@`. In

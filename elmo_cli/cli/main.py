@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 import traceback
@@ -19,12 +18,12 @@ from elmo_cli.cli.completed_line import line_with_missing
 from elmo_cli.cli.console import with_options
 from elmo_cli.cli.interruption import interrupted_hint
 from elmo_cli.errors import ElmoError, UsageError
+from elmo_cli.files import NO_SPACE
 from elmo_cli.messages import url_without_secrets
 from elmo_cli.version import __version__
 
 _PACKAGE = "elmo_cli"
 _VARIABLES = {"model": "ELMO_MODEL", "device": "ELMO_DEVICE"}  # of parameters
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -230,7 +229,7 @@ def _explain_system(error: OSError, reason: str) -> _Report:
     """An error of a file, of standard output or of anything else of the system."""
     if error.filename is not None:
         return _Report(1, f"{error.filename}: {reason}", "check the path and its permissions")
-    if error.errno in _NO_SPACE:
+    if error.errno in NO_SPACE:
         hint = "free some space, or redirect the output to another disk"
         return _Report(1, f"standard output: cannot be written ({reason})", hint)
     return _Report(1, reason, "`elmo --debug …` shows where")

@@ -27,7 +27,7 @@ from elmo_cli.model_folder import (
 )
 from elmo_cli.pretrained.model_files import CARD_FILE
 from elmo_cli.pretrained.parts_file import PARTS_FILE
-from elmo_cli.training.run_folder import LOCK_FILE
+from elmo_cli.training.run_folder import LOCK_FILE, NEW_FOLDER_HINT, OTHER_FOLDER_HINT
 
 _LOCK_CONTENT = b"an incomplete model\n"
 _MODEL_FILES = (
@@ -42,8 +42,6 @@ _MODEL_FILES = (
     WEIGHTS_FILE,
     PARTS_FILE,
 )
-_OTHER_FOLDER = "choose another folder with `output`"
-_NEW_FOLDER = "choose a new or empty folder with `output`"
 
 
 @contextmanager
@@ -64,7 +62,7 @@ def new_model_folder(output: Path, *, reads: Path) -> Iterator[None]:
         _refuse_content(output, reads)  # before a lock file makes it look like ours
         if not lock.acquire():
             problem = "another process is writing there"
-            raise OutputError(problem, f"wait for it, or {_OTHER_FOLDER}", where=output)
+            raise OutputError(problem, f"wait for it, or {OTHER_FOLDER_HINT}", where=output)
     is_ours = False
     is_complete = False
     try:
@@ -96,7 +94,7 @@ def _refuse_content(output: Path, reads: Path) -> None:
     for name in sorted(os.listdir(output)):
         is_own = has_own_files and _is_of_model(name)
         if name != LOCK_FILE and not is_own:
-            raise OutputError(f"contains {name}", _NEW_FOLDER, where=output)
+            raise OutputError(f"contains {name}", NEW_FOLDER_HINT, where=output)
 
 
 def _remove_model(output: Path) -> None:

@@ -21,6 +21,7 @@ from elmo_cli.tasks.task import Json, Scores, Task
 from elmo_cli.text.column_signs import header_sign
 from elmo_cli.text.input_signs import N_CHECKED
 from elmo_cli.text.sentence import Sentence, Tokens
+from elmo_cli.text.treebank import ESCAPES_OF_BRACKETS
 
 _TREE = re.compile(r"\([^\s()]+ .*\)")
 _NESTED_TREE = re.compile(r"\([^\s()]+ \([^\s()]+ .*\)")
@@ -30,7 +31,7 @@ _LINES_HINT = (
     "exchanges the columns"
 )
 _JSON_HINT = 'the label is the field "label", the text "tokens", "text" or "sentence"'
-_BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
+_BRACKETS_OF_ESCAPES = {escape: bracket for bracket, escape in ESCAPES_OF_BRACKETS.items()}
 
 
 class ClassificationTask(Task):
@@ -192,7 +193,7 @@ def parse_tree(line: str) -> tuple[list[str], list[Span]]:
                 parents.append((len(tokens), item["label"]))
             elif item["token"]:
                 token = item["token"].replace("\\/", "/").replace("\\*", "*")
-                tokens.append(_BRACKETS.get(token, token))
+                tokens.append(_BRACKETS_OF_ESCAPES.get(token, token))
             else:
                 start, label = parents.pop()
                 nodes.append(Span(start, len(tokens), label))

@@ -33,12 +33,11 @@ from elmo_cli.tasks.layers import CRF, pad_targets, viterbi
 from elmo_cli.tasks.readers import Split, label_member, member, tokens_of
 from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Example, Json, Scores, Task, TaskModel
-from elmo_cli.text.column_format import Column, Columns
+from elmo_cli.text.column_format import DOCSTART, Column, Columns
 from elmo_cli.text.conll import DEFAULT_LABEL_COLUMNS, column_number, label_column
 from elmo_cli.text.input import InputSettings, format_of, read_columns
 from elmo_cli.text.sentence import OtherLine, Tokens
 
-_DOCUMENT_START = "-DOCSTART-"
 # Fields of labels in JSON lines, of data sets of Hugging Face and of what `elmo predict` writes.
 _JSON_LABELS = ("ner_tags", "labels", "tags", "pos_tags", "chunk_tags", "upos", "xpos")
 _CONLLU_LABELS = ("upos", "xpos", "deprel")  # columns with a label for each token
@@ -346,8 +345,8 @@ def _has_all_labels(example: Example) -> bool:
 def _other_row(line: OtherLine) -> str:
     """Return the output for a line of columns that is not a token: a line that is none either."""
     text = line.text.rstrip()
-    if text.startswith(_DOCUMENT_START):
-        return columns_line(_DOCUMENT_START, OUTSIDE)
+    if text.startswith(DOCSTART):
+        return columns_line(DOCSTART, OUTSIDE)
     if not text or text.startswith("#"):
         return f"{text}\n"
     return f"# {text}\n"

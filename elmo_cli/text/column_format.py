@@ -19,7 +19,8 @@ from elmo_cli.text.column_signs import (
 from elmo_cli.text.lines import LineReader
 from elmo_cli.text.white_space import BLANK, is_blank
 
-_BOUNDARIES = ("-DOCSTART-", "#begin document", "#end document")
+DOCSTART = "-DOCSTART-"  # the token of the row that starts a document of CoNLL-2003
+_BOUNDARIES = (DOCSTART, "#begin document", "#end document")
 _NUMBER = re.compile(r"[0-9]{1,9}(?:[-.][0-9]+)?")  # also a range or an empty node of CoNLL-U
 _SPACES = re.compile(r"[ \t]+")
 _SPAN_LABEL = re.compile(r"O|[BIESLU]-\S+")

@@ -10,6 +10,7 @@ from functools import partial
 from elmo_cli.errors import UsageError
 from elmo_cli.messages import plural
 from elmo_cli.text.column_format import (
+    DOCSTART,
     Column,
     Columns,
     SentenceLines,
@@ -36,7 +37,6 @@ from elmo_cli.text.white_space import BLANK, is_blank
 CONLLU_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 DEFAULT_LABEL_COLUMNS = {"conllu": "xpos", "conll": "-1"}  # by format
 _CONLLU_DOCUMENT = re.compile(r"#\s*newdoc\b(?:\s+id\s*=(?P<id>.*))?")
-_DOCSTART = "-DOCSTART-"
 
 
 def read_conllu(
@@ -174,7 +174,7 @@ def _read_sentences(
         if is_refused:  # it takes a key and a position, so that those of later sentences stay
             documents.advance(yielded=False)
             key += 1
-        if tokens == [_DOCSTART]:  # in another column than the first
+        if tokens == [DOCSTART]:  # in another column than the first
             documents.start(None)
             rows = SentenceRows()
         other_lines += _other_lines(group.lines, rows)

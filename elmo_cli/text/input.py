@@ -13,7 +13,7 @@ from elmo_cli.errors import InputError, UsageError
 from elmo_cli.filetypes import FASTA
 from elmo_cli.regular_files import is_regular
 from elmo_cli.text.chunks import STDIN, check_input_file
-from elmo_cli.text.column_format import Columns, is_row
+from elmo_cli.text.column_format import DOCSTART, Columns, is_row
 from elmo_cli.text.column_signs import CSV_HINT, MOST, csv_sign
 from elmo_cli.text.conll import read_conll, read_conllu
 from elmo_cli.text.fasta import read_fasta
@@ -49,7 +49,7 @@ _COLUMNS_HINT = (
     "`format='conll'` reads one token per line, `format='plain'` one sentence per line with all "
     "columns as its tokens; `cut -f` takes one column out"
 )
-_COLUMN_MARKS = ("-DOCSTART-", "#begin document (")
+_COLUMN_MARKS = (DOCSTART, "#begin document (")
 _LABEL = re.compile(r"O|[BIESLU]-[\w-]+")
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from elmo_cli.errors import InputError
 from elmo_cli.messages import plural, shortened
 from elmo_cli.text.column_format import (
+    DOCSTART,
     ColumnFormat,
     SentenceLines,
     detect_format,
@@ -174,7 +175,7 @@ def read_groups(
 def _may_start_documents(lines: list[str]) -> bool:
     """Whether one of the lines may be a heading, or start a document."""
     joined = "\n".join(lines)
-    return "doc" in joined or "-DOCSTART-" in joined  # newdoc, #begin and #end document
+    return "doc" in joined or DOCSTART in joined  # newdoc, #begin and #end document
 
 
 def split_into_sentences(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 _OPENING_QUOTE = "``"
 _CLOSING_QUOTE = "''"
-_BRACKETS = {
+ESCAPES_OF_BRACKETS = {
     "(": "-LRB-",
     ")": "-RRB-",
     "[": "-LSB-",
@@ -49,7 +49,7 @@ def treebank_spelling(tokens: Sequence[str]) -> tuple[str, ...]:
             is_open = not is_open and not closes_earlier_quote
             spelled.append(_OPENING_QUOTE if is_open else _CLOSING_QUOTE)
         else:
-            spelled.append(_BRACKETS.get(token, token))
+            spelled.append(ESCAPES_OF_BRACKETS.get(token, token))
     return tuple(spelled)
 
 

@@ -84,8 +84,8 @@ _FILES_OF_KIND = {
         others=(*_SHARED_FILES, MODEL_FILE, WORDS_FILE),
     ),
 }
-_OTHER_FOLDER = "choose another folder with `output`"
-_NEW_FOLDER = "choose a new or empty folder with `output`"
+OTHER_FOLDER_HINT = "choose another folder with `output`"
+NEW_FOLDER_HINT = "choose a new or empty folder with `output`"
 _UNFINISHED_HINT = "`resume=True` continues it, `overwrite=True` starts over"
 _FINISHED_HINT = "`resume=True` with a higher limit continues it, `overwrite=True` starts over"
 
@@ -140,12 +140,12 @@ class RunFolder:
         for file in reads:
             if file.name in self._files.all and file.parent.resolve() == self.path.resolve():
                 problem = f"contains {file.name}, which the run starts from"
-                raise UsageError(problem, _OTHER_FOLDER, where=self.path)
+                raise UsageError(problem, OTHER_FOLDER_HINT, where=self.path)
 
     def _acquire_lock(self) -> None:
         if not self._lock.acquire():
             problem = "another process is training there"
-            raise OutputError(problem, f"wait for it, or {_OTHER_FOLDER}", where=self.path)
+            raise OutputError(problem, f"wait for it, or {OTHER_FOLDER_HINT}", where=self.path)
 
     def _is_run(self) -> bool:
         return contains_run(self.path, self.kind)
@@ -167,7 +167,7 @@ class RunFolder:
         for name in sorted(os.listdir(self.path)):
             if name not in own_names and not self._is_temporary(name):
                 problem = f"contains {name}, but no {self.kind} run ({self._files.marker})"
-                raise OutputError(problem, _NEW_FOLDER, where=self.path)
+                raise OutputError(problem, NEW_FOLDER_HINT, where=self.path)
 
     def _is_temporary(self, name: str) -> bool:
         return any(is_temporary(name, of_run) for of_run in self._files.all)
