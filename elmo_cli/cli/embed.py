@@ -220,7 +220,7 @@ def _refuse_without_effect(chosen: EmbedOptions) -> None:
 def _job(chosen: EmbedOptions) -> EmbedJob:
     from elmo_cli.embed.job import EmbedJob
     from elmo_cli.embed.settings import EmbedderSettings
-    from elmo_cli.store.shards import parse_shard
+    from elmo_cli.store.shard_number import ShardNumber
     from elmo_cli.store.spec import FileSpec
 
     embedder = EmbedderSettings(
@@ -246,7 +246,7 @@ def _job(chosen: EmbedOptions) -> EmbedJob:
         text=chosen.input_settings(),
         embedder=embedder,
         file=file,
-        shard=None if chosen.shard is None else parse_shard(chosen.shard),
+        shard=None if chosen.shard is None else ShardNumber.parse(chosen.shard),
         overwrite=chosen.overwrite,
         resume=chosen.resume,
     )

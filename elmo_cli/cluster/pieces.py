@@ -11,7 +11,7 @@ from typing import Any
 
 from elmo_cli.embed.blocks import Block, TextScan, read_blocks
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.store.shards import shard_name
+from elmo_cli.store.shard_number import ShardNumber
 from elmo_cli.text.input import InputReport
 
 # 4,000 sentences or 131,072 tokens: minutes of work, some hundred megabytes. With state "document"
@@ -63,13 +63,13 @@ def plan_pieces(scan: TextScan, state: str, settings: Mapping[str, Any]) -> list
     n_pieces = max(1, -(-len(scan.blocks) // BLOCKS_PER_PIECE))
     pieces = []
     for number in range(1, n_pieces + 1):
-        blocks = scan.shard((number, n_pieces), state=state)
-        name = f"{shard_name(number, n_pieces)}-{digest}.hdf5"
+        shard = ShardNumber(number, n_pieces)
+        blocks = scan.shard(shard, state=state)
         totals = scan.totals(blocks)
         piece = Piece(
             number=number,
             n_pieces=n_pieces,
-            name=name,
+            name=f"{shard.file_stem}-{digest}.hdf5",
             block_numbers=blocks,
             n_sentences=totals.n_sentences,
             n_tokens=totals.n_tokens,

@@ -25,6 +25,7 @@ from elmo_cli.embed.text_fit import text_fit
 from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
 from elmo_cli.errors import ElmoError, ModelError, UsageError
 from elmo_cli.fit import FitPoint
+from elmo_cli.store.shard_number import ShardNumber
 from elmo_cli.text.input import InputReport
 from elmo_cli.text.sentence import Sentence
 
@@ -159,8 +160,9 @@ class EmbedWorker:
         If two workers have the same piece, one of them thought dead, the shard is valid.
         """
         piece = work.piece
+        shard = ShardNumber(piece.number, piece.n_pieces)
         with open_shard_folder(self._job.output).writing(piece.name) as path:
-            job = replace(self._job, output=str(path), shard=(piece.number, piece.n_pieces))
+            job = replace(self._job, output=str(path), shard=shard)
             summary = write_shard(job, self._embedder, self._scan, work.blocks)
         return replace(
             piece,

@@ -15,7 +15,7 @@ from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.errors import InputError
 from elmo_cli.store.layouts import Layout, UniqueNames
-from elmo_cli.store.shards import shard_range
+from elmo_cli.store.shard_number import WHOLE_TEXT, ShardNumber
 from elmo_cli.text.input import InputReport, is_stream, read_sentences
 from elmo_cli.text.sentence import Sentence
 
@@ -70,13 +70,12 @@ class TextScan:
         """Keys without a sentence: of blank lines and of lines that could not be read."""
         return self.report.n_keys - sum(block.n_sentences for block in self.blocks)
 
-    def shard(self, shard: tuple[int, int] | None, *, state: str) -> range:
-        """The blocks of a shard (i, n), i from 1; all blocks without one.
+    def shard(self, shard: ShardNumber | None, *, state: str) -> range:
+        """The blocks of a shard; all blocks without one.
 
         With state "document" a shard starts with a document.
         """
-        number, n_shards = (1, 1) if shard is None else shard
-        blocks = shard_range(len(self.blocks), number, n_shards)
+        blocks = (shard or WHOLE_TEXT).blocks_of(len(self.blocks))
         if state != "document":
             return blocks
         return range(self._document_start(blocks.start), self._document_start(blocks.stop))

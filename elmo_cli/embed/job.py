@@ -17,6 +17,7 @@ from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.store.file_formats import format_of_output
 from elmo_cli.store.layers import LayerSelection
 from elmo_cli.store.layouts import Layout, layout_of_spec
+from elmo_cli.store.shard_number import ShardNumber
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.store.unfinished import check_new_output, is_finished, log_path, part_path
 from elmo_cli.text.input import InputSettings, check_inputs, require_files, stem
@@ -48,7 +49,7 @@ class EmbedJob:
     embedder: EmbedderSettings = field(default_factory=EmbedderSettings)
     file: FileSpec = field(default_factory=FileSpec)
     checks_text: bool = True
-    shard: tuple[int, int] | None = None
+    shard: ShardNumber | None = None
     overwrite: bool = False
     resume: bool = False
 

@@ -18,7 +18,7 @@ from elmo_cli.embed.run_summary import update_skipped_list
 from elmo_cli.files import check_distinct
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.pretrained.load import load_files, locate
-from elmo_cli.store.shards import parse_shard
+from elmo_cli.store.shard_number import ShardNumber
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.input import InputReport, InputSettings, Name, is_stream
 
@@ -59,7 +59,7 @@ def embed_file(
         text=input_settings or InputSettings(),
         embedder=embedder.settings,
         file=file or FileSpec(),
-        shard=parse_shard(shard) if shard else None,
+        shard=ShardNumber.parse(shard) if shard else None,
         overwrite=overwrite,
         resume=resume,
     )

@@ -90,7 +90,7 @@ def _file_spec(
         "state_sha256": state_sha256,
         "column": job.text.column,
         "rows": job.text.rows if job.text.rows != "words" else None,
-        "shard": None if job.shard is None else "{}/{}".format(*job.shard),
+        "shard": None if job.shard is None else str(job.shard),
     }
     known = {name: value for name, value in settings.items() if value is not None}
     return replace(job.file, first_sentence=first_sentence, run_settings=known)

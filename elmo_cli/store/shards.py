@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -18,6 +17,7 @@ from elmo_cli.store.derived_file import DerivedFile, write_derived_file
 from elmo_cli.store.intact_sentence import IntactSentence
 from elmo_cli.store.layouts import layout_of_spec
 from elmo_cli.store.reader import Embeddings
+from elmo_cli.store.shard_number import WHOLE_TEXT, ShardNumber
 from elmo_cli.store.spec import FileSpec, other_attributes
 from elmo_cli.text.sentence import Sentence
 
@@ -25,23 +25,13 @@ _AGAIN = "embed the shard again"
 _MOST_LISTED = 8  # missing shards in a message
 
 
-def parse_shard(text: str) -> tuple[int, int]:
-    """The (i, n) that "i/n" means: the i-th of n shards, from 1; a UsageError for other text."""
-    match = re.fullmatch(r"([0-9]{1,5})/([0-9]{1,5})", text.strip())
-    if match is not None:
-        i = int(match[1])
-        n = int(match[2])
-        if 1 <= i <= n:
-            return i, n
-    problem = "expected i/n with 1 <= i <= n <= 99999"
-    raise UsageError(problem, "for example 3/16", where=f"`shard={text}`")
-
-
-def shard_of(embeddings: Embeddings) -> tuple[int, int] | None:
-    """The (i, n) of an embeddings file; None if it is not a shard."""
+def shard_of(embeddings: Embeddings) -> ShardNumber | None:
+    """The number of an embeddings file; None if it is not a shard."""
     shard = embeddings.attributes.get("shard")
+    if shard is None:
+        return None
     try:
-        return None if shard is None else parse_shard(str(shard))
+        return ShardNumber.parse(str(shard))
     except UsageError:
         problem = f"the attribute `shard` is {shard!r}, not i/n"
         raise EmbeddingsFileError(problem, _AGAIN, where=embeddings.path) from None
@@ -49,21 +39,13 @@ def shard_of(embeddings: Embeddings) -> tuple[int, int] | None:
 
 def sentences_of_shard(embeddings: Embeddings, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
     """The sentences of the whole text that a file was made from; the last shard's to the end."""
-    i, n = shard_of(embeddings) or (1, 1)
+    number = shard_of(embeddings)
     n_read = embeddings.count("sentences") + embeddings.count("duplicate_sentences")
     first_key = embeddings.first_sentence
-    own_and_later = (sentence for sentence in sentences if n == 1 or sentence.key >= first_key)
-    return own_and_later if i == n else islice(own_and_later, n_read)
-
-
-def shard_range(n_blocks: int, i: int, n: int) -> range:
-    """The blocks of the i-th of n shards, whose sizes differ by one at most; it may be empty."""
-    return range(n_blocks * (i - 1) // n, n_blocks * i // n)
-
-
-def shard_name(i: int, n: int) -> str:
-    """The name of the i-th of n shards (i from 1): `part-00003-of-00016`."""
-    return f"part-{i:05d}-of-{n:05d}"
+    if number is None or number == WHOLE_TEXT:
+        return iter(sentences)
+    own_and_later = (sentence for sentence in sentences if sentence.key >= first_key)
+    return own_and_later if number.is_last else islice(own_and_later, n_read)
 
 
 @dataclass(frozen=True)
@@ -71,14 +53,14 @@ class _Shard:
     """What a shard records about itself.
 
     Attributes:
-        i: its number, from 1.
+        number: which of the shards it is.
         spec: the settings of the merged file.
         common: what all shards of a run have in common.
         others: the attributes that are no settings.
     """
 
     path: str
-    i: int
+    number: ShardNumber
     spec: FileSpec
     common: dict[str, Any]
     others: dict[str, Any]
@@ -133,7 +115,6 @@ def _read(path: str) -> _Shard:
         if number is None:
             problem = "not a shard, it has no attribute `shard`"
             raise EmbeddingsFileError(problem, "give all shards of one run", where=path)
-        i, n = number
         n_sentences = embeddings.count("sentences")
         n_tokens = embeddings.count("tokens")
         n_duplicates = embeddings.count("duplicate_sentences")
@@ -152,9 +133,9 @@ def _read(path: str) -> _Shard:
     without_versions = {name: value for name, value in others.items() if not _is_version(name)}
     return _Shard(
         path=path,
-        i=i,
+        number=number,
         spec=spec,
-        common={"n": n, **spec.to_attributes(), **without_versions},
+        common={"n": number.n, **spec.to_attributes(), **without_versions},
         others=others,
         n_sentences=n_sentences,
         n_tokens=n_tokens,
@@ -172,12 +153,12 @@ def _in_order(shards: list[_Shard]) -> list[_Shard]:
     """The shards from 1 to n, each of them once, and all of the same run."""
     first = shards[0]
     shard_by_number: dict[int, _Shard] = {}
-    n: int = first.common["n"]
+    n = first.number.n
     for shard in shards:
         _check_same_run(first, shard)
-        twin = shard_by_number.setdefault(shard.i, shard)
+        twin = shard_by_number.setdefault(shard.number.i, shard)
         if twin is not shard:
-            problem = f"shard {shard.i}/{n} is given twice, also as {twin.path}"
+            problem = f"shard {shard.number} is given twice, also as {twin.path}"
             raise EmbeddingsFileError(problem, "give each shard once", where=shard.path)
     missing = [str(i) for i in range(1, n + 1) if i not in shard_by_number]
     if missing:

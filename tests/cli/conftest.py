@@ -15,6 +15,7 @@ from elmo_cli.embed.run import run_job
 from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.pretrained.load import ModelSource
 from elmo_cli.pretrained.model_files import write_parts
+from elmo_cli.store.shard_number import ShardNumber
 
 FORMER = b"what an earlier run made"
 
@@ -37,8 +38,13 @@ def stock(tmp_path_factory, tiny, odd):
         patch.chdir(folder)
         _embed("ok.txt", "ok.hdf5")
         for number in (1, 2):
-            _embed("long.txt", f"part-{number}.hdf5", shard=(number, 2))
-        _embed("long.txt", "top-2.hdf5", shard=(2, 2), embedder=EmbedderSettings(layers="top"))
+            _embed("long.txt", f"part-{number}.hdf5", shard=ShardNumber(number, 2))
+        _embed(
+            "long.txt",
+            "top-2.hdf5",
+            shard=ShardNumber(2, 2),
+            embedder=EmbedderSettings(layers="top"),
+        )
         with pytest.raises(KeyboardInterrupt):
             _embed("long.txt", "long.hdf5", progress=stop)
     return folder

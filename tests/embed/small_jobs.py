@@ -10,6 +10,7 @@ import pytest
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import run_job
+from elmo_cli.store.shard_number import ShardNumber
 
 N_BLOCKS = 7  # of the fixture `job`
 OF_FILE = ("layout", "keys", "forget_sentences", "sentence_map")
@@ -26,7 +27,9 @@ def changed(job: EmbedJob, **changes: Any) -> EmbedJob:
 
 
 def shards_of(job: EmbedJob, n: int) -> list[EmbedJob]:
-    return [replace(job, output=f"{job.output}.{i}", shard=(i, n)) for i in range(1, n + 1)]
+    return [
+        replace(job, output=f"{job.output}.{i}", shard=ShardNumber(i, n)) for i in range(1, n + 1)
+    ]
 
 
 class Ended(BaseException):

@@ -18,6 +18,7 @@ from elmo_cli.embed.run import run_job
 from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.pretrained.load import ModelSource
 from elmo_cli.store.reader import open_embeddings
+from elmo_cli.store.shard_number import ShardNumber
 from elmo_cli.store.shards import merge_shards
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -95,7 +96,7 @@ def test_however_the_work_is_cut(tiny, tmp_path):
     source = str(tmp_path / "text.txt")
     shards = [tmp_path / f"shard-{i}.hdf5" for i in (1, 2, 3)]
     for i, out in enumerate(shards, 1):
-        job = EmbedJob((source,), str(out), ModelSource(str(tiny)), shard=(i, 3))
+        job = EmbedJob((source,), str(out), ModelSource(str(tiny)), shard=ShardNumber(i, 3))
         run_job(job)
     merge_shards(shards[::-1], tmp_path / "merged.hdf5")
     assert (tmp_path / "merged.hdf5").read_bytes() == whole

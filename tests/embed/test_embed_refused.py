@@ -18,6 +18,7 @@ from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import embed_file, run_job
 from elmo_cli.errors import ElmoError, InputError, OutputError, UsageError
 from elmo_cli.pretrained.load import load
+from elmo_cli.store.shard_number import ShardNumber
 from elmo_cli.text.input import InputSettings
 
 pytestmark = [
@@ -26,7 +27,9 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("changes", [{}, {"shard": (1, 1)}, {"layout": "bilm", "shard": (1, 2)}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"shard": ShardNumber(1, 1)}, {"layout": "bilm", "shard": ShardNumber(1, 2)}]
+)
 def test_a_text_that_shrinks_while_it_is_read_is_refused(
     changes: dict[str, Any], job: EmbedJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,15 +63,15 @@ def test_a_text_that_changes_after_its_scan_is_refused(
 
     monkeypatch.setattr("elmo_cli.embed.run.scan_text", scan_and_change)
     with pytest.raises(InputError, match="changed while it was read"):
-        run_job(replace(job, shard=(2, 2)))
+        run_job(replace(job, shard=ShardNumber(2, 2)))
     assert not Path(job.output).exists()
 
 
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"shard": (1, 2), "state": "carry"}, "`shard` and `state=carry`"),
-        ({"shard": (1, 2), "inputs": ("-",)}, "`shard`: standard input"),
+        ({"shard": ShardNumber(1, 2), "state": "carry"}, "`shard` and `state=carry`"),
+        ({"shard": ShardNumber(1, 2), "inputs": ("-",)}, "`shard`: standard input"),
         ({"layout": "bilm-types", "layers": "top"}, "`layout=bilm-types`"),
         ({"layout": "bilm-types", "pool": "mean"}, "`layout=bilm-types`"),
         ({"layout": "bilm-types", "state": "carry"}, "`layout=bilm-types`"),

@@ -17,6 +17,7 @@ from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import run_job
 from elmo_cli.errors import ResumeError
 from elmo_cli.pretrained.load import ModelSource
+from elmo_cli.store.shard_number import ShardNumber
 from elmo_cli.store.shards import merge_shards
 from elmo_cli.store.unfinished import log_path, part_path
 from elmo_cli.text.input import InputSettings
@@ -59,8 +60,8 @@ def test_shards_merged_are_the_whole(
         ({"state": "warm"}, [2]),
         ({"state": "carry"}, [1, 4]),
         ({"state": "document"}, [1, 2]),
-        ({"shard": (2, 2)}, [1]),
-        ({"shard": (2, 2), "state": "document"}, [1]),
+        ({"shard": ShardNumber(2, 2)}, [1]),
+        ({"shard": ShardNumber(2, 2), "state": "document"}, [1]),
     ],
 )
 def test_repeated_and_resumed_at_any_block_are_the_same_bytes(
@@ -153,7 +154,7 @@ def test_each_shard_lists_all_skipped_lines(n_shards: int, job: EmbedJob) -> Non
         ({"layout": "bilm"}, "layout"),
         ({"forget_sentences": True}, "sentence"),
         ({"sentence_map": "occurrences"}, "sentence map: last, now occurrences"),
-        ({"shard": (1, 2)}, "shard"),
+        ({"shard": ShardNumber(1, 2)}, "shard"),
         ({"precision": "bf16"}, "precision"),
         ({"text": InputSettings(blank="skip")}, "blank"),
         ({"text": InputSettings(tokenize=True)}, "tokenizer"),

@@ -23,6 +23,7 @@ from elmo_cli.errors import InputError, OutputError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.pretrained.load import ModelSource
 from elmo_cli.store.reader import open_embeddings
+from elmo_cli.store.shard_number import ShardNumber
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.sentence import sentences_of
@@ -206,7 +207,7 @@ def test_too_little_free_space(
     warned: list[str] = []
     if is_scanned:
         with pytest.raises(OutputError, match="are needed"):
-            run_job(replace(job, shard=(1, 1)))
+            run_job(replace(job, shard=ShardNumber(1, 1)))
         assert not list(tmp_path.glob("whole.hdf5*"))
     else:
         run_job(job, warn=warned.append)

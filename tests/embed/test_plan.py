@@ -31,6 +31,7 @@ from elmo_cli.embed.run import make_embedder, run_job
 from elmo_cli.errors import InputError
 from elmo_cli.messages import format_bytes
 from elmo_cli.pretrained.load import ModelSource
+from elmo_cli.store.shard_number import ShardNumber
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.input import InputReport, InputSettings
 from elmo_cli.text.sentence import Sentence
@@ -56,7 +57,9 @@ def scan_of_blocks(starts: list[bool]) -> TextScan:
 @given(STARTS, st.integers(1, 12), st.sampled_from(["zero", "warm", "document"]))
 def test_shards_have_every_block_once(starts: list[bool], n_shards: int, state: str) -> None:
     scan = scan_of_blocks(starts)
-    shards = [scan.shard((number, n_shards), state=state) for number in range(1, n_shards + 1)]
+    shards = [
+        scan.shard(ShardNumber(number, n_shards), state=state) for number in range(1, n_shards + 1)
+    ]
     assert [block for shard in shards for block in shard] == list(range(len(starts)))
     assert all(before.stop == after.start for before, after in pairwise(shards))
     for shard in shards:
@@ -111,7 +114,7 @@ def test_a_scan_of_a_text(job: EmbedJob) -> None:
     "changes",
     [
         {},
-        {"shard": (2, 3)},
+        {"shard": ShardNumber(2, 3)},
         {"file": FileSpec("flat")},
         {"file": FileSpec("bilm"), "embedder": EmbedderSettings("carry", batch_size=2)},
         {"embedder": EmbedderSettings(layers="top"), "text": InputSettings(blank="skip")},

@@ -15,6 +15,7 @@ from elmo_cli.engine import engines
 from elmo_cli.errors import DeviceError, UsageError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.store.layouts import LAYOUTS
+from elmo_cli.store.shard_number import ShardNumber
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.version import __version__
 
@@ -59,7 +60,7 @@ def try_device(kind: str, column: str, bilm: BiLM) -> None:
 
 def try_shard(column: str) -> None:
     for embedder in settings(column):
-        EmbedJob(inputs=("a",), output="b.hdf5", embedder=embedder, shard=(1, 2))
+        EmbedJob(inputs=("a",), output="b.hdf5", embedder=embedder, shard=ShardNumber(1, 2))
 
 
 @pytest.mark.parametrize("line", MATRIX[2:])

@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.errors import ElmoError, EmbeddingsFileError, UsageError
-from elmo_cli.store.shards import merge_shards, parse_shard, shard_name, shard_range
+from elmo_cli.store.shard_number import ShardNumber
+from elmo_cli.store.shards import merge_shards
 from elmo_cli.text.sentence import Sentence
 
 DOCUMENTS = documents("z", "a/b", "c", n_places=4)
@@ -38,11 +39,12 @@ def shards(folder: Path, sentences: list[Sentence], n: int, **options: Any) -> l
     n_blocks = math.ceil(len(sentences) / BLOCK)
     paths = []
     for i in range(1, n + 1):
-        blocks = shard_range(n_blocks, i, n)
+        number = ShardNumber(i, n)
+        blocks = number.blocks_of(n_blocks)
         own = sentences[blocks.start * BLOCK : blocks.stop * BLOCK]
         first = own[0].key if own else sentences[-1].key + 1
-        path = folder / f"{shard_name(i, n)}.hdf5"
-        settings = {"shard": f"{i}/{n}"}
+        path = folder / f"{number.file_stem}.hdf5"
+        settings = {"shard": str(number)}
         paths.append(write(path, own, first_sentence=first, run_settings=settings, **options))
     return paths
 
@@ -271,7 +273,7 @@ def test_output_paths(tmp_path: Path) -> None:
 
 @given(st.integers(0, 200), st.integers(1, 40))
 def test_ranges_are_all_blocks_once_and_about_equal(n_blocks: int, n: int) -> None:
-    ranges = [shard_range(n_blocks, i, n) for i in range(1, n + 1)]
+    ranges = [ShardNumber(i, n).blocks_of(n_blocks) for i in range(1, n + 1)]
     assert [block for part in ranges for block in part] == list(range(n_blocks))
     sizes = [len(part) for part in ranges]
     assert max(sizes) - min(sizes) <= 1
@@ -282,7 +284,7 @@ def test_ranges_are_all_blocks_once_and_about_equal(n_blocks: int, n: int) -> No
 )
 def test_no_shard(text: str) -> None:
     with pytest.raises(UsageError, match="shard=") as caught:
-        parse_shard(text)
+        ShardNumber.parse(text)
     assert caught.value.hint
 
 
@@ -291,4 +293,5 @@ def test_no_shard(text: str) -> None:
     [("1/1", (1, 1)), (" 3/16 ", (3, 16)), ("12/12", (12, 12)), ("99999/99999", (99_999, 99_999))],
 )
 def test_a_shard(text: str, shard: tuple[int, int]) -> None:
-    assert parse_shard(text) == shard
+    assert ShardNumber.parse(text) == ShardNumber(*shard)
+    assert str(ShardNumber(*shard)) == text.strip()
