@@ -61,6 +61,8 @@ def check_output_path(path: StrPath, *, overwrite: bool = False, regular: bool =
     target = resolve(path)
     with output_errors(path):
         os.stat(os.path.join(target.parent, ""))
+        if target.is_symlink():  # `resolve` leaves a link only where links form a loop
+            os.stat(target)
         with suppress(FileNotFoundError):  # but not a name that is too long
             os.lstat(f"{target}{_LONGEST_SUFFIX}")
     if name.lower().endswith(_COMPRESSED_SUFFIXES):

@@ -56,6 +56,17 @@ def test_a_link_is_followed_and_a_file_called_part_stays(tmp_path: Path) -> None
     assert (tmp_path / "v.part").read_text() == "precious"
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_loop_of_links_is_refused_before_any_work(overwrite: bool, tmp_path: Path) -> None:
+    """The finished output would be kept under another name, or replace a link."""
+    (tmp_path / "v").symlink_to("w")
+    (tmp_path / "w").symlink_to("v")
+    with pytest.raises(OutputError, match=r"v: cannot be written \(Too many levels") as caught:
+        check_output_path(tmp_path / "v", overwrite=overwrite)
+    assert caught.value.hint
+    assert {path.is_symlink() for path in tmp_path.iterdir()} == {True}
+
+
 @pytest.mark.parametrize("resumable", [False, True])
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(resumable: bool, tmp_path: Path) -> None:
     """Half a file would stay, or the hint would promise what was not kept."""
