@@ -190,8 +190,11 @@ class _ElmoBiLm(nn.Module):
         n_rows, n_columns = words.shape
         used_words, numbers = np.unique(words, return_inverse=True)
         n_words = embedding.num_embeddings
-        if used_words.size and not 0 <= used_words[0] <= used_words[-1] < n_words:
-            raise IndexError(f"words {used_words[0]} to {used_words[-1]}, of a list of {n_words}")
+        if used_words.size:
+            first_word = used_words[0]  # the words are sorted
+            last_word = used_words[-1]
+            if first_word < 0 or last_word >= n_words:
+                raise IndexError(f"words {first_word} to {last_word}, of a list of {n_words}")
         begin = len(used_words)
         end = len(used_words) + 1
         no_vector = len(used_words) + 2

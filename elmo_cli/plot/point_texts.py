@@ -56,8 +56,9 @@ def write_texts(axes: Axes, points: Float64Array, texts: Sequence[str], n_querie
         is_query = number < n_queries
         for position in _TEXT_POSITIONS:
             text = _add_text(axes, texts[number], points[number], position)
-            box = np.array(text.get_window_extent().padded(4, 0).extents)
-            is_inside = frame.x0 <= box[0] and box[2] <= frame.x1  # its point is inside
+            extent = text.get_window_extent().padded(4, 0)
+            box = np.array(extent.extents)  # (4,), as in `covered`
+            is_inside = frame.x0 <= extent.x0 and extent.x1 <= frame.x1  # its point is inside
             is_free = is_inside and not _covers(box, covered) and _is_nearest(number, box, pixels)
             is_last_chance_of_query = is_query and position == _TEXT_POSITIONS[-1]
             if is_free or is_last_chance_of_query:

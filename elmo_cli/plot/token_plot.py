@@ -146,7 +146,8 @@ def read_neighbors(
     queries_in_file = {query.token for query in queries if query.source == view.path}
     distinct_queries: list[Query] = []
     seen: set[tuple[str, Occurrence]] = set()
-    nearest_queries: dict[Occurrence, tuple[float, Query]] = {}  # with the cosine
+    nearest_queries: dict[Occurrence, Query] = {}
+    highest_cosines: dict[Occurrence, float] = {}  # to a query
     for query, neighbors_of_query in zip(queries, neighbors, strict=True):
         source_and_token = (query.source, query.token)
         if source_and_token in seen:
@@ -155,11 +156,12 @@ def read_neighbors(
         distinct_queries.append(query)
         for token, cosine in neighbors_of_query:
             is_query = token in queries_in_file
-            is_nearer = token not in nearest_queries or cosine > nearest_queries[token][0]
+            is_nearer = token not in nearest_queries or cosine > highest_cosines[token]
             if not is_query and is_nearer:
-                nearest_queries[token] = (cosine, query)
+                nearest_queries[token] = query
+                highest_cosines[token] = cosine
     query_groups = [_group_name(query) for query in distinct_queries]
-    neighbor_groups = [_group_name(query) for _, query in nearest_queries.values()]
+    neighbor_groups = [_group_name(query) for query in nearest_queries.values()]
     query_vectors = [query.vector for query in distinct_queries]
     neighbor_vectors = [view.vector(token.key, token.position) for token in nearest_queries]
     return PlottedTokens(

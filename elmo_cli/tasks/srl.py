@@ -273,8 +273,9 @@ def _read_columns(split: Split, labelled: bool) -> Iterator[None]:
 
 def _read_rows(split: Split, rows: Sequence[ColumnsRow], labelled: bool) -> None:
     """Add a sentence and its frames."""
-    split.where = rows[0].where
-    n_columns = len(rows[0].cells)
+    first_row = rows[0]
+    split.where = first_row.where
+    n_columns = len(first_row.cells)
     if n_columns <= _FRAMESET or any(len(row.cells) != n_columns for row in rows):
         raise ValueError("the rows of the sentence do not have the columns of CoNLL-2012")
     columns = [[row.cells[k] for row in rows] for k in range(n_columns)]

@@ -109,24 +109,41 @@ def detect_format(reader: LineReader, head: Sequence[SentenceLines]) -> ColumnFo
     if sign is None:
         sign = quotes_sign([cells for sentence in sentences for cells in sentence])
     if sign is not None:
-        raise InputError(sign.problem, sign.hint, where=reader.where(rows[0][0]))
+        first_row_number, _ = rows[0]
+        raise InputError(sign.problem, sign.hint, where=reader.where(first_row_number))
+    _warn_of_quoted_quotes(reader, column_format, rows)
+    _check_header(reader, column_format, lines)
+    return column_format
+
+
+def _warn_of_quoted_quotes(
+    reader: LineReader, column_format: ColumnFormat, rows: NumberedLines
+) -> None:
+    """Warn of the first row with a cell that is a quote within quotes."""
     for number, line in rows:
         warning = quoted_quote_warning(column_format.split(line))
         if warning:
             reader.report.warn("quotes", f"{reader.where(number)}: {warning}")
-            break
-    # A first row that begins with `#` may name columns too, unless its width makes it a comment.
+            return
+
+
+def _check_header(reader: LineReader, column_format: ColumnFormat, lines: NumberedLines) -> None:
+    """Raise an InputError if the first row names the columns.
+
+    A first row that begins with `#` may name columns too, unless its width makes it a comment.
+    """
     candidates = [(number, line) for number, line in lines if not is_boundary(line)]
-    first = candidates[0][1] if candidates else ""
-    if first.startswith("#") and len(column_format.split(first)) != column_format.width:
-        candidates = rows
     if candidates:
-        first_line = candidates[0][0]
-        cells_of_rows = [column_format.split(line) for _, line in candidates]
-        sign = header_sign(cells_of_rows, first_line)
-        if sign is not None:
-            raise InputError(sign.problem, sign.hint, where=reader.where(first_line))
-    return column_format
+        _, first_line = candidates[0]
+        has_other_width = len(column_format.split(first_line)) != column_format.width
+        if first_line.startswith("#") and has_other_width:
+            candidates = [(number, line) for number, line in lines if is_row(line)]
+    if not candidates:
+        return
+    first_number, _ = candidates[0]
+    sign = header_sign([column_format.split(line) for _, line in candidates], first_number)
+    if sign is not None:
+        raise InputError(sign.problem, sign.hint, where=reader.where(first_number))
 
 
 def detect_token_column(
@@ -205,7 +222,7 @@ def _has_tabs(rows: NumberedLines) -> bool:
     n_with_tab = sum("\t" in line for _, line in rows)
     if n_with_tab == 0:
         return False
-    first_row = rows[0][1]
+    _, first_row = rows[0]
     return "\t" in first_row or 2 * n_with_tab > len(rows)
 
 

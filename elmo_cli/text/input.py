@@ -24,7 +24,7 @@ from elmo_cli.text.input_signs import N_CHECKED, TextSample, signs_of_text, warn
 from elmo_cli.text.jsonl import read_jsonl
 from elmo_cli.text.lines import LineReader
 from elmo_cli.text.sentence import Sentence
-from elmo_cli.text.tokenizer import sentence_splitter
+from elmo_cli.text.tokenizer import SplitSentence, sentence_splitter
 from elmo_cli.text.white_space import warn_of_hidden_separator
 from elmo_cli.text.wrapped_lines import warn_of_wrapped_lines
 
@@ -269,7 +269,7 @@ def _read_plain(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
             warn_of_hidden_separator(line, reader.where(number), reader.report)
         sentences = split(line)
         if not sentences:
-            sentences = [([], "")]  # of a blank line
+            sentences = [SplitSentence([], "")]  # of a blank line
         for tokens, text in sentences:
             if reader.admit(len(tokens), number):
                 yield Sentence(
@@ -300,7 +300,8 @@ def _refuse_columns(reader: LineReader, lines: Iterator[str | None]) -> Iterator
     rows = [(number, line) for number, line in enumerate(first, 1) if line and line.strip()]
     sign = csv_sign([line for _, line in rows])
     if sign is not None:
-        raise InputError(sign.problem, sign.hint, where=reader.where(rows[0][0]))
+        first_row_number, _ = rows[0]
+        raise InputError(sign.problem, sign.hint, where=reader.where(first_row_number))
     yield from lines
 
 
@@ -321,8 +322,8 @@ def _first_line_of_columns(lines: Sequence[str | None]) -> int | None:
             marked_lines.append(number)
     texts = [text for _, text in rows]
     if _have_equal_tabs(texts) or _have_labels(texts):
-        first_row = rows[0][0]
-        marked_lines.append(first_row)
+        first_row_number, _ = rows[0]
+        marked_lines.append(first_row_number)
     return min(marked_lines, default=None)
 
 

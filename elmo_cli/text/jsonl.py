@@ -10,7 +10,7 @@ from elmo_cli.messages import shortened
 from elmo_cli.regular_files import unique_keys
 from elmo_cli.text.lines import LineError, LineReader
 from elmo_cli.text.sentence import DocumentCounter, Sentence, token_problem
-from elmo_cli.text.tokenizer import Sentences, SentenceSplitter, sentence_splitter
+from elmo_cli.text.tokenizer import SentenceSplitter, SplitSentence, sentence_splitter
 from elmo_cli.text.white_space import is_blank, warn_of_hidden_separator
 
 _EXPECTED = (
@@ -31,7 +31,7 @@ class DocumentKey(NamedTuple):
 class LineContent(NamedTuple):
     """The sentences of a line, and the document that they are, if they are one."""
 
-    sentences: Sentences
+    sentences: list[SplitSentence]
     document: DocumentKey | None = None
 
 
@@ -71,11 +71,11 @@ def read_jsonl(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
         elif is_within_document:
             documents.start(None)
         is_within_document = document is not None
-        for tokens, text in content.sentences:
-            is_yielded = reader.admit(len(tokens), number)
+        for sentence in content.sentences:
+            is_yielded = reader.admit(len(sentence.tokens), number)
             if is_yielded:
                 yield documents.sentence(
-                    tokens, key=key, text=text, source=reader.path, line=number
+                    sentence.tokens, key=key, text=sentence.text, source=reader.path, line=number
                 )
             documents.advance(yielded=is_yielded)
             key += 1
@@ -139,13 +139,13 @@ def _read_document(members: dict[str, Any]) -> LineContent:
     return LineContent(sentences, DocumentKey(key=key, offset=offset))
 
 
-def _read_tokens(tokens: Any, name: str) -> tuple[list[str], str]:
-    """The tokens of a sentence, and its text."""
+def _read_tokens(tokens: Any, name: str) -> SplitSentence:
+    """The sentence whose tokens a member lists; a LineError if they are no list of tokens."""
     if not isinstance(tokens, list):
         raise LineError(f'"{name}" is not a list of strings')
     for i, token in enumerate(tokens):
         checked_string(token, f"{name}[{i}]")
-    return tokens, " ".join(tokens)
+    return SplitSentence(tokens, " ".join(tokens))
 
 
 def checked_string(value: Any, name: str) -> str:

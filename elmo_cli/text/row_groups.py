@@ -249,8 +249,10 @@ def _read_conll_rows(
         LineError: a row has another number of columns than the others.
     """
     lines = sentence_lines.readable()
-    if lines and is_boundary(lines[0][1]):  # only the first line of a group may be a boundary
-        lines = lines[1:]
+    if lines:
+        _, first_line = lines[0]
+        if is_boundary(first_line):  # only the first line of a group may be a boundary
+            lines = lines[1:]
     numbers = [number for number, _ in lines]
     all_cells = [column_format.split(line) for _, line in lines]
     widths = []

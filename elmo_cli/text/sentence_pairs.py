@@ -83,7 +83,7 @@ def _read_pair(line: str, number: int, reader: LineReader, split: SentenceSplitt
         text = checked_string(members.get(name), name)
         if not reader.settings.tokenize and not text.isprintable():
             warn_of_hidden_separator(text, reader.where(number), reader.report)
-        sentences = tuple(tuple(tokens) for tokens, _ in split(text) if tokens)
+        sentences = tuple(tuple(sentence.tokens) for sentence in split(text) if sentence.tokens)
         if not sentences:
             raise LineError(f'"{name}" has no tokens')
         versions[name] = sentences

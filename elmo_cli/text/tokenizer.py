@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 from elmo_cli.isolate import start_up_not_counted
 from elmo_cli.text.input_settings import InputSettings
@@ -47,12 +47,19 @@ _WITH_STOP = re.compile(
     rf"|(?:Jr|Sr|Esq|Inc|Ltd|Co|Corp|Bros|St|Ave|Blvd|Jan|Feb|Aug|Sept|Oct|Nov|Dec|{_TITLES})\.)"
 )
 
-Sentences = list[tuple[list[str], str]]  # the tokens of each, and its text
-SentenceSplitter = Callable[[str], Sentences]
+
+class SplitSentence(NamedTuple):
+    """A sentence of a text before it has a key: its tokens and its text."""
+
+    tokens: list[str]
+    text: str
+
+
+SentenceSplitter = Callable[[str], list[SplitSentence]]
 
 
 def sentence_splitter(settings: InputSettings) -> SentenceSplitter:
-    """Make a function from a text to (tokens, text) of each sentence in it.
+    """Make a function from a text to the sentences in it.
 
     With `tokenize` there are as many as the tokenizer finds in the lines of the text; otherwise
     one, whose tokens are separated by whitespace.
@@ -61,9 +68,9 @@ def sentence_splitter(settings: InputSettings) -> SentenceSplitter:
         return EnglishTokenizer().split
     max_tokens = settings.max_tokens
 
-    def split_at_white_space(text: str) -> Sentences:
+    def split_at_white_space(text: str) -> list[SplitSentence]:
         # One token more is enough to refuse a huge line, in little memory.
-        return [(text.split(None, max_tokens), text.strip())]
+        return [SplitSentence(text.split(None, max_tokens), text.strip())]
 
     return split_at_white_space
 
@@ -77,12 +84,12 @@ class EnglishTokenizer:
     replaced, addresses are not split, and abbreviations keep their full stop (`in the U.S.`).
     """
 
-    def split(self, text: str) -> Sentences:
-        """The tokens of each sentence, and its text; each line is a paragraph."""
+    def split(self, text: str) -> list[SplitSentence]:
+        """The sentences of a text; each line is a paragraph."""
         sentences = []
         for paragraph in text.split("\n"):
             for tokens in self.sentences(paragraph):
-                sentences.append((tokens, " ".join(tokens)))
+                sentences.append(SplitSentence(tokens, " ".join(tokens)))
         return sentences
 
     def sentences(self, paragraph: str) -> list[list[str]]:

@@ -115,7 +115,8 @@ class FlatReader(SentenceReader):
         """
         n_sentences = len(offsets) - 1
         end = begin + n_sentences
-        tokens = self._strings("token", offsets[0], offsets[-1])
+        first_token = offsets[0]
+        tokens = self._strings("token", first_token, offsets[-1])
         texts = self._strings("text", begin, end) if self._has_texts else [""] * n_sentences
         documents = [""] * n_sentences
         places = [0] * n_sentences
@@ -125,8 +126,8 @@ class FlatReader(SentenceReader):
             places = self._rows("places").read(begin, end).tolist()
             part_offsets = self._rows("part_offsets").read(begin, end).tolist()
         infos = []
-        for number, (first, last) in enumerate(pairwise(offsets)):
-            own_tokens = tuple(tokens[first - offsets[0] : last - offsets[0]])
+        for number, (token_start, token_end) in enumerate(pairwise(offsets)):
+            own_tokens = tuple(tokens[token_start - first_token : token_end - first_token])
             text = texts[number] or " ".join(own_tokens)
             info = SentenceInfo(tokens=own_tokens, text=text)
             if documents[number]:
