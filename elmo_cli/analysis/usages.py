@@ -211,9 +211,8 @@ def write_usages(
     The file has an array (usage, dim) in float32 for each target, in the order of the text. A row
     of the table, whose suffix is .tsv, is a usage: the target, the row of its vector, the key of
     the sentence, the position of the token, and the tokens of the sentence. The comment of the
-    archive records the `UsageSettings`. Vectors are kept in a
-    temporary file in the folder of `out` until all are known; the vectors of one target are in
-    memory.
+    archive records the `UsageSettings`. Vectors are kept in a temporary file in the folder of `out`
+    until all are known; the vectors of one target are in memory.
 
     Args:
         embedder: computes one vector per token.

@@ -144,18 +144,14 @@ def _with_fit(chunks: Iterator[Split], vectors: EmbeddingsFolder) -> Iterator[Sp
 
     first_sentences: list[Tokens] = []
     n_tokens = 0
-    is_checked = False
     for chunk in chunks:
-        if not is_checked:
-            first_sentences += chunk.sentences
-            n_tokens += sum(map(len, chunk.sentences))
-        if not is_checked and n_tokens >= MAX_TOKENS:
-            vectors.warn_of_fit(first_sentences, console.warn)
-            is_checked = True
-            first_sentences.clear()
+        first_sentences += chunk.sentences
+        n_tokens += sum(map(len, chunk.sentences))
         yield chunk
-    if not is_checked:
-        vectors.warn_of_fit(first_sentences, console.warn)
+        if n_tokens >= MAX_TOKENS:
+            break
+    vectors.warn_of_fit(first_sentences, console.warn)
+    yield from chunks
 
 
 def _is_waiting() -> bool:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import tee
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from elmo_cli.embed.embedder import Embedder
     from elmo_cli.pretrained.model_files import ModelFiles
     from elmo_cli.text.input import InputReport
+    from elmo_cli.text.sentence import Tokens
 
 _ONE_LAYER = CompletedText(names=lambda: ["top", "average", "sum"])
 
@@ -105,6 +105,7 @@ def usages(**values: Any) -> None:
     )
     embedder = _load_embedder(chosen, files)
     found = _find(chosen, targets, embedder, report)
+    found = _with_fit(found, embedder, report)
     n_occurrences = None
     if chosen.max_usages is not None:
         from elmo_cli.analysis.usages import sample_usages
@@ -181,6 +182,25 @@ def _find(
     return find_usages(chosen.texts, matcher, settings, report, by_lemma=by_lemma)
 
 
+def _with_fit(
+    found: Iterable[UsageSentence], embedder: Embedder, report: InputReport
+) -> Iterator[UsageSentence]:
+    """Yield the same sentences; warn if few of the first tokens are known to the model."""
+    from elmo_cli.embed.text_fit import tokens_fit
+
+    sentences = iter(found)
+    checked: list[UsageSentence] = []
+
+    def first_tokens() -> Iterator[Tokens]:
+        for usage_sentence in sentences:
+            checked.append(usage_sentence)
+            yield usage_sentence.sentence.tokens
+
+    tokens_fit(first_tokens(), embedder, partial(report.warn, "fit"))
+    yield from checked
+    yield from sentences
+
+
 def _write(
     chosen: UsagesOptions,
     found: Iterable[UsageSentence],
@@ -188,14 +208,10 @@ def _write(
     embedder: Embedder,
 ) -> WrittenUsages:
     from elmo_cli.analysis.usages import write_usages
-    from elmo_cli.embed.text_fit import tokens_fit
 
-    to_check, to_write = tee(found)
-    tokens_fit((usage.sentence.tokens for usage in to_check), embedder, console.warn)
-    del to_check  # which would keep all sentences
     with console.ProgressDisplay(None, "usages") as progress:
         return write_usages(
-            to_write,
+            found,
             targets,
             embedder,
             chosen.output,

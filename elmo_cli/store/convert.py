@@ -14,7 +14,6 @@ from elmo_cli.files import StrPath, check_distinct
 from elmo_cli.messages import CORRUPT_HINT, plural
 from elmo_cli.store.derived_file import write_derived_file
 from elmo_cli.store.file_formats import FileFormat, format_of_output
-from elmo_cli.store.half_precision import all_finite
 from elmo_cli.store.intact_sentence import IntactSentence
 from elmo_cli.store.layers import LayerSelection, stored_layers
 from elmo_cli.store.layouts import Layout, layout_of_spec
@@ -58,12 +57,10 @@ def convert(
         selection = _layer_selection(source, target, layers)
         kept_dtype = _kept_dtype(source, target, format_of_output(out))
         spec = _target_spec(source, target, dtype or kept_dtype, selection, sentence_map)
-        warnings = _warnings(source, target)
-        converted = _converted_sentences(source, target, selection)
         written = write_derived_file(
             out,
             spec,
-            _with_warning(converted, source.path, warnings),
+            _converted_sentences(source, target, selection),
             _attributes(source, target, spec),
             n_rows=_count_rows(source),
             preview=_converted_sentences(source, target, selection),
@@ -78,7 +75,7 @@ def convert(
             "tokens": written.n_tokens,
             "bytes": written.n_bytes,
             "sentence_map": written.has_sentence_map,
-            "warnings": warnings,
+            "warnings": _warnings(source, target),
         }
 
 
@@ -90,23 +87,6 @@ def _warnings(source: Embeddings, target: Layout) -> list[str]:
         return []
     lacks = f"lacks {plural(n_left_out, 'sentence')} of the text"
     return [f"{source.path}: {lacks}; the new keys do not count them"]
-
-
-def _with_warning(
-    sentences: Iterator[IntactSentence], path: StrPath, warnings: list[str]
-) -> Iterator[IntactSentence]:
-    """Yield the same sentences; append a warning about the first with a value that is not finite.
-
-    Such values are copied: the new file is as good as the old one.
-    """
-    for read in sentences:
-        if not all_finite(read.array):
-            problem = "a value is not finite, and is copied as it is"
-            warnings.append(f"{read.sentence.where}: {problem}; `elmo inspect {path}` finds all")
-            yield read
-            break
-        yield read
-    yield from sentences
 
 
 def _count_rows(source: Embeddings) -> int:

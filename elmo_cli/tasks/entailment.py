@@ -18,6 +18,8 @@ from elmo_cli.tasks.settings import TaskSettings, probability
 from elmo_cli.tasks.task import Example, Json, Scores, Task, TaskModel
 from elmo_cli.text.sentence import Tokens
 
+_MANY_EQUAL = 0.5  # of the pairs; in published data, hardly any
+
 
 @dataclass(frozen=True)
 class PairSettings(TaskSettings):
@@ -83,9 +85,6 @@ class Esim(TaskModel):
         pairs = torch.cat([pooled[:n_pairs], pooled[n_pairs:]], 1)  # (pair, 8 * hidden)
         outputs: Tensor = self.output(pairs)
         return outputs
-
-
-_MANY_EQUAL = 0.5  # of the pairs; in published data, hardly any
 
 
 class EntailmentTask(Task):

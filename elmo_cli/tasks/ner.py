@@ -225,8 +225,7 @@ class NerTask(Task):
         n_by_label = Counter[str]()
         for example in train.examples:
             n_by_label.update(self.labels_of(example))
-        [(most_frequent, _)] = n_by_label.most_common(1)
-        if most_frequent == OUTSIDE:
+        if n_by_label[OUTSIDE] == max(n_by_label.values()):
             yield f"{train.path}: {_PLAIN_OUTSIDE}"
         if all(name.isdecimal() for name in names):
             yield f"{train.path}: all labels are numbers; {_NUMBERS_HINT}"

@@ -205,10 +205,12 @@ def warn_of_other_labels(
     rows = []
     for sentence in _cells_by_sentence(column_format, head):
         rows += [cells for cells in sentence if len(cells) == column_format.width]
-    *others, last = zip(*rows, strict=True) if rows else [()]
-    if _are_span_labels([last]):
+    if not rows:
         return
-    for number, cells in enumerate(others, 1):
+    *other_columns, last_column = zip(*rows, strict=True)
+    if _are_span_labels([last_column]):
+        return
+    for number, cells in enumerate(other_columns, 1):
         if number != columns.tokens.number and _are_span_labels([cells]):
             example = shortened(next(cell for cell in cells if cell != "O"))
             problem = f"column {number} has labels of spans such as {example!r}, the last has not"

@@ -23,8 +23,9 @@ _BLANKS = re.compile(r"[ \t]+")
 _MAX_CHARACTERS = 10_000  # examined of a row
 _CELL = r'(?:"(?:[^"]|"")*"|[^",]*)'
 _CSV_ROW = re.compile(f"{_CELL}(?:,{_CELL})+")
-# A number, a comma and text, which a number of thousands is not; or, as in LJ Speech, `id|text`.
-_ROW_WITH_ID = re.compile(r"\d+[,;](?=[^\d\s]).*|[^\s|]+\|[^|]* [^|]* [^|]*(?:\|[^|]*)?")
+# A number, a comma and text, which a number of thousands is not; or, as in LJ Speech, `id|text`
+# with at least three words. What repeats does not overlap, so that a match takes linear time.
+_ROW_WITH_ID = re.compile(r"\d+[,;](?=[^\d\s]).*|[^\s|]+\|[^ |]* [^ |]* [^|]*(?:\|[^|]*)?")
 
 # Words of column names, such as `ner_tags`, `NE-COARSE-LIT` or `Sentence #`.
 _NAME = re.compile(r"[^\W\d_]+")

@@ -96,6 +96,9 @@ def test_usages_and_predictions_are_warned_of_too(text: str, is_warned: bool) ->
     ):
         done = made(*command, stdin=text.encode())
         assert done.err.count(f"warning: {FIRST}") == is_warned, command
+    usages = ("usages", "text.txt", "--words", "words.txt", "-m", "model", "-o", "b.npz", "--json")
+    warnings = json.loads(made(*usages).out)["warnings"]
+    assert sum(warning.startswith(FIRST) for warning in warnings) == is_warned
 
 
 def test_predict_counts_the_first_tokens_only(monkeypatch: pytest.MonkeyPatch) -> None:

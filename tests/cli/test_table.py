@@ -5,19 +5,10 @@ from __future__ import annotations
 import pytest
 
 from elmo_cli.cli import console
+from elmo_cli.cli.probe import _COLUMNS
 from elmo_cli.cli.table import print_table
 
-PROBE_HEADINGS = (
-    "%",
-    "test",
-    "dev",
-    "test, unseen words",
-    "weight decay",
-    "control",
-    "selectivity",
-    "code length, bits",
-    "compression",
-)
+PROBE_HEADINGS = ("%", *(column.heading for column in _COLUMNS))  # nine with --control and --mdl
 PROBE_ROWS = (
     ("majority label per word", "88.12", "88.31", "24.11", "", "", "", "", ""),
     ("layer 0", "97.12", "97.11", "90.44", "1e-05", "74.22", "22.90", "1,234,567", "12.44"),

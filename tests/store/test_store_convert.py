@@ -258,12 +258,7 @@ def test_values_that_no_file_of_the_layout_holds(tmp_path: Path) -> None:
     vectors = foreign(tmp_path / "v.hdf5", {"0": np.ones(DIM, "f4"), "1": np.ones(DIM, "f4")})
     refused(UsageError, vectors, f"{vectors}: sentence 0", layout="bilm")
     infinite = foreign(tmp_path / "c.hdf5", {"0": np.full((3, 2, DIM), np.inf, "f4")})
-    facts = convert(infinite, tmp_path / "d.hdf5", layers="average")  # they were infinite before
-    [warning] = facts["warnings"]
-    assert warning.startswith(f"{infinite}: sentence 0: a value is not finite, and is copied as it")
-    two = foreign(tmp_path / "e.hdf5", {key: np.full((3, 2, DIM), np.nan) for key in "01"})
-    assert len(convert(two, tmp_path / "f.hdf5", dtype="float16")["warnings"]) == 1
-    assert convert(source, tmp_path / "g.hdf5", dtype="float16")["warnings"] == []
+    convert(infinite, tmp_path / "d.hdf5", layers="average")  # they were infinite before
     with open_embeddings(tmp_path / "d.hdf5") as embeddings:
         assert np.isinf(embeddings[0]).all()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from elmo_cli.analysis.labelled_vectors import LabelSettings, read_labels
 from elmo_cli.errors import ElmoError, UsageError
 from elmo_cli.tasks.data_files import read_data_file
 from elmo_cli.tasks.task import load_task
-from elmo_cli.text.column_signs import separator_sign
+from elmo_cli.text.column_signs import csv_sign, separator_sign
 from elmo_cli.text.conll import CONLLU_COLUMNS
 from elmo_cli.text.input_report import InputReport
 
@@ -276,6 +277,14 @@ def test_csv_is_no_text(tmp_path: Path, content: str, line: int) -> None:
     assert tokens(tmp_path / "a.txt", format="plain")
     with pytest.raises(UsageError, match=r"a\.csv: a table by its suffix"):
         read(write(tmp_path / "a.csv", content))
+
+
+def test_bars_between_many_words_are_read_in_linear_time() -> None:
+    """A pattern that may divide the words in many ways would take minutes."""
+    row = "a|" + "b " * 4000 + "|c|d"
+    start = time.process_time()
+    assert csv_sign([row] * 3) is None
+    assert time.process_time() - start < 1
 
 
 def test_at_most_five_names_of_columns_are_shown(tmp_path: Path) -> None:
